@@ -1,0 +1,348 @@
+"""Schema objects, and the catalog: one immutable picture of all of them.
+
+Each object is a frozen dataclass with an OID. They live as rows of system tables (catalog/rows.py turns an object into
+its row and back) in the same storage as user rows, so DDL is transactional and replicates like any other change. A
+`Catalog` is the set of objects at one LSN; applying a committed change makes a new one and leaves the old to whoever
+reads it. A transaction with DDL of its own works on its own successor of the committed catalog.
+
+OIDs below 16384 are PostgreSQL's and ours, built in; user objects count up from 16384 and are never reused.
+`storage_id` names the bytes of a table or index in storage and changes when it is rewritten (TRUNCATE, ALTER TYPE), as
+pg_class.relfilenode does; the OID stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from catalog.types.base import TypeRef
+
+FIRST_USER_OID = 16384
+PG_CATALOG_OID = 11
+PUBLIC_OID = 2200
+INFORMATION_SCHEMA_OID = 13000
+BOOTSTRAP_ROLE_OID = 10  # postgres
+DEFAULT_TABLESPACE_OID = 1663  # pg_default
+POSTGRES_DATABASE_OID = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    oid: int
+    name: str
+    superuser: bool = False
+    login: bool = True
+    create_db: bool = False
+    create_role: bool = False
+    inherit: bool = True
+    replication: bool = False
+    bypass_rls: bool = False
+    connection_limit: int = -1
+    password: str | None = None  # SCRAM-SHA-256 verifier, never clear text
+    valid_until: int | None = None  # timestamptz, microseconds since 2000-01-01
+    member_of: tuple[int, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    oid: int
+    name: str
+    owner: int = BOOTSTRAP_ROLE_OID
+    allow_connections: bool = True
+    connection_limit: int = -1
+    is_template: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    oid: int
+    database: int
+    name: str
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tablespace:
+    oid: int
+    name: str
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`default` and `generated` hold SQL text that parses back (schema-qualified where needed), bound when planned.
+
+    `missing` is the text form of the value that rows written before ADD COLUMN ... DEFAULT have.
+    """
+
+    number: int  # attnum, from 1, never reused
+    name: str
+    type: TypeRef
+    not_null: bool = False
+    default: str | None = None
+    identity: str = ""  # '' | 'a' always | 'd' by default
+    generated: str | None = None  # GENERATED ALWAYS AS (...) STORED
+    sequence: int | None = None  # OID of the sequence owned by a serial or identity column
+    missing: str | None = None
+    collation: int = 0
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One version of a table's row layout: the column numbers that a stored row of this version holds, in order.
+
+    A row names its version; ADD and DROP COLUMN append a version and touch no row.
+    """
+
+    version: int
+    columns: tuple[int, ...]
+    types: tuple[TypeRef, ...]  # the types at that time, parallel to `columns`
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """kind: 'p' primary key, 'u' unique, 'c' check, 'f' foreign key, 'n' not null."""
+
+    oid: int
+    name: str
+    kind: str
+    columns: tuple[int, ...] = ()
+    index: int | None = None  # p, u: the index; f: the referenced unique index
+    check: str | None = None  # SQL text of the condition
+    references: int | None = None  # f: OID of the referenced table
+    referenced_columns: tuple[int, ...] = ()
+    on_delete: str = "a"  # a no action, r restrict, c cascade, n set null, d set default
+    on_update: str = "a"
+    match: str = "s"  # s simple, f full
+    deferrable: bool = False
+    initially_deferred: bool = False
+    validated: bool = True
+    no_inherit: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An ordinary table. Rows are clustered by primary key, or by a hidden row number (int8) where there is none.
+
+    `key_columns` is the primary key's columns; () means that rows are keyed by the hidden row number.
+    """
+
+    oid: int
+    schema: int
+    name: str
+    columns: tuple[Column, ...]
+    storage_id: int
+    key_columns: tuple[int, ...] = ()
+    layouts: tuple[Layout, ...] = ()  # the last one is written, all are read
+    constraints: tuple[Constraint, ...] = ()
+    indexes: tuple[int, ...] = ()  # OIDs
+    owner: int = BOOTSTRAP_ROLE_OID
+    tablespace: int = DEFAULT_TABLESPACE_OID
+    persistence: str = "p"  # p permanent, t temporary
+    options: tuple[tuple[str, str], ...] = ()  # WITH (fillfactor=...): kept and shown, without effect
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+    next_column: int = 1  # attnum of the next ADD COLUMN
+
+    def column(self, name: str) -> Column | None:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        return None
+
+    def column_by_number(self, number: int) -> Column:
+        for column in self.columns:
+            if column.number == number:
+                return column
+        raise KeyError(number)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexColumn:
+    """Either a table column or an expression (SQL text)."""
+
+    number: int  # 0 for an expression
+    expression: str | None = None
+    descending: bool = False
+    nulls_first: bool = False
+    collation: int = 0
+    type: TypeRef = TypeRef(25)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    oid: int
+    schema: int
+    name: str
+    table: int
+    columns: tuple[IndexColumn, ...]
+    storage_id: int
+    unique: bool = False
+    primary: bool = False
+    nulls_not_distinct: bool = False
+    include: tuple[int, ...] = ()
+    predicate: str | None = None  # SQL text of a partial index's WHERE
+    method: str = "btree"
+    ready: bool = True
+    owner: int = BOOTSTRAP_ROLE_OID
+    tablespace: int = DEFAULT_TABLESPACE_OID
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The definition; where the sequence stands is state of the engine (engine/txn/sequences.py), logged in ranges."""
+
+    oid: int
+    schema: int
+    name: str
+    storage_id: int
+    type: TypeRef = TypeRef(20)
+    start: int = 1
+    increment: int = 1
+    minimum: int = 1
+    maximum: int = 2**63 - 1
+    cache: int = 1
+    cycle: bool = False
+    owned_by: tuple[int, int] | None = None  # (table OID, column number)
+    owned_kind: str = "a"  # a automatic (serial), i internal (identity)
+    owner: int = BOOTSTRAP_ROLE_OID
+    tablespace: int = DEFAULT_TABLESPACE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`query` is SQL text that parses back to the same query, all names qualified (engine/sql/deparse.py)."""
+
+    oid: int
+    schema: int
+    name: str
+    columns: tuple[Column, ...]
+    query: str
+    owner: int = BOOTSTRAP_ROLE_OID
+    check_option: str | None = None
+    depends_on: tuple[int, ...] = ()
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualTable:
+    """A relation of pg_catalog (or shoal_*) that is computed from the catalog or from the running node.
+
+    It reads like a table and takes no writes (42809 like PostgreSQL's views; 42501 for pg_catalog).
+    catalog/system/ registers one per relation with the function that yields its columns.
+    """
+
+    oid: int
+    schema: int
+    name: str
+    columns: tuple[Column, ...]
+    kind: str = "r"  # as pg_class.relkind shows it
+    comment: str | None = None
+
+
+Relation = Table | Index | Sequence | View | VirtualTable
+SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence | View
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All objects of one database at one LSN, and the shared ones. Immutable: `with_object` and `without` give a new one.
+
+    `version` grows with every change and keys the plan caches. Relation names are unique within a schema over tables,
+    indexes, sequences and views together, as in PostgreSQL.
+    """
+
+    version: int = 0
+    database: int = POSTGRES_DATABASE_OID
+    objects: Mapping[int, SchemaObject] = field(default_factory=dict)  # by OID, shared ones included
+    relations: Mapping[tuple[int, str], int] = field(default_factory=dict)  # (schema OID, name) -> OID
+    schemas: Mapping[str, int] = field(default_factory=dict)
+    roles: Mapping[str, int] = field(default_factory=dict)
+    databases: Mapping[str, int] = field(default_factory=dict)
+    tablespaces: Mapping[str, int] = field(default_factory=dict)
+
+    def with_object(self, item: SchemaObject) -> Catalog:
+        """This catalog with `item` added, or put in place of the object with its OID."""
+        return self.with_changes({item.oid: item})
+
+    def without(self, oid: int) -> Catalog:
+        """This catalog without the object."""
+        return self.with_changes({oid: None})
+
+    def with_changes(self, changes: Mapping[int, SchemaObject | None]) -> Catalog:
+        """This catalog after several changes at once (None drops); one new version."""
+        objects = dict(self.objects)
+        names: dict[str, dict[object, int]] = {
+            "relations": dict(self.relations),
+            "schemas": dict(self.schemas),
+            "roles": dict(self.roles),
+            "databases": dict(self.databases),
+            "tablespaces": dict(self.tablespaces),
+        }
+        for oid, item in changes.items():
+            old = objects.pop(oid, None)
+            if old is not None and (place := self._place(old)) is not None:
+                names[place[0]].pop(place[1], None)
+            if item is not None:
+                objects[oid] = item
+        for oid, item in changes.items():
+            if item is not None and (place := self._place(item)) is not None:
+                names[place[0]][place[1]] = oid
+        return Catalog(self.version + 1, self.database, objects, **names)  # type: ignore[arg-type]
+
+    def _place(self, item: SchemaObject) -> tuple[str, object] | None:
+        if isinstance(item, (Table, Index, Sequence, View)):
+            return "relations", (item.schema, item.name)
+        if isinstance(item, Schema):
+            return ("schemas", item.name) if item.database in (0, self.database) else None
+        if isinstance(item, Role):
+            return "roles", item.name
+        if isinstance(item, Database):
+            return "databases", item.name
+        return "tablespaces", item.name
+
+    def get(self, oid: int) -> SchemaObject | None:
+        return self.objects.get(oid)
+
+    def table(self, oid: int) -> Table:
+        """The table with this OID, which must exist."""
+        item = self.objects[oid]
+        assert isinstance(item, Table)
+        return item
+
+    def index(self, oid: int) -> Index:
+        """The index with this OID, which must exist."""
+        item = self.objects[oid]
+        assert isinstance(item, Index)
+        return item
+
+    def relation(self, schema: int, name: str) -> Relation | None:
+        """The user relation of that name in the schema; virtual tables are looked up in catalog.system."""
+        oid = self.relations.get((schema, name))
+        if oid is None:
+            return None
+        item = self.objects[oid]
+        assert isinstance(item, (Table, Index, Sequence, View))
+        return item
+
+    def tables(self) -> Iterator[Table]:
+        for item in self.objects.values():
+            if isinstance(item, Table):
+                yield item
+
+    def schema_name(self, oid: int) -> str:
+        item = self.objects[oid]
+        assert isinstance(item, Schema)
+        return item.name

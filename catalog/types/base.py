@@ -1,0 +1,171 @@
+"""What a type is: its name and OIDs, its text and binary forms, its place in a row, a key, Arrow and DuckDB.
+
+One type, one file (`catalog/types/<type>.py`), each registering its `SqlType` in `catalog.types`. A value travels
+through the engine in one *internal form*, chosen so that rows and keys encode by `struct` and NumPy:
+
+    bool                      bool
+    int2 int4 int8 oid reg*   int
+    float4 float8             float (float4 already rounded to single precision)
+    numeric                   decimal.Decimal; its exponent is the display scale (1.10 keeps two digits); NaN, +-Infinity
+    text varchar bpchar name  str; bpchar is padded with blanks to its length, as PostgreSQL stores it
+    "char" unknown json       str
+    jsonb                     str, PostgreSQL's own jsonb output text (keys sorted by length then bytes, ", " and ": ")
+    bytea                     bytes
+    uuid                      bytes, 16 of them
+    date                      int, days since 2000-01-01; -2**31 = -infinity, 2**31-1 = infinity
+    time                      int, microseconds since midnight (0 .. 86_400_000_000)
+    timetz                    tuple (microseconds, zone): zone in seconds west of UTC, as PostgreSQL keeps it
+    timestamp timestamptz     int, microseconds since 2000-01-01 00:00 (UTC for timestamptz); -2**63, 2**63-1 = infinities
+    interval                  Interval(months, days, microseconds)
+    T[]                       Array(elements, dimensions, lower_bounds)
+    record                    tuple
+    SQL NULL                  None, everywhere
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """An interval as PostgreSQL keeps it: three parts that do not carry into each other."""
+
+    months: int
+    days: int
+    microseconds: int
+
+
+class Array(NamedTuple):
+    """An array of any dimension: elements flat in row-major order. The empty array has no dimensions."""
+
+    elements: tuple[object, ...]
+    dimensions: tuple[int, ...]
+    lower_bounds: tuple[int, ...]
+
+    @classmethod
+    def of(cls, elements: tuple[object, ...]) -> Array:
+        """A one-dimensional array that starts at index 1."""
+        return cls(elements, (len(elements),), (1,)) if elements else EMPTY_ARRAY
+
+
+EMPTY_ARRAY = Array((), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRef:
+    """A type with its modifier: varchar(10) is TypeRef(1043, 14), as in pg_attribute (atttypid, atttypmod)."""
+
+    oid: int
+    typmod: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FormatSettings:
+    """The session settings that shape a value's text form (PostgreSQL 16 manual, 20.11.2)."""
+
+    date_style: str = "ISO"  # ISO, SQL, Postgres, German
+    date_order: str = "MDY"  # MDY, DMY, YMD
+    interval_style: str = "postgres"
+    timezone: str = "UTC"
+    bytea_output: str = "hex"
+    extra_float_digits: int = 1
+
+
+DEFAULT_FORMAT = FormatSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a value lies in a stored row (engine/storage/rows.py).
+
+    A fixed value has a `struct` code (little-endian, no padding: '?', 'h', 'i', 'q', 'I', 'f', 'd' or '16s') and the
+    same NumPy dtype. A variable value is bytes in the row's heap. `to_storage`/`from_storage` are None where the
+    internal form already is what `struct` or the heap takes (int, float, bool, bytes).
+    """
+
+    struct_code: str | None
+    to_storage: Callable[[object], object] | None = None
+    from_storage: Callable[[object], object] | None = None
+
+    @property
+    def fixed(self) -> bool:
+        return self.struct_code is not None
+
+
+class SqlType:
+    """One type. Subclasses implement the hooks; everything here raises SqlError with PostgreSQL's SQLSTATE.
+
+    Encoders and decoders are *made once* at planning (`text_encoder(settings)`) and called once a value.
+    Codec inputs are never None: NULL is handled by the caller.
+    """
+
+    oid: int
+    array_oid: int  # 0 if none
+    name: str  # pg_type.typname: 'int4'
+    sql_name: str  # what format_type prints: 'integer'
+    category: str  # pg_type.typcategory
+    preferred: bool
+    length: int  # pg_type.typlen: bytes, or -1
+    storage: Storage
+
+    # --- text form ---------------------------------------------------------------------------------------------
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        """Makes the input function: text -> internal form, with the modifier applied as an input function would.
+
+        Raises 22P02 (bad text), 22003 (out of range), 22007/22008 (dates), 22001 (too long).
+        """
+        raise NotImplementedError
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
+        """Makes the output function: internal form -> UTF-8 text, as PostgreSQL prints it."""
+        raise NotImplementedError
+
+    # --- binary form -------------------------------------------------------------------------------------------
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        """Makes the receive function. Raises 22P03 (bad binary form), 08P01 (wrong length)."""
+        raise NotImplementedError
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        """Makes the send function."""
+        raise NotImplementedError
+
+    # --- modifiers ---------------------------------------------------------------------------------------------
+    def typmod_in(self, arguments: tuple[str, ...]) -> int:
+        """('10',) for varchar(10) -> 14. Raises 22023 for a bad modifier, 42601 where the type takes none."""
+        raise NotImplementedError
+
+    def typmod_out(self, typmod: int) -> str:
+        """14 -> '(10)'; -1 -> ''."""
+        return ""
+
+    def length_coercion(self, typmod: int, explicit: bool) -> Callable[[object], object] | None:
+        """What a value of this type goes through to fit the modifier; None when nothing is needed.
+
+        Implicit (assignment) coercion of a too long varchar raises 22001, explicit truncates; numeric rounds and
+        raises 22003 past its precision; timestamp(p), time(p), interval(p) round.
+        """
+        return None
+
+    # --- order -------------------------------------------------------------------------------------------------
+    def sort_key(self) -> Callable[[object], object] | None:
+        """Makes a function to a Python-comparable key in PostgreSQL's btree order; None if the value is one itself.
+
+        Values with equal keys are equal in SQL (1.0 and 1.00; bpchar with and without trailing blanks).
+        NaN sorts above everything and equals itself.
+        """
+        return None
+
+    def key_encoder(self) -> Callable[[object], bytes] | None:
+        """Makes the encoder of the order-preserving, self-delimiting bytes used in storage keys.
+
+        Equal values (by the type's btree equality) give equal bytes; bytes compare as the values do. None where the
+        type has no btree order (json): it cannot be in a key (42704 at DDL).
+        """
+        return None
+
+    # --- columns -----------------------------------------------------------------------------------------------
+    def duckdb_type(self, typmod: int = -1) -> str:
+        """The DuckDB type that carries it: see ARCHITECTURE.md, 'Values in columns'."""
+        raise NotImplementedError

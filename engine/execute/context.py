@@ -1,0 +1,78 @@
+"""What a running statement carries with it, and what compiled plans look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from catalog.functions.base import CallContext
+from catalog.schema import Catalog
+from catalog.types.base import FormatSettings, TypeRef
+from engine.storage.interface import Reader
+from engine.txn.interface import Transaction
+
+
+class SessionServices(Protocol):
+    """What functions may ask of their session (CallContext.session). engine/session.py implements it."""
+
+    user_name: str
+    session_user_name: str
+    database_name: str
+    process_id: int
+    search_path: tuple[str, ...]  # schema names, pg_catalog not included unless named
+
+    @property
+    def catalog(self) -> Catalog: ...
+    def setting(self, name: str) -> str: ...
+    def set_setting(self, name: str, value: str, local: bool) -> None: ...
+    def next_value(self, sequence: int) -> int: ...
+    def current_value(self, sequence: int) -> int: ...
+    def last_value(self) -> int: ...
+    def set_value(self, sequence: int, value: int, is_called: bool) -> None: ...
+
+
+@dataclass(slots=True)
+class ExecContext:
+    """One execution of one statement.
+
+    `reader` is where a SELECT reads; `transaction` is None for an autocommit SELECT (reader is then a plain snapshot).
+    """
+
+    reader: Reader
+    transaction: Transaction | None
+    call: CallContext
+    catalog: Catalog
+    format: FormatSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of RowDescription (PostgreSQL 16 manual, 55.7)."""
+
+    name: str
+    type: TypeRef
+    table: int = 0
+    column: int = 0
+
+
+class RowPathFull(Exception):  # noqa: N818
+    """A row plan met more rows than the row path is for: the statement is to run on the columnar path instead."""
+
+
+class RowPlan(Protocol):
+    """A statement compiled for the row path. `parameter_types` are OIDs; parameters come in internal form."""
+
+    fields: tuple[Field, ...]  # () when no rows are returned
+    parameter_types: tuple[int, ...]
+    command: str  # SELECT | INSERT | UPDATE | DELETE
+    writes: bool
+    relations: tuple[int, ...]
+
+    def rows(self, context: ExecContext, parameters: Sequence[object]) -> tuple[list[tuple[object, ...]], int]:
+        """Runs it: the result rows in internal form (empty without RETURNING), and the number of rows of the command
+        tag. Raises LockWait, RowPathFull (reads only, before anything was written), SqlError."""
+
+    def encoded(self, formats: tuple[int, ...]) -> Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]:
+        """A function that runs it and gives DataRow messages; made once per formats (0 text, 1 binary; one per field)
+        and cached in the plan. This is the cached statement path: it does nothing that could be done here."""

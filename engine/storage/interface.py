@@ -1,0 +1,59 @@
+"""What the engine needs of a changelog, and what the rest of the engine needs of storage.
+
+The engine declares; `replication/` implements `Changelog` (engine and replication never import each other), and the
+composition root (shoal/) joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+
+class Changelog(Protocol):
+    """Makes changelog entries durable and committed, strictly in LSN order.
+
+    An entry's body is opaque here (engine/storage/edits.py encodes it); the implementation wraps it in the header
+    (format version, tablespace, epoch, LSN, previous entry's hash, commit time, schema version, CRC32C).
+    """
+
+    def submit(self, lsn: int, body: bytes, commit_time: int, schema_version: int) -> None:
+        """Queues the entry and returns at once. LSNs come without gaps. Called on the engine's thread only.
+
+        Entries submitted while an earlier group is being made durable form the next group. When a group is durable,
+        `on_committed(last_lsn)` (given at construction) is called on the engine's thread. A failure to make an entry
+        durable is fatal: `on_failure(exception)` is called once and nothing after it is ever acknowledged.
+        """
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes submitted and not yet committed; the commit queue makes writers wait past a limit."""
+
+    def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
+        """(LSN, commit time, body) of every committed entry with an LSN above `after`, in order, verified.
+
+        A torn tail (an entry that was never acknowledged) ends the iteration; damage before it raises XX001.
+        """
+
+    def retire(self, upto: int) -> None:
+        """Entries up to this LSN are in a synced checkpoint: whole segments below it may be dropped or reused."""
+
+    def bulk_path(self, name: str) -> str:
+        """Where a bulk segment of that name (a file that an entry refers to) lies, or is to be written."""
+
+    def close(self) -> None:
+        """Makes everything submitted durable and lets go of files and threads."""
+
+
+class Reader(Protocol):
+    """Rows as of one moment: a snapshot, or a transaction (own writes over its snapshot)."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value stored under the key, None if there is none."""
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Keys in [low, high) in order with their values. The iterator stays valid while others write."""
+
+
+EngineThread = Callable[[Callable[[], None]], None]
+"""Runs a callable on the engine's thread (asyncio's call_soon_threadsafe)."""

@@ -1,0 +1,77 @@
+"""Transactions as the executors see them. engine/txn/transaction.py implements `Transaction`.
+
+Everything here runs on the engine's one thread and never blocks: a lock that is taken raises `LockWait`, the session
+rolls the statement back to its mark, waits for the ticket, and runs the statement again (READ COMMITTED: on a new
+snapshot; locks already taken are kept). So executors are plain synchronous code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+# Row lock strengths, PostgreSQL 16 manual, 13.3.2. Bits, so that conflicts are one AND.
+KEY_SHARE = 1
+SHARE = 2
+NO_KEY_UPDATE = 4
+UPDATE = 8
+
+READ_COMMITTED = "read committed"
+REPEATABLE_READ = "repeatable read"
+SERIALIZABLE = "serializable"
+
+
+class WaitTicket(Protocol):
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Called on the engine's thread when the lock was granted, or the wait was ended (then `error` is set)."""
+
+    @property
+    def error(self) -> Exception | None: ...
+
+    def cancel(self, error: Exception) -> None:
+        """Ends the wait with this error (statement timeout, cancel request, lock timeout)."""
+
+
+class LockWait(BaseException):
+    """The statement needs a lock that another transaction holds. BaseException: no executor may swallow it."""
+
+    def __init__(self, ticket: WaitTicket) -> None:
+        super().__init__("waiting for a lock")
+        self.ticket = ticket
+
+
+class Transaction(Protocol):
+    """One transaction's private view. Also a storage Reader: `get` and `scan` see own writes over the snapshot."""
+
+    isolation: str
+    read_only: bool
+    snapshot_lsn: int
+    writes: dict[bytes, bytes | None]  # own uncommitted writes; None marks a deletion. Change through put/delete only
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
+        """Locks the key. Raises LockWait; 40P01 when waiting would close a cycle; with wait='nowait' raises 55P03, with
+        'skip locked' returns False. Returns True when held. Strengths never go down."""
+
+    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+        """Locks the key, then gives its newest sequenced value (own write first), which may be newer than the snapshot:
+        the caller re-evaluates its condition on it (READ COMMITTED). Under REPEATABLE READ a version newer than the
+        snapshot raises 40001. None: the row is gone."""
+
+    def newest(self, key: bytes) -> bytes | None:
+        """The newest sequenced value of a key, own write first, without a lock: for uniqueness checks of a key that
+        the caller has locked."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Writes. The key must be locked by this transaction. Raises 25006 in a read-only transaction."""
+
+    def delete(self, key: bytes) -> None: ...
+
+    def mark(self) -> int:
+        """A position to roll back to: before each statement, and at SAVEPOINT."""
+
+    def rollback_to(self, mark: int) -> None:
+        """Undoes every write after the mark (locks taken since stay until the end for a statement restart)."""

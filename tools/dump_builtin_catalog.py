@@ -1,0 +1,54 @@
+"""Writes catalog/data/*.tsv: the built-in types, functions, operators, casts and aggregates as PostgreSQL declares them.
+
+They are facts of the interface (names, argument types, OIDs), read from a running server, and make name resolution
+and pg_catalog agree with PostgreSQL. Run once per supported release, against a freshly initialised server:
+
+    python tools/dump_builtin_catalog.py "host=127.0.0.1 port=5433 user=postgres"
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import psycopg
+
+DATA = pathlib.Path(__file__).resolve().parent.parent / "catalog" / "data"
+
+QUERIES = {
+    "pg_type": """SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typdelim, typrelid,
+        typelem, typarray, typbasetype, typtypmod, typcollation, typalign, typstorage,
+        typinput::oid, typoutput::oid, typreceive::oid, typsend::oid, typmodin::oid, typmodout::oid
+        FROM pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace
+        AND (typtype <> 'c') AND typname !~ '^_?pg_(?!lsn|snapshot|node_tree|ndistinct|dependencies|mcv_list|brin|ddl)'
+        ORDER BY oid""",
+    "pg_proc": """SELECT oid, proname, prosrc, prokind, proisstrict, proretset, provolatile, pronargs, pronargdefaults,
+        provariadic, prorettype, proargtypes, array_to_string(proallargtypes, ' '),
+        array_to_string(proargmodes, ''), array_to_string(proargnames, ','), procost, prorows,
+        pg_get_expr(proargdefaults, 0), prolang
+        FROM pg_proc WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace ORDER BY oid""",
+    "pg_operator": """SELECT oid, oprname, oprkind, oprcanmerge, oprcanhash, oprleft, oprright, oprresult, oprcom,
+        oprnegate, oprcode::oid FROM pg_operator WHERE oid < 16384 ORDER BY oid""",
+    "pg_cast": "SELECT oid, castsource, casttarget, castfunc, castcontext, castmethod FROM pg_cast ORDER BY oid",
+    "pg_aggregate": """SELECT aggfnoid::oid, aggkind, aggnumdirectargs, aggtransfn::oid, aggfinalfn::oid, aggsortop,
+        aggtranstype, agginitval FROM pg_aggregate WHERE aggfnoid::oid < 16384 ORDER BY 1""",
+    "pg_description": """SELECT objoid, classoid::regclass, description FROM pg_description
+        WHERE objoid < 16384 AND objsubid = 0
+        AND classoid IN ('pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass) ORDER BY 1, 2""",
+    "pg_timezone_abbrevs": "SELECT abbrev, extract(epoch FROM utc_offset)::int, is_dst FROM pg_timezone_abbrevs",
+    "pg_keywords": "SELECT word, catcode, barelabel FROM pg_get_keywords()",
+}
+
+
+def main(dsn: str) -> None:
+    """Reads every listed catalog through COPY and writes it as text format with a header line of column names."""
+    with psycopg.connect(dsn) as connection:
+        for name, query in QUERIES.items():
+            with (DATA / f"{name}.tsv").open("wb") as out:
+                with connection.cursor().copy(f"COPY ({query}) TO STDOUT (HEADER)") as copy:
+                    for block in copy:
+                        out.write(bytes(block))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
