@@ -1,0 +1,63 @@
+"""A private PostgreSQL server from Debian's packages, for comparisons.
+
+initdb refuses to run as root, so there it runs as the package's `postgres` user.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from types import TracebackType
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def binaries() -> pathlib.Path:
+    """The directory of initdb and postgres. Raises RuntimeError with the package to install."""
+    places = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    if not places:
+        raise RuntimeError("no PostgreSQL server on this machine: apt-get install postgresql")
+    return pathlib.Path(places[-1])
+
+
+class PostgresServer:
+    """Starts on entry, stops and removes its files on exit. `dsn` is a libpq connection string."""
+
+    def __init__(self, settings: tuple[str, ...] = ("fsync=off",)) -> None:
+        self.settings = settings
+        self.port = free_port()
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shoal-oracle-"))
+        self.dsn = f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+
+    def _run(self, *command: str) -> None:
+        identity = {}
+        if os.getuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            os.chown(self.directory, owner.pw_uid, owner.pw_gid)
+            identity = {"user": owner.pw_uid, "group": owner.pw_gid}
+        subprocess.run(command, check=True, cwd=self.directory, stdout=subprocess.DEVNULL, **identity)  # type: ignore[call-overload]
+
+    def __enter__(self) -> PostgresServer:
+        data = str(self.directory / "data")
+        bin_ = binaries()
+        self._run(str(bin_ / "initdb"), "-D", data, "-A", "trust", "-U", "postgres", "--locale=C.UTF-8", "-E", "UTF8")
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory}"
+        options += "".join(f" -c {setting}" for setting in self.settings)
+        self._run(str(bin_ / "pg_ctl"), "-D", data, "-o", options, "-l", str(self.directory / "log"), "-w", "start")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._run(str(binaries() / "pg_ctl"), "-D", str(self.directory / "data"), "-m", "immediate", "-w", "stop")
+        shutil.rmtree(self.directory, ignore_errors=True)
