@@ -1,0 +1,68 @@
+"""The commit queue: a write set gets an LSN, is applied, and its client is told in LSN order once it is durable.
+
+    commit(transaction)  -> Edits -> Tablespace.sequence: LSN, memtable, changelog
+                            -> locks are let go (sequenced is enough: LSNs become durable in order)
+                            -> the committed catalog is replaced where the transaction changed it
+                            -> wait(LSN, callback)
+    on_durable(LSN)      -> callbacks of every LSN up to it, in order
+
+An acknowledgement waits for a *position*, so whoever must not be answered before some LSN is durable (a SELECT nextval,
+a read that a later commit stands on) waits in the same queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine.storage.edits import Edits
+from engine.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from engine.storage.tablespace import Tablespace
+
+Acknowledge = Callable[[], None]
+
+
+class CommitQueue:
+    def __init__(self, store: Tablespace, clock: Callable[[], int]) -> None:
+        self._store = store
+        self._clock = clock
+        self._waiting: deque[tuple[int, Acknowledge]] = deque()
+        self.schema_version = 0
+
+    def commit(self, transaction: Transaction) -> int:
+        """Sequences the write set and lets the locks go. Returns the LSN to wait for (0: it wrote nothing)."""
+        lsn = 0
+        if transaction.has_writes:
+            edits = Edits(transaction.writes, [run.reference for run in transaction.runs])
+            lsn = self._store.sequence(edits, self._clock(), self.schema_version)
+        transaction.release()
+        return lsn
+
+    def sequence(self, writes: dict[bytes, bytes | None]) -> int:
+        """Sequences writes that belong to no transaction (sequence ranges). Returns the LSN."""
+        return self._store.sequence(Edits(writes, []), self._clock(), self.schema_version)
+
+    def wait(self, lsn: int, acknowledge: Acknowledge) -> None:
+        """Calls back on the engine's thread when `lsn` is durable; at once if it is. LSNs must not go down."""
+        if lsn <= self._store.durable_lsn:
+            acknowledge()
+            return
+        waiting = self._waiting
+        if waiting and waiting[-1][0] > lsn:
+            # A position behind the newest commit (an old sequence range): in its place, order is what matters.
+            later = []
+            while waiting and waiting[-1][0] > lsn:
+                later.append(waiting.pop())
+            waiting.append((lsn, acknowledge))
+            waiting.extend(reversed(later))
+            return
+        waiting.append((lsn, acknowledge))
+
+    def on_durable(self, lsn: int) -> None:
+        """Tells everybody who waited for an LSN up to this one, in order."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= lsn:
+            waiting.popleft()[1]()

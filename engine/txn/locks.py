@@ -1,0 +1,274 @@
+"""Locks: who holds what, who waits for whom, and which wait would never end.
+
+A `LockSpace` locks names (row and index keys as bytes; tables by OID) in modes that are bits; a table of masks says
+which modes conflict. Two spaces exist, `ROW_CONFLICTS` (PostgreSQL 16 manual, 13.3.2) and `TABLE_CONFLICTS` (13.3.1).
+
+    held:  name -> the one transaction that holds it, when nobody waits          (nearly always: one dict entry a lock)
+           name -> Contended(holders {transaction: modes}, waiters FIFO)         (shared, or waited for)
+
+Nothing blocks here. `acquire` returns at once: None when the lock is held, a `Ticket` when it must be waited for. The
+ticket is granted when the holders in its way have gone, in the order of arrival; a newcomer does not overtake a waiter
+that it conflicts with, unless it already holds the lock in some mode (it would wait for itself).
+
+Deadlocks are looked for when a wait begins: an edge goes from a waiter to every conflicting holder and to every earlier
+waiter that it conflicts with; a path back to the newcomer is a cycle, and the newcomer gets 40P01. Since every wait that
+closes a cycle is refused as it begins, there never is a cycle to find later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Protocol
+
+from catalog.errors import SqlError
+from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
+
+ROW_CONFLICTS: Mapping[int, int] = {
+    KEY_SHARE: UPDATE,
+    SHARE: UPDATE | NO_KEY_UPDATE,
+    NO_KEY_UPDATE: UPDATE | NO_KEY_UPDATE | SHARE,
+    UPDATE: UPDATE | NO_KEY_UPDATE | SHARE | KEY_SHARE,
+}
+
+ACCESS_SHARE, ROW_SHARE, ROW_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE = 1, 2, 4, 8
+TABLE_SHARE, SHARE_ROW_EXCLUSIVE, EXCLUSIVE, ACCESS_EXCLUSIVE = 16, 32, 64, 128
+
+TABLE_CONFLICTS: Mapping[int, int] = {
+    ACCESS_SHARE: ACCESS_EXCLUSIVE,
+    ROW_SHARE: EXCLUSIVE | ACCESS_EXCLUSIVE,
+    ROW_EXCLUSIVE: TABLE_SHARE | SHARE_ROW_EXCLUSIVE | EXCLUSIVE | ACCESS_EXCLUSIVE,
+    SHARE_UPDATE_EXCLUSIVE: SHARE_UPDATE_EXCLUSIVE | TABLE_SHARE | SHARE_ROW_EXCLUSIVE | EXCLUSIVE | ACCESS_EXCLUSIVE,
+    TABLE_SHARE: ROW_EXCLUSIVE | SHARE_UPDATE_EXCLUSIVE | SHARE_ROW_EXCLUSIVE | EXCLUSIVE | ACCESS_EXCLUSIVE,
+    SHARE_ROW_EXCLUSIVE: ROW_EXCLUSIVE
+    | SHARE_UPDATE_EXCLUSIVE
+    | TABLE_SHARE
+    | SHARE_ROW_EXCLUSIVE
+    | EXCLUSIVE
+    | ACCESS_EXCLUSIVE,
+    EXCLUSIVE: 0xFF & ~ACCESS_SHARE,
+    ACCESS_EXCLUSIVE: 0xFF,
+}
+
+TABLE_MODES: Mapping[str, int] = {
+    "access share": ACCESS_SHARE,
+    "row share": ROW_SHARE,
+    "row exclusive": ROW_EXCLUSIVE,
+    "share update exclusive": SHARE_UPDATE_EXCLUSIVE,
+    "share": TABLE_SHARE,
+    "share row exclusive": SHARE_ROW_EXCLUSIVE,
+    "exclusive": EXCLUSIVE,
+    "access exclusive": ACCESS_EXCLUSIVE,
+}
+
+
+class Owner(Protocol):
+    """A transaction as the lock spaces see it."""
+
+    process_id: int
+    waiting: Ticket | None
+
+
+class Ticket:
+    """A wait for a lock. `add_done_callback` is called on the engine's thread once: granted, or ended with `error`."""
+
+    __slots__ = ("_callbacks", "done", "error", "mode", "name", "owner", "space")
+
+    def __init__(self, space: LockSpace, name: Hashable, owner: Owner, mode: int) -> None:
+        self.space = space
+        self.name = name
+        self.owner = owner
+        self.mode = mode
+        self.done = False
+        self.error: Exception | None = None
+        self._callbacks: list[Callable[[], None]] = []
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        if self.done:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def cancel(self, error: Exception) -> None:
+        """Ends the wait with this error. Nothing happens if it is over already."""
+        if not self.done:
+            self.error = error
+            self.space.forget(self)
+            self.finish()
+
+    def finish(self) -> None:
+        self.done = True
+        self.owner.waiting = None
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+class Contended:
+    __slots__ = ("holders", "waiters")
+
+    def __init__(self) -> None:
+        self.holders: dict[Owner, int] = {}
+        self.waiters: deque[Ticket] = deque()
+
+
+class LockSpace:
+    """`held_modes` dicts live with their transactions: name -> modes, so that a release walks only its own."""
+
+    def __init__(self, conflicts: Mapping[int, int]) -> None:
+        self.conflicts = conflicts
+        self._held: dict[Hashable, Owner | Contended] = {}
+
+    def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
+        """Takes the lock and returns None, or queues and returns the ticket. Raises 40P01."""
+        place = self._held.get(name)
+        if place is None:
+            self._held[name] = owner
+            held_modes[name] = mode
+            return None
+        if place is owner:
+            held_modes[name] |= mode
+            return None
+        entry = self._contended(name, place)
+        own = entry.holders.get(owner, 0)
+        conflicts = self.conflicts[mode]
+        if own & mode or not self._blocked(entry, owner, conflicts, mode, bool(own)):
+            entry.holders[owner] = own | mode
+            held_modes[name] = own | mode
+            return None
+        ticket = Ticket(self, name, owner, mode)
+        if own:
+            entry.waiters.appendleft(ticket)
+        else:
+            entry.waiters.append(ticket)
+        owner.waiting = ticket
+        cycle = self._cycle(owner)
+        if cycle:
+            self.forget(ticket)
+            owner.waiting = None
+            raise deadlock(cycle)
+        return ticket
+
+    def would_block(self, owner: Owner, name: Hashable, mode: int) -> bool:
+        """Whether acquire would give a ticket now."""
+        place = self._held.get(name)
+        if place is None or place is owner:
+            return False
+        entry = self._contended(name, place)
+        own = entry.holders.get(owner, 0)
+        return not own & mode and self._blocked(entry, owner, self.conflicts[mode], mode, bool(own))
+
+    def release(self, owner: Owner, names: Iterator[Hashable] | list[Hashable]) -> None:
+        """Lets go of these locks, and grants what waited for them."""
+        held = self._held
+        for name in names:
+            place = held.get(name)
+            if place is owner:
+                del held[name]
+            elif isinstance(place, Contended):
+                place.holders.pop(owner, None)
+                self._grant(name, place)
+
+    def forget(self, ticket: Ticket) -> None:
+        """Takes a ticket out of its queue."""
+        place = self._held.get(ticket.name)
+        if isinstance(place, Contended) and ticket in place.waiters:
+            place.waiters.remove(ticket)
+            self._grant(ticket.name, place)
+
+    def holders(self, name: Hashable) -> dict[Owner, int]:
+        """Who holds it, with the modes; a lone owner's mode shows as 0 (its own dict has it)."""
+        place = self._held.get(name)
+        if place is None:
+            return {}
+        return dict(place.holders) if isinstance(place, Contended) else {place: 0}
+
+    def any_held(self, names: set[bytes], owner: Owner) -> Hashable | None:
+        """One of these names that somebody else holds, or None: for bulk writers, one set intersection."""
+        for name in self._held.keys() & names:
+            if self._held[name] is not owner:
+                return name
+        return None
+
+    def _contended(self, name: Hashable, place: Owner | Contended) -> Contended:
+        if isinstance(place, Contended):
+            return place
+        entry = Contended()
+        entry.holders[place] = self._modes_of(place, name)
+        self._held[name] = entry
+        return entry
+
+    def _modes_of(self, owner: Owner, name: Hashable) -> int:
+        modes: dict[Hashable, int] = owner.row_locks if self.conflicts is ROW_CONFLICTS else owner.table_locks  # type: ignore[attr-defined]
+        return modes[name]
+
+    def _blocked(self, entry: Contended, owner: Owner, conflicts: int, mode: int, holds_some: bool) -> bool:
+        for holder, modes in entry.holders.items():
+            if holder is not owner and modes & conflicts:
+                return True
+        if holds_some:
+            return False
+        return any(self.conflicts[ticket.mode] & mode for ticket in entry.waiters)
+
+    def _grant(self, name: Hashable, entry: Contended) -> None:
+        granted: list[Ticket] = []
+        refused = 0
+        for ticket in list(entry.waiters):
+            conflicts = self.conflicts[ticket.mode]
+            taken = any(modes & conflicts for holder, modes in entry.holders.items() if holder is not ticket.owner)
+            if taken or refused & conflicts:
+                refused |= ticket.mode
+                continue
+            entry.waiters.remove(ticket)
+            modes = entry.holders.get(ticket.owner, 0) | ticket.mode
+            entry.holders[ticket.owner] = modes
+            own: dict[Hashable, int] = (
+                ticket.owner.row_locks if self.conflicts is ROW_CONFLICTS else ticket.owner.table_locks  # type: ignore[attr-defined]
+            )
+            own[name] = modes
+            granted.append(ticket)
+        if not entry.waiters:
+            if not entry.holders:
+                del self._held[name]
+            elif len(entry.holders) == 1:
+                self._held[name] = next(iter(entry.holders))
+        for ticket in granted:
+            ticket.finish()
+
+    def _blockers(self, ticket: Ticket) -> Iterator[Owner]:
+        place = ticket.space._held.get(ticket.name)
+        if not isinstance(place, Contended):
+            return
+        conflicts = ticket.space.conflicts[ticket.mode]
+        for holder, modes in place.holders.items():
+            if holder is not ticket.owner and modes & conflicts:
+                yield holder
+        for earlier in place.waiters:
+            if earlier is ticket:
+                return
+            if earlier.owner is not ticket.owner and ticket.space.conflicts[earlier.mode] & ticket.mode:
+                yield earlier.owner
+
+    def _cycle(self, start: Owner) -> list[tuple[Owner, Owner]]:
+        """The edges of a cycle of waits through `start`, [] if there is none. Depth first; graphs here are small."""
+        seen: set[int] = set()
+        stack: list[tuple[Owner, list[tuple[Owner, Owner]]]] = [(start, [])]
+        while stack:
+            owner, path = stack.pop()
+            if owner.waiting is None or id(owner) in seen:
+                continue
+            seen.add(id(owner))
+            for blocker in self._blockers(owner.waiting):
+                edges = [*path, (owner, blocker)]
+                if blocker is start:
+                    return edges
+                stack.append((blocker, edges))
+        return []
+
+
+def deadlock(cycle: list[tuple[Owner, Owner]]) -> SqlError:
+    """40P01 with PostgreSQL's kind of detail."""
+    lines = [f"Process {a.process_id} waits for a lock; blocked by process {b.process_id}." for a, b in cycle]
+    return SqlError(
+        "40P01", "deadlock detected", detail="\n".join(lines), hint="See server log for query details."
+    )

@@ -1,0 +1,340 @@
+"""A transaction: a private write set over a snapshot, and the locks that protect it.
+
+    reads     own writes, then the snapshot: the durable LSN at the statement's start (READ COMMITTED), or at the first
+              statement's start (REPEATABLE READ)
+    writes    into `writes`, key -> new value (None: deleted); `_undo` remembers what each write replaced, so that a
+              statement or a savepoint can be rolled back to its mark
+    locks     taken at once, kept to the end; PostgreSQL's conflict table (engine/txn/locks.py)
+    commit    engine/txn/commit.py gives the write set an LSN
+
+READ COMMITTED, two writers of one row: the second waits for the first one's lock, runs its statement again, and
+`get_locked` gives it the newest *sequenced* version. That version may not be durable yet; the second's own commit has a
+higher LSN, and LSNs become durable in order, so nobody is ever told of a commit that stands on a lost one.
+
+REPEATABLE READ: `get_locked` finds a version newer than the snapshot: 40001, the first updater has won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sortedcontainers import SortedList
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, SchemaObject
+from engine.txn.interface import READ_COMMITTED, LockWait
+from engine.txn.locks import LockSpace, Ticket
+
+if TYPE_CHECKING:
+    from engine.storage.runs import BulkRun
+    from engine.storage.tablespace import Snapshot, Tablespace
+
+
+class _Missing:
+    pass
+
+
+MISSING = _Missing()
+
+UndoRecord = tuple[bytes, "bytes | None | _Missing"]
+
+
+@dataclass(slots=True)
+class Savepoint:
+    name: str
+    mark: int
+    catalog: Catalog | None
+    changed_objects: dict[int, SchemaObject | None]
+    runs: int
+    row_locks: int  # how many were held: dicts keep their order, so the later ones are known
+    table_locks: int
+
+
+class Transaction:
+    """See the Protocol in engine/txn/interface.py for what executors use. Lives on the engine's thread only."""
+
+    __slots__ = (
+        "_base",
+        "_ordered",
+        "_row_space",
+        "_snapshot",
+        "_store",
+        "_table_space",
+        "_undo",
+        "catalog",
+        "changed_objects",
+        "dropped_storage",
+        "isolation",
+        "process_id",
+        "read_only",
+        "row_locks",
+        "runs",
+        "savepoints",
+        "snapshot_lsn",
+        "start_time",
+        "table_locks",
+        "waiting",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        store: Tablespace,
+        row_space: LockSpace,
+        table_space: LockSpace,
+        process_id: int,
+        start_time: int,
+        isolation: str = READ_COMMITTED,
+        read_only: bool = False,
+    ) -> None:
+        self._store = store
+        self._row_space = row_space
+        self._table_space = table_space
+        self.process_id = process_id
+        self.start_time = start_time
+        self.isolation = isolation
+        self.read_only = read_only
+        self.writes: dict[bytes, bytes | None] = {}
+        self.runs: list[BulkRun] = []  # bulk writes of this transaction, oldest first
+        self._undo: list[UndoRecord] = []
+        self._ordered: SortedList | None = None
+        self.row_locks: dict[Hashable, int] = {}
+        self.table_locks: dict[Hashable, int] = {}
+        self.waiting: Ticket | None = None
+        self._snapshot: Snapshot | None = None
+        self._base = store.current
+        self.snapshot_lsn = store.durable_lsn
+        self.savepoints: list[Savepoint] = []
+        self.catalog: Catalog | None = None  # the catalog with this transaction's own DDL; None while it has none
+        self.changed_objects: dict[int, SchemaObject | None] = {}
+        self.dropped_storage: list[int] = []
+
+    # ---- reading ------------------------------------------------------------------------------------------------
+
+    def begin_statement(self) -> None:
+        """Takes the statement's snapshot. Under REPEATABLE READ the first one stays."""
+        if self.isolation == READ_COMMITTED:
+            self._base = self._store.current
+            self.snapshot_lsn = self._store.durable_lsn
+        elif self._snapshot is None:
+            self._snapshot = self._store.snapshot()
+            self._base = self._snapshot
+            self.snapshot_lsn = self._snapshot.lsn
+
+    def get(self, key: bytes) -> bytes | None:
+        if self.writes:
+            own = self.writes.get(key, MISSING)
+            if own is not MISSING:
+                return own  # type: ignore[return-value]
+        for run in reversed(self.runs):
+            found = run.get(key)
+            if found is not None:
+                return found.value
+        return self._base.get(key)
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        base = self._base.scan(low, high, reverse)
+        for run in self.runs:
+            base = _overlay(base, run.scan(low, high, reverse), reverse)
+        if not self.writes:
+            return base
+        return _overlay(base, self._own(low, high, reverse), reverse)
+
+    def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
+        if self._ordered is None:
+            self._ordered = SortedList(self.writes)
+        keys = list(self._ordered.irange(low, high, inclusive=(True, False), reverse=reverse))
+        for key in keys:
+            value = self.writes.get(key, MISSING)
+            if value is not MISSING:
+                yield key, value  # type: ignore[misc]
+
+    # ---- locking ------------------------------------------------------------------------------------------------
+
+    def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
+        held = self.row_locks.get(key)
+        if held is not None and held >= strength:
+            return True
+        if wait != "block" and self._row_space.would_block(self, key, strength):
+            if wait == "nowait":
+                raise SqlError("55P03", "could not obtain lock on row in relation")
+            return False
+        ticket = self._row_space.acquire(self, self.row_locks, key, strength)
+        if ticket is not None:
+            raise LockWait(ticket)
+        return True
+
+    def lock_table(self, oid: int, mode: int, wait: str = "block") -> None:
+        """Locks a table in one of the modes of engine/txn/locks.py. Raises LockWait, 40P01, 55P03."""
+        held = self.table_locks.get(oid, 0)
+        if held & mode:
+            return
+        if wait == "nowait" and self._table_space.would_block(self, oid, mode):
+            raise SqlError("55P03", "could not obtain lock on relation")
+        ticket = self._table_space.acquire(self, self.table_locks, oid, mode)
+        if ticket is not None:
+            raise LockWait(ticket)
+
+    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+        held = self.row_locks.get(key)
+        if (held is None or held < strength) and not self.lock(key, strength, wait):
+            return None
+        own = self.writes.get(key, MISSING)
+        if own is not MISSING:
+            return own  # type: ignore[return-value]
+        for run in reversed(self.runs):
+            found = run.get(key)
+            if found is not None:
+                return found.value
+        newest = self._store.newest(key)
+        if newest is None:
+            return None
+        if self.isolation != READ_COMMITTED and newest[0] > self.snapshot_lsn:
+            what = "update" if newest[1] is not None else "delete"
+            raise SqlError("40001", f"could not serialize access due to concurrent {what}")
+        return newest[1]
+
+    def newest(self, key: bytes) -> bytes | None:
+        own = self.writes.get(key, MISSING)
+        if own is not MISSING:
+            return own  # type: ignore[return-value]
+        for run in reversed(self.runs):
+            found = run.get(key)
+            if found is not None:
+                return found.value
+        newest = self._store.newest(key)
+        return None if newest is None else newest[1]
+
+    # ---- writing ------------------------------------------------------------------------------------------------
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._write(key, value)
+
+    def delete(self, key: bytes) -> None:
+        self._write(key, None)
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        writes = self.writes
+        old = writes.get(key, MISSING)
+        self._undo.append((key, old))
+        writes[key] = value
+        if self._ordered is not None and old is MISSING:
+            self._ordered.add(key)
+
+    def refuse_if_read_only(self, command: str) -> None:
+        """25006 for a command that writes in a read-only transaction."""
+        if self.read_only:
+            raise SqlError("25006", f"cannot execute {command} in a read-only transaction")
+
+    def mark(self) -> int:
+        return len(self._undo)
+
+    def rollback_to(self, mark: int) -> None:
+        undo = self._undo
+        writes = self.writes
+        while len(undo) > mark:
+            key, old = undo.pop()
+            if isinstance(old, _Missing):
+                del writes[key]
+                if self._ordered is not None:
+                    self._ordered.discard(key)
+            else:
+                writes[key] = old
+
+    # ---- savepoints -----------------------------------------------------------------------------------------------
+
+    def savepoint(self, name: str) -> None:
+        self.savepoints.append(
+            Savepoint(
+                name,
+                self.mark(),
+                self.catalog,
+                dict(self.changed_objects),
+                len(self.runs),
+                len(self.row_locks),
+                len(self.table_locks),
+            )
+        )
+
+    def release_savepoint(self, name: str) -> None:
+        """Forgets it and those set after it. Raises 3B001."""
+        del self.savepoints[self._find(name) :]
+
+    def rollback_to_savepoint(self, name: str) -> None:
+        """Undoes what came after it, lets go of the locks taken since, and keeps it. Raises 3B001."""
+        index = self._find(name)
+        point = self.savepoints[index]
+        del self.savepoints[index + 1 :]
+        self.rollback_to(point.mark)
+        self.catalog = point.catalog
+        self.changed_objects = dict(point.changed_objects)
+        for run in self.runs[point.runs :]:
+            run.discard()
+        del self.runs[point.runs :]
+        self._release_after(self._row_space, self.row_locks, point.row_locks)
+        self._release_after(self._table_space, self.table_locks, point.table_locks)
+
+    def _release_after(self, space: LockSpace, held: dict[Hashable, int], count: int) -> None:
+        later = list(held)[count:]
+        for name in later:
+            del held[name]
+        space.release(self, later)
+
+    def _find(self, name: str) -> int:
+        for index in range(len(self.savepoints) - 1, -1, -1):
+            if self.savepoints[index].name == name:
+                return index
+        raise SqlError("3B001", f'savepoint "{name}" does not exist')
+
+    # ---- the end --------------------------------------------------------------------------------------------------
+
+    @property
+    def has_writes(self) -> bool:
+        return bool(self.writes or self.runs or self.changed_objects)
+
+    def release(self) -> None:
+        """Lets go of every lock and of the snapshot: after sequencing, or at rollback."""
+        if self.row_locks:
+            names = list(self.row_locks)
+            self.row_locks = {}
+            self._row_space.release(self, names)
+        if self.table_locks:
+            names = list(self.table_locks)
+            self.table_locks = {}
+            self._table_space.release(self, names)
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+    def abort(self) -> None:
+        """Throws the write set away and lets go of everything."""
+        if self.waiting is not None:
+            self.waiting.cancel(SqlError("57014", "canceling statement due to user request"))
+        for run in self.runs:
+            run.discard()
+        self.runs = []
+        self.writes = {}
+        self._undo = []
+        self._ordered = None
+        self.release()
+
+
+def _overlay(
+    base: Iterator[tuple[bytes, bytes]], top: Iterator[tuple[bytes, bytes | None]], reverse: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    """Two key-ordered streams as one; where both have a key the top one counts, and its None hides the key."""
+    below = next(base, None)
+    above = next(top, None)
+    while below is not None or above is not None:
+        if above is None or (below is not None and (below[0] > above[0] if reverse else below[0] < above[0])):
+            assert below is not None
+            yield below
+            below = next(base, None)
+            continue
+        if below is not None and below[0] == above[0]:
+            below = next(base, None)
+        if above[1] is not None:
+            yield above[0], above[1]
+        above = next(top, None)
