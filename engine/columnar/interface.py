@@ -1,6 +1,6 @@
 """The columnar path as the session sees it, and the words that the parts of it exchange.
 
-generate.py   Query -> `ColumnarQuery`: DuckDB SQL over internal table names, plus what it reads
+generate/     Query -> `ColumnarQuery`: DuckDB SQL over internal table names, plus what it reads
 feed.py       which changes each loaded table still lacks, collected from every commit
 client.py     the engine's side of the worker: brings tables up to date, sends queries, streams results
 worker/       the process: DuckDB, its tables, the encoder of results. Talks to client.py by frames over a socket pair
@@ -12,12 +12,15 @@ table there or, for a transaction with own writes or an old snapshot, a merged v
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Protocol
 
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
+from engine.sql.tree import Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,96 @@ class OutputColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnarQuery:
-    """`sql` has {t123} table placeholders and $1.. parameters (numbered as in the statement).
+class UdfSignature:
+    """A Python function that the worker registers in DuckDB before a query that calls it; equal names, equal meaning.
 
-    `parameters`: the statement's parameter numbers that it uses, with the DuckDB type each is bound as. `settings_free`
-    is False when the SQL text depends on session settings (time zone, search_path) and must be made again after SET.
+    What runs, by `kind` (`source` is the prosrc key into catalog.functions where one is named):
+        function   the `python` side of implementation(source), one value a row
+        set        the same of a set-returning function: all its values (or tuples, for a record) as one LIST
+        aggregate  `python_aggregate` over whole groups: each argument is a LIST, all of one length, NULL when no row
+                   came in (the result is then that of no rows); rows with a NULL are skipped if `strict`
+        input      text -> result_type: its text_decoder(settings, result_type.typmod)
+        output     argument type -> text: its text_encoder(settings)
+        length     length_coercion(result_type.typmod, explicit) of a value of its own type; `source` is 'e' for explicit,
+                   'i' for implicit
+        key        key_encoder of the argument type -> BLOB whose order and equality are the type's own
+        subscript  `source` 'element' (array, subscript...) or 'slice' (array, lower, upper, ... with NULL for none)
+    Values are converted between Arrow and internal form by SQL type (`argument_types`, `result_type`), each in the
+    DuckDB type beside it. A NULL argument gives NULL without a call if `strict`.
+
+    `context` says which arguments come before the declared ones: '' none; 'settings' one VARCHAR made by
+    `settings_text`; 'call' that VARCHAR, then statement time and transaction time (TIMESTAMP): enough for a CallContext
+    without session. They are the same in every row.
+    """
+
+    name: str
+    kind: str
+    source: str
+    argument_types: tuple[TypeRef, ...]
+    argument_duckdb: tuple[str, ...]
+    result_type: TypeRef
+    result_duckdb: str
+    strict: bool = True
+    context: str = ""
+    volatile: bool = False
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The DuckDB types of all arguments, those of the context first."""
+        return CONTEXT_TYPES[self.context] + self.argument_duckdb
+
+
+CONTEXT_TYPES: dict[str, tuple[str, ...]] = {
+    "": (),
+    "settings": ("VARCHAR",),
+    "call": ("VARCHAR", "TIMESTAMP", "TIMESTAMP"),
+}
+
+
+def settings_text(settings: FormatSettings) -> str:
+    """The settings as the one text that UDFs with a context get; `settings_of` reads it back."""
+    return json.dumps(list(astuple(settings)))
+
+
+def settings_of(text: str) -> FormatSettings:
+    """The inverse of `settings_text`."""
+    return FormatSettings(*json.loads(text))
+
+
+STATEMENT_TIME = -1
+TRANSACTION_TIME = -2
+FIRST_COMPUTED = -10
+
+
+def error_sql(sqlstate: str, message: str) -> str:
+    """DuckDB SQL that raises an SQLSTATE when it is evaluated; the worker finds it again with `error_of`.
+
+    It has type NULL, so it fits any CASE branch.
+    """
+    return "error('" + f"shoal[{sqlstate}] {message}".replace("'", "''") + "')"
+
+
+_ERROR = re.compile(r"shoal\[([0-9A-Z]{5})\] (.*)", re.DOTALL)
+
+
+def error_of(text: str) -> tuple[str, str] | None:
+    """SQLSTATE and message in the text of a DuckDB error that `error_sql` (or a UDF of ours) raised; None otherwise."""
+    found = _ERROR.search(text)
+    return (found[1], found[2]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnarQuery:
+    """`sql` has {t123} table placeholders (braces that are not placeholders are doubled, as for str.format) and
+    parameters $1.. numbered by their position in `parameters`, not as in the statement.
+
+    `parameters`: where each value comes from, with the DuckDB type it is bound as:
+        n >= 1              the statement's parameter $n
+        STATEMENT_TIME      the statement's time, TRANSACTION_TIME the transaction's (timestamptz)
+        <= FIRST_COMPUTED   computed[FIRST_COMPUTED - n]: an expression without columns that needs the session, computed
+                            on the engine's side before the query is sent
+    `settings_free` is False when the SQL text depends on session settings (time zone, DateStyle) and must be made again
+    after SET. `virtual_tables` are to be handed to the worker as relations `v<oid>`.
     """
 
     sql: str
@@ -42,7 +130,9 @@ class ColumnarQuery:
     tables: tuple[Table, ...]
     virtual_tables: tuple[VirtualTable, ...]
     parameters: tuple[tuple[int, str], ...]
-    functions: tuple[str, ...] = ()  # UDFs it calls: prosrc names that the worker must have registered
+    functions: tuple[UdfSignature, ...] = ()  # UDFs that it calls
+    settings_free: bool = True
+    computed: tuple[Expr, ...] = ()
 
 
 class ResultStream(Protocol):
@@ -64,7 +154,9 @@ class ColumnarEngine(Protocol):
     ) -> ResultStream:
         """Runs the query as of the reader (a Transaction, or a plain snapshot) and streams encoded rows."""
 
-    async def batches(self, query: ColumnarQuery, parameters: Sequence[object], reader: object) -> AsyncIterator[object]:
+    async def batches(
+        self, query: ColumnarQuery, parameters: Sequence[object], reader: object
+    ) -> AsyncIterator[object]:
         """The same as pyarrow record batches in DuckDB's types, for DML through the columnar path."""
 
 
