@@ -1,0 +1,93 @@
+"""Source text of a plan's functions, and the objects that they refer to.
+
+A plan is compiled to Python source and `exec`d once: locals instead of attribute chains, no interpreter of our own
+above Python's. `Code` collects lines, hands out names that do not clash, and binds constants as the globals of the
+functions made (a global that never changes is one specialised, cached load in CPython 3.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class NotOnRowPath(Exception):  # noqa: N818
+    """Raised while compiling: the row path does not do this, the columnar path is to be tried."""
+
+
+class Code:
+    """Functions under construction. Several functions may share one Code, and with it the constants."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, object] = {}
+        self._known: dict[int, str] = {}
+        self._lines: list[str] = []
+        self._depth = 0
+        self._count = 0
+
+    def temporary(self, hint: str = "t") -> str:
+        """A local name that nothing else uses."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def constant(self, value: object, hint: str = "k") -> str:
+        """The source of a constant: a literal where Python has a cheap one, else a global name bound to the object."""
+        if value is None or value is True or value is False:
+            return repr(value)
+        if type(value) is int and abs(value) < 2**63:
+            return str(value) if value >= 0 else f"({value})"
+        if type(value) in (str, bytes) and len(value) < 200:  # type: ignore[arg-type]
+            return repr(value)
+        known = self._known.get(id(value))
+        if known is None:
+            self._count += 1
+            known = f"{hint}_{self._count}"
+            self._known[id(value)] = known
+            self.names[known] = value  # keeps the object alive, so its id stays its own
+        return known
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        """An indented block under `header` ('if x:')."""
+        self.line(header)
+        self._depth += 1
+        before = len(self._lines)
+        yield
+        if len(self._lines) == before:
+            self.line("pass")
+        self._depth -= 1
+
+    def indent(self, header: str) -> None:
+        """Opens a block that stays open until `dedent`: what follows goes inside it."""
+        self.line(header)
+        self._depth += 1
+
+    @property
+    def depth(self) -> int:
+        return self._depth
+
+    def dedent_to(self, depth: int) -> None:
+        self._depth = depth
+
+    @property
+    def source(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def finish(self, name: str) -> Callable[..., Any]:
+        """Compiles everything written so far and gives the function of that name.
+
+        Raises NotOnRowPath where the source is nested deeper than Python's own parser goes.
+        """
+        try:
+            compiled = compile(self.source, f"<row plan {name}>", "exec")
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            if isinstance(error, SyntaxError) and "too many" not in str(error):
+                raise
+            raise NotOnRowPath("an expression nested too deep") from error
+        exec(compiled, self.names)
+        function: Callable[..., Any] = self.names[name]  # type: ignore[assignment]
+        return function

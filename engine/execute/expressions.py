@@ -1,0 +1,565 @@
+"""Expressions of the analysed tree, compiled to Python source.
+
+Each expression becomes one Python expression over locals: columns and parameters are locals, NULL is None.
+
+    a + b        strict, both may be NULL    (None if a is None or b is None else <call>)
+    a + b        both known not NULL         <call>
+
+Conditions are compiled in one of three ways, and the two cheap ones are most of them: `value` gives True, False or
+None; `true` gives something that is truthy exactly when the condition is TRUE (all that WHERE, CASE, HAVING and CHECK
+need); `false` is truthy exactly when it is FALSE. NOT turns one into the other, so NULL logic costs nothing.
+
+A sub-expression that is used twice is bound by `:=` to a local of its own. Immutable calls over constants are folded.
+What cannot be compiled raises `NotOnRowPath`; the planner then gives the statement to the columnar path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+from catalog.functions.base import Function, Operator
+from catalog.functions.registry import implementation
+from catalog.types import lookup
+from catalog.types.base import Array, FormatSettings, TypeRef
+from engine.execute import operations
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.inline import TEMPLATES
+from engine.execute.values import sql_value_function
+from engine.sql import tree
+
+# Operators of built-in types that give a value whenever their arguments are not NULL.
+_TOTAL_OPERATORS = frozenset(
+    "= <> < <= > >= + * / % || ~~ !~~ ~~* !~~* ~ !~ ~* !~* & | # << >> ^ @> <@ && ^@".split()
+)
+_JSON_TYPES = frozenset((114, 3802))
+# Types whose values Python's == and hash compare as SQL does.
+_HASHABLE = frozenset((16, 17, 18, 19, 20, 21, 23, 25, 26, 1043, 1082, 1083, 1114, 1184, 2950))
+_RECORD = 2249
+_MANY_ELEMENTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The source of a compiled expression. `atom`: a name or literal that costs nothing to repeat."""
+
+    source: str
+    nullable: bool = True
+    atom: bool = False
+
+
+NULL = Value("None", nullable=True, atom=True)
+TRUE = Value("True", nullable=False, atom=True)
+
+
+class ExpressionCompiler:
+    """Compiles expressions into one function under construction.
+
+    `variable` gives the source of a column. `overrides` gives that of whole sub-expressions that are at hand already
+    (aggregates, grouping expressions). `sublink` compiles sub-queries; without it they are not on the row path.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        settings: FormatSettings,
+        variable: Callable[[tree.Var], Value],
+        sublink: Callable[[tree.SubLink], Value] | None = None,
+    ) -> None:
+        self.code = code
+        self.settings = settings
+        self.variable = variable
+        self.sublink = sublink
+        self.overrides: dict[tree.Expr, Value] = {}
+        self.parameters: set[int] = set()
+        self.not_null: set[int] = set()  # parameters that are known not to be NULL where code is being written
+        self._case_values: list[Value] = []
+
+    # ---- the three ways ---------------------------------------------------------------------------------------------
+
+    def value(self, expression: tree.Expr) -> Value:
+        """The value of an expression."""
+        if self.overrides and (known := self.overrides.get(expression)) is not None:
+            return known
+        method = _VALUES.get(type(expression))
+        if method is None:
+            raise NotOnRowPath(type(expression).__name__)
+        return method(self, expression)
+
+    def true(self, expression: tree.Expr) -> str:
+        """Source that is truthy exactly when the condition is TRUE."""
+        if expression not in self.overrides:
+            match expression:
+                case tree.Const():
+                    return "True" if expression.value is True else "False"
+                case tree.BoolExpr(operator="not"):
+                    return self.false(expression.arguments[0])
+                case tree.BoolExpr(operator=operator):
+                    return "(" + f" {operator} ".join(map(self.true, expression.arguments)) + ")"
+                case tree.FuncExpr() if expression.function.strict and expression.type.oid == 16:
+                    guards, call, total = self._strict_call(expression)
+                    return f"({' and '.join([*guards, call])})" if guards else call
+                case tree.ScalarArrayOp():
+                    return self._array_operation(expression, truth=True)
+        return self.value(expression).source
+
+    def false(self, expression: tree.Expr) -> str:
+        """Source that is truthy exactly when the condition is FALSE."""
+        if expression not in self.overrides:
+            match expression:
+                case tree.Const():
+                    return "True" if expression.value is False else "False"
+                case tree.BoolExpr(operator="not"):
+                    return self.true(expression.arguments[0])
+                case tree.BoolExpr(operator=operator):
+                    other = " or " if operator == "and" else " and "
+                    return "(" + other.join(map(self.false, expression.arguments)) + ")"
+                case tree.FuncExpr() if expression.function.strict and expression.type.oid == 16:
+                    guards, call, total = self._strict_call(expression)
+                    negated = f"not {call}" if total else f"{call} is False"
+                    return f"({' and '.join([*guards, negated])})"
+        found = self.value(expression)
+        return f"({found.source} is False)" if found.nullable else f"(not {found.source})"
+
+    def bound(self, expression: tree.Expr) -> tuple[str, Value]:
+        """Source that evaluates the expression into a local, and the value under that local: (':=' source, atom)."""
+        return self.bind(self.value(expression))
+
+    def bind(self, found: Value) -> tuple[str, Value]:
+        if found.atom:
+            return found.source, found
+        name = self.code.temporary()
+        return f"({name} := {found.source})", Value(name, found.nullable, atom=True)
+
+    # ---- leaves -----------------------------------------------------------------------------------------------------
+
+    def _const(self, expression: tree.Const) -> Value:
+        if expression.value is None:
+            return NULL
+        return Value(self.code.constant(expression.value), nullable=False, atom=True)
+
+    def _param(self, expression: tree.Param) -> Value:
+        self.parameters.add(expression.number)
+        return Value(f"p{expression.number}", nullable=expression.number not in self.not_null, atom=True)
+
+    def _var(self, expression: tree.Var) -> Value:
+        return self.variable(expression)
+
+    def _case_test(self, expression: tree.CaseTestExpr) -> Value:
+        return self._case_values[-1]
+
+    def _with_case_value(self, value: Value, expression: tree.Expr) -> Value:
+        self._case_values.append(value)
+        try:
+            return self.value(expression)
+        finally:
+            self._case_values.pop()
+
+    def _sql_value(self, expression: tree.SqlValueFunction) -> Value:
+        function = sql_value_function(expression.name, expression.precision)
+        return Value(f"{self.code.constant(function, expression.name)}(context.call)", nullable=True)
+
+    def _next_value(self, expression: tree.NextValueExpr) -> Value:
+        return Value(f"context.call.session.next_value({expression.sequence})", nullable=False)
+
+    def _sub_link(self, expression: tree.SubLink) -> Value:
+        if self.sublink is None:
+            raise NotOnRowPath("sub-query")
+        return self.sublink(expression)
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    def _call_source(
+        self, function: Function, arguments: Sequence[str], types: Sequence[TypeRef], result: TypeRef
+    ) -> str:
+        found = implementation(function.source)
+        template = TEMPLATES.get(function.source)
+        if found is not None and found.python_source is not None:
+            template = found.python_source
+            self.code.names.update(found.python_names)
+        if template is not None and all(
+            source.isidentifier() or template.count(f"{{{index}}}") <= 1 for index, source in enumerate(arguments)
+        ):
+            if "overflow" in template:
+                self.code.names["overflow"] = operations.overflow
+            return template.format(*arguments, t=self.code.temporary())
+        python, needs_context = python_side(function, types, result)
+        name = self.code.constant(python, function.name if function.name.isidentifier() else "f")
+        return f"{name}({', '.join(['context.call', *arguments] if needs_context else arguments)})"
+
+    def _strict_call(self, expression: tree.FuncExpr) -> tuple[list[str], str, bool]:
+        """(tests that no argument is NULL, the call, whether the call never gives NULL then)."""
+        guards: list[str] = []
+        arguments: list[str] = []
+        for argument in expression.arguments:
+            found = self.value(argument)
+            if found.nullable:
+                source, found = self.bind(found)
+                guards.append(f"{source} is not None")
+            arguments.append(found.source)
+        types = [argument.type for argument in expression.arguments]
+        call = self._call_source(expression.function, arguments, types, expression.type)
+        return guards, call, _is_total(expression)
+
+    def _function(self, expression: tree.FuncExpr) -> Value:
+        function = expression.function
+        if function.returns_set or function.kind != "f":
+            raise NotOnRowPath(f"function {function.name}")
+        if (folded := self._fold(expression)) is not None:
+            return folded
+        if not function.strict:
+            values = [self.value(argument).source for argument in expression.arguments]
+            types = [argument.type for argument in expression.arguments]
+            return Value(self._call_source(function, values, types, expression.type))
+        guards, call, total = self._strict_call(expression)
+        if any(guard == "None is not None" for guard in guards):
+            return NULL
+        if not guards:
+            return Value(call, nullable=not total)
+        nulls = " or ".join(guard.replace(" is not None", " is None") for guard in guards)
+        return Value(f"(None if {nulls} else {call})")
+
+    def _fold(self, expression: tree.FuncExpr) -> Value | None:
+        """The value of an immutable call over constants. One that fails is left to fail when (and if) it runs."""
+        function = expression.function
+        if function.volatility != "i" or not all(isinstance(a, tree.Const) for a in expression.arguments):
+            return None
+        types = [argument.type for argument in expression.arguments]
+        python, needs_context = python_side(function, types, expression.type)
+        if needs_context:
+            return None
+        values = [argument.value for argument in expression.arguments if isinstance(argument, tree.Const)]
+        if function.strict and any(value is None for value in values):
+            return NULL
+        try:
+            return self._const(tree.Const(python(*values), expression.type))
+        except SqlError:
+            return None
+
+    # ---- casts ------------------------------------------------------------------------------------------------------
+
+    def _relabel(self, expression: tree.RelabelType) -> Value:
+        return self.value(expression.argument)
+
+    def _apply(self, function: Callable[[object], object], argument: tree.Expr, hint: str) -> Value:
+        """A one-argument function of ours, NULL for NULL; folded over a constant."""
+        if isinstance(argument, tree.Const):
+            if argument.value is None:
+                return NULL
+            try:
+                return self._const(tree.Const(function(argument.value), argument.type))
+            except SqlError:
+                pass
+        name = self.code.constant(function, hint)
+        found = self.value(argument)
+        if not found.nullable:
+            return Value(f"{name}({found.source})", nullable=False)
+        source, atom = self.bind(found)
+        return Value(f"(None if {source} is None else {name}({atom.source}))")
+
+    def _via_io(self, expression: tree.CoerceViaIO) -> Value:
+        source = lookup(expression.argument.type.oid)
+        target = lookup(expression.type.oid)
+        encode = source.text_encoder(self.settings)
+        decode = target.text_decoder(self.settings, expression.type.typmod)
+        return self._apply(lambda value: decode(encode(value).decode()), expression.argument, "io")
+
+    def _typmod(self, expression: tree.CoerceTypmod) -> Value:
+        function = lookup(expression.type.oid).length_coercion(expression.type.typmod, expression.explicit)
+        if function is None:
+            return self.value(expression.argument)
+        return self._apply(function, expression.argument, "length")
+
+    def _array_coerce(self, expression: tree.ArrayCoerce) -> Value:
+        source, array = self.bound(expression.argument)
+        element = self.code.temporary("e")
+        inner = self._with_case_value(Value(element, nullable=True, atom=True), expression.element)
+        self.code.names["Array"] = Array
+        built = (
+            f"Array(tuple([{inner.source} for {element} in {array.source}.elements]),"
+            f" {array.source}.dimensions, {array.source}.lower_bounds)"
+        )
+        if source != array.source:
+            return Value(f"(None if {source} is None else {built})")
+        return Value(f"(None if {array.source} is None else {built})" if array.nullable else built, array.nullable)
+
+    # ---- logic ------------------------------------------------------------------------------------------------------
+
+    def _bool(self, expression: tree.BoolExpr) -> Value:
+        if expression.operator == "not":
+            source, atom = self.bound(expression.arguments[0])
+            if not atom.nullable:
+                return Value(f"(not {source})", nullable=False)
+            return Value(f"(None if {source} is None else not {atom.source})")
+        values = [self.value(argument) for argument in expression.arguments]
+        if not any(value.nullable for value in values):
+            return Value("(" + f" {expression.operator} ".join(v.source for v in values) + ")", nullable=False)
+        decisive = "False" if expression.operator == "and" else "True"
+        neutral = "True" if expression.operator == "and" else "False"
+        tests, unknowns = [], []
+        for value in values:
+            source, atom = self.bind(value)
+            tests.append(f"{source} is {decisive}")
+            if value.nullable:
+                unknowns.append(f"{atom.source} is None")
+        return Value(f"({decisive} if {' or '.join(tests)} else None if {' or '.join(unknowns)} else {neutral})")
+
+    def _null_test(self, expression: tree.NullTest) -> Value:
+        sign = "is" if expression.is_null else "is not"
+        if isinstance(expression.argument, tree.RowExpr):
+            tests = [f"{self.value(element).source} {sign} None" for element in expression.argument.elements]
+            return Value(f"({' and '.join(tests) or True})", nullable=False)
+        if expression.argument.type.oid == _RECORD:
+            raise NotOnRowPath("IS NULL of a row")
+        found = self.value(expression.argument)
+        if not found.nullable:
+            return Value("False" if expression.is_null else "True", nullable=False, atom=True)
+        return Value(f"({found.source} {sign} None)", nullable=False)
+
+    def _boolean_test(self, expression: tree.BooleanTest) -> Value:
+        test = expression.test
+        if test.endswith("unknown"):
+            found = self.value(expression.argument)
+            source = f"({found.source} is None)"
+        else:
+            inner = self.true if test.endswith("true") else self.false
+            source = f"({inner(expression.argument)} is True)" if test.endswith("true") else inner(expression.argument)
+        if "not" in test:
+            return Value(f"(not {source})", nullable=False)
+        return Value(f"bool({source})", nullable=False)
+
+    def _compare(self, function: Function, left: str, right: str, types: Sequence[TypeRef]) -> str:
+        return self._call_source(function, [left, right], types, TypeRef(16))
+
+    def _distinct(self, expression: tree.DistinctExpr) -> Value:
+        left_source, left = self.bound(expression.left)
+        right_source, right = self.bound(expression.right)
+        equal = self._compare(
+            expression.function, left.source, right.source, (expression.left.type, expression.right.type)
+        )
+        one_null = f"({left.source} is None or {right.source} is None)"
+        # Both sides are evaluated first, by the tuple; then the cases are told apart.
+        evaluate = f"({left_source}, {right_source})"
+        same = f"({left.source} is {right.source} if {one_null} else {equal})"
+        wanted = same if expression.negated else f"not {same}"
+        return Value(f"({evaluate} and {wanted})", nullable=False)
+
+    def _null_if(self, expression: tree.NullIfExpr) -> Value:
+        left_source, left = self.bound(expression.left)
+        right_source, right = self.bound(expression.right)
+        equal = self._compare(
+            expression.function, left.source, right.source, (expression.left.type, expression.right.type)
+        )
+        return Value(
+            f"(None if {left_source} is None else {left.source} if {right_source} is None"
+            f" else None if {equal} else {left.source})"
+        )
+
+    def _coalesce(self, expression: tree.CoalesceExpr) -> Value:
+        parts: list[str] = []
+        for argument in expression.arguments:
+            found = self.value(argument)
+            if not found.nullable:
+                return Value(f"({''.join(parts)}{found.source})", nullable=False) if parts else found
+            source, atom = self.bind(found)
+            parts.append(f"{atom.source} if {source} is not None else ")
+        return Value(f"({''.join(parts)}None)")
+
+    def _min_max(self, expression: tree.MinMaxExpr) -> Value:
+        function = operations.greatest if expression.operator == "greatest" else operations.least
+        key = self.code.constant(lookup(expression.type.oid).sort_key(), "key")
+        values = [self.value(argument) for argument in expression.arguments]
+        sources = "".join(f"{value.source}, " for value in values)
+        return Value(
+            f"{self.code.constant(function, expression.operator)}({key}, ({sources}))",
+            nullable=all(value.nullable for value in values),
+        )
+
+    def _case(self, expression: tree.CaseExpr) -> Value:
+        prefix = ""
+        if expression.argument is not None:
+            source, atom = self.bound(expression.argument)
+            self._case_values.append(atom)
+            if source != atom.source:
+                prefix = f"({source},) and "
+        try:
+            parts: list[str] = []
+            nullable = False
+            for condition, result in expression.whens:
+                test = self.true(condition)
+                value = self.value(result)
+                nullable = nullable or value.nullable
+                parts.append(f"{value.source} if {test} else ")
+            last = self.value(expression.default)
+        finally:
+            if expression.argument is not None:
+                self._case_values.pop()
+        return Value(f"({prefix}({''.join(parts)}{last.source}))", nullable or last.nullable)
+
+    # ---- arrays and rows --------------------------------------------------------------------------------------------
+
+    def _array_operation(self, expression: tree.ScalarArrayOp, truth: bool = False) -> str:
+        """The source of left operator ANY|ALL (array); with `truth` it need only be truthy when TRUE."""
+        right = expression.right
+        equality = expression.use_or and expression.operator.name == "=" and expression.function.source in TEMPLATES
+        if truth and equality and isinstance(right, tree.ArrayExpr) and not right.nested:
+            if all(isinstance(element, tree.Const) for element in right.elements):
+                members = frozenset(e.value for e in right.elements if isinstance(e, tree.Const) and e.value is not None)
+                if expression.left.type.oid in _HASHABLE and right.element_type.oid in _HASHABLE:
+                    return f"({self.value(expression.left).source} in {self.code.constant(members, 'set')})"
+            elif 0 < len(right.elements) <= _MANY_ELEMENTS:
+                return self._any_as_or(expression, right)
+        element_type = right.element_type if isinstance(right, tree.ArrayExpr) else TypeRef(expression.operator.right)
+        compare = comparison(expression.function, expression.left.type, element_type)
+        if not expression.function.strict:
+            raise NotOnRowPath("ANY with an operator that is not strict")
+        loop = operations.any_of if expression.use_or else operations.all_of
+        left, array = self.value(expression.left), self.value(right)
+        return (
+            f"{self.code.constant(loop, loop.__name__)}({self.code.constant(compare, 'compare')},"
+            f" {left.source}, {array.source})"
+        )
+
+    def _any_as_or(self, expression: tree.ScalarArrayOp, right: tree.ArrayExpr) -> str:
+        source, left = self.bound(expression.left)
+        tests = []
+        types = (expression.left.type, right.element_type)
+        for element in right.elements:
+            found = self.value(element)
+            if found.source != "None":
+                guard, atom = self.bind(found)
+                call = self._compare(expression.function, left.source, atom.source, types)
+                tests.append(f"({guard} is not None and {call})" if found.nullable else call)
+        some = " or ".join(tests) or "False"
+        return f"({source} is not None and ({some}))" if left.nullable else f"(({source},) and ({some}))"
+
+    def _scalar_array(self, expression: tree.ScalarArrayOp) -> Value:
+        return Value(self._array_operation(expression))
+
+    def _array(self, expression: tree.ArrayExpr) -> Value:
+        self.code.names["Array"] = Array
+        if expression.nested:
+            elements = "".join(f"{self.value(element).source}, " for element in expression.elements)
+            return Value(
+                f"{self.code.constant(operations.build_array, 'build_array')}(({elements}))", nullable=False
+            )
+        if all(isinstance(element, tree.Const) for element in expression.elements):
+            values = tuple(element.value for element in expression.elements if isinstance(element, tree.Const))
+            return Value(self.code.constant(Array.of(values), "array"), nullable=False, atom=True)
+        elements = "".join(f"{self.value(element).source}, " for element in expression.elements)
+        return Value(f"Array(({elements}), ({len(expression.elements)},), (1,))", nullable=False)
+
+    def _row(self, expression: tree.RowExpr) -> Value:
+        return Value(f"({''.join(f'{self.value(element).source}, ' for element in expression.elements)})", False)
+
+    def _row_compare(self, expression: tree.RowCompare) -> Value:
+        comparisons = tuple(
+            (equality_of(operator), comparison(function, left.type, right.type))
+            for operator, function, left, right in zip(
+                expression.operators, expression.functions, expression.left, expression.right, strict=True
+            )
+        )
+        lefts = "".join(f"{self.value(item).source}, " for item in expression.left)
+        rights = "".join(f"{self.value(item).source}, " for item in expression.right)
+        return Value(
+            f"{self.code.constant(operations.compare_rows, 'compare_rows')}({expression.kind!r},"
+            f" {self.code.constant(comparisons, 'comparisons')}, ({lefts}), ({rights}))"
+        )
+
+    def _field(self, expression: tree.FieldSelect) -> Value:
+        source, atom = self.bound(expression.argument)
+        if not atom.nullable:
+            return Value(f"{source}[{expression.field - 1}]")
+        return Value(f"(None if {source} is None else {atom.source}[{expression.field - 1}])")
+
+    def _subscript(self, expression: tree.SubscriptingRef) -> Value:
+        if expression.argument.type.oid in _JSON_TYPES:
+            raise NotOnRowPath("subscript of jsonb")
+        array = self.value(expression.argument).source
+        upper = self._subscripts(expression.upper)
+        if expression.assignment is not None:
+            if expression.is_slice:
+                raise NotOnRowPath("assignment to an array slice")
+            name = self.code.constant(operations.assign_element, "assign_element")
+            return Value(f"{name}({array}, {upper}, {self.value(expression.assignment).source})", nullable=False)
+        if not expression.is_slice:
+            return Value(f"{self.code.constant(operations.subscript, 'subscript')}({array}, {upper})")
+        ends = tuple((l is None, u is None) for l, u in zip(expression.lower, expression.upper, strict=True))
+        lower = self._subscripts(expression.lower)
+        name = self.code.constant(operations.array_slice, "array_slice")
+        return Value(f"{name}({array}, {lower}, {upper}, {ends!r})")
+
+    def _subscripts(self, items: Sequence[tree.Expr | None]) -> str:
+        return f"({''.join(('None' if item is None else self.value(item).source) + ', ' for item in items)})"
+
+
+def python_side(
+    function: Function, types: Sequence[TypeRef], result: TypeRef
+) -> tuple[Callable[..., object], bool]:
+    """What runs a function on the row path, and whether it takes the CallContext first."""
+    found = implementation(function.source)
+    if found is not None and found.python_for_types is not None:
+        return found.python_for_types(types, result), found.needs_context
+    if found is None or found.python is None:
+        raise NotOnRowPath(f"function {function.name}")
+    return found.python, found.needs_context
+
+
+def comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[object, object], object]:
+    """The Python side of a comparison of two values."""
+    python, needs_context = python_side(function, (left, right), TypeRef(16))
+    if needs_context:
+        raise NotOnRowPath(f"function {function.name} among many values")
+    return python
+
+
+def equality_of(operator: Operator) -> Callable[[object, object], object]:
+    """Whether two values are equal to the type's btree order, for an ordering operator's pair of types."""
+    left, right = lookup(operator.left).sort_key(), lookup(operator.right).sort_key()
+    if left is None and right is None:
+        return lambda a, b: a == b
+    if operator.left != operator.right:
+        raise NotOnRowPath("row comparison of different types")
+    key = left
+    assert key is not None
+    return lambda a, b: key(a) == key(b)
+
+
+def _is_total(expression: tree.FuncExpr) -> bool:
+    """Whether a strict function's result is never NULL when no argument is."""
+    if expression.display.startswith("cast"):
+        return True
+    if expression.operator is None or expression.operator.name not in _TOTAL_OPERATORS:
+        return expression.function.source in TEMPLATES
+    return not any(argument.type.oid in _JSON_TYPES for argument in expression.arguments)
+
+
+_VALUES: dict[type, Callable[[ExpressionCompiler, object], Value]] = {
+    tree.Const: ExpressionCompiler._const,
+    tree.Param: ExpressionCompiler._param,
+    tree.Var: ExpressionCompiler._var,
+    tree.FuncExpr: ExpressionCompiler._function,
+    tree.RelabelType: ExpressionCompiler._relabel,
+    tree.CoerceViaIO: ExpressionCompiler._via_io,
+    tree.CoerceTypmod: ExpressionCompiler._typmod,
+    tree.ArrayCoerce: ExpressionCompiler._array_coerce,
+    tree.CaseTestExpr: ExpressionCompiler._case_test,
+    tree.BoolExpr: ExpressionCompiler._bool,
+    tree.NullTest: ExpressionCompiler._null_test,
+    tree.BooleanTest: ExpressionCompiler._boolean_test,
+    tree.DistinctExpr: ExpressionCompiler._distinct,
+    tree.NullIfExpr: ExpressionCompiler._null_if,
+    tree.ScalarArrayOp: ExpressionCompiler._scalar_array,
+    tree.CoalesceExpr: ExpressionCompiler._coalesce,
+    tree.MinMaxExpr: ExpressionCompiler._min_max,
+    tree.CaseExpr: ExpressionCompiler._case,
+    tree.ArrayExpr: ExpressionCompiler._array,
+    tree.RowExpr: ExpressionCompiler._row,
+    tree.RowCompare: ExpressionCompiler._row_compare,
+    tree.FieldSelect: ExpressionCompiler._field,
+    tree.SubscriptingRef: ExpressionCompiler._subscript,
+    tree.SubLink: ExpressionCompiler._sub_link,
+    tree.SqlValueFunction: ExpressionCompiler._sql_value,
+    tree.NextValueExpr: ExpressionCompiler._next_value,
+}  # type: ignore[assignment]

@@ -1,0 +1,179 @@
+"""What generated code calls: the parts of SQL expressions that are more than one Python expression.
+
+All of these take and give internal-form values (catalog/types/base.py), None being SQL's NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn
+
+from catalog.errors import SqlError
+from catalog.types.base import EMPTY_ARRAY, Array
+
+Comparison = Callable[[object, object], object]
+
+
+def overflow(type_name: str) -> NoReturn:
+    raise SqlError("22003", f"{type_name} out of range")
+
+
+def any_of(compare: Comparison, left: object, array: Array | None) -> bool | None:
+    """left operator ANY (array), for a strict operator: true if one is, else NULL if one is unknown, else false."""
+    if array is None:
+        return None
+    unknown = False
+    for element in array.elements:
+        if left is None or element is None:
+            unknown = True
+            continue
+        result = compare(left, element)
+        if result:
+            return True
+        if result is None:
+            unknown = True
+    return None if unknown else False
+
+
+def all_of(compare: Comparison, left: object, array: Array | None) -> bool | None:
+    """left operator ALL (array), for a strict operator: false if one is, else NULL if one is unknown, else true."""
+    if array is None:
+        return None
+    unknown = False
+    for element in array.elements:
+        if left is None or element is None:
+            unknown = True
+            continue
+        result = compare(left, element)
+        if result is None:
+            unknown = True
+        elif not result:
+            return False
+    return None if unknown else True
+
+
+def greatest(key: Callable[[object], object] | None, values: Iterable[object]) -> object:
+    """The largest value that is not NULL; of equal ones the first."""
+    best: object = None
+    for value in values:
+        if value is not None and (best is None or _key(key, value) > _key(key, best)):  # type: ignore[operator]
+            best = value
+    return best
+
+
+def least(key: Callable[[object], object] | None, values: Iterable[object]) -> object:
+    """The smallest value that is not NULL; of equal ones the first."""
+    best: object = None
+    for value in values:
+        if value is not None and (best is None or _key(key, value) < _key(key, best)):  # type: ignore[operator]
+            best = value
+    return best
+
+
+def _key(key: Callable[[object], object] | None, value: object) -> object:
+    return value if key is None else key(value)
+
+
+def compare_rows(
+    kind: str, comparisons: Sequence[tuple[Comparison, Comparison]], left: Sequence[object], right: Sequence[object]
+) -> bool | None:
+    """(a, b) < (c, d): the first pair that differs decides; a NULL met before that makes the result NULL.
+
+    `comparisons` are (equal, the operator itself) per pair. For <= and >= equal rows are true.
+    """
+    for (equal, operator), a, b in zip(comparisons, left, right, strict=True):
+        if a is None or b is None:
+            return None
+        if not equal(a, b):
+            return bool(operator(a, b))
+    return kind in ("<=", ">=")
+
+
+def build_array(elements: Sequence[Array | None]) -> Array:
+    """ARRAY[array, ...]: one dimension more. Raises 2202E where the elements' dimensions differ."""
+    present = [element for element in elements if element is not None and element.dimensions]
+    if not present:
+        return EMPTY_ARRAY
+    first = present[0]
+    for element in elements:
+        if element is None or element.dimensions != first.dimensions:
+            raise SqlError(
+                "2202E", "multidimensional arrays must have array expressions with matching dimensions"
+            )
+    flat = tuple(value for element in present for value in element.elements)
+    return Array(flat, (len(present), *first.dimensions), (1, *first.lower_bounds))
+
+
+def subscript(array: Array | None, indexes: Sequence[int | None]) -> object:
+    """array[i][j]: NULL for a NULL subscript, one out of range, or too few or too many of them."""
+    if array is None or len(indexes) != len(array.dimensions):
+        return None
+    position = 0
+    for index, length, lower in zip(indexes, array.dimensions, array.lower_bounds, strict=True):
+        if index is None or not lower <= index < lower + length:
+            return None
+        position = position * length + index - lower
+    return array.elements[position]
+
+
+def array_slice(
+    array: Array | None, lower: Sequence[int | None], upper: Sequence[int | None], open_ends: Sequence[tuple[bool, bool]]
+) -> Array | None:
+    """array[l:u][l:u]: bounds cut to the array's own, renumbered from 1; empty where they do not meet.
+
+    `open_ends` says for each dimension whether the lower and the upper bound were left out. A NULL bound gives NULL.
+    """
+    if array is None:
+        return None
+    for low, high, (no_low, no_high) in zip(lower, upper, open_ends, strict=True):
+        if (low is None and not no_low) or (high is None and not no_high):
+            return None
+    if len(lower) > len(array.dimensions):
+        return EMPTY_ARRAY
+    spans: list[range] = []
+    for dimension, (length, start) in enumerate(zip(array.dimensions, array.lower_bounds, strict=True)):
+        first, last = start, start + length - 1
+        if dimension < len(lower):
+            low, high = lower[dimension], upper[dimension]
+            first = max(first, low) if low is not None else first
+            last = min(last, high) if high is not None else last
+        if first > last:
+            return EMPTY_ARRAY
+        spans.append(range(first - start, last - start + 1))
+    positions = [0]
+    for length, span in zip(array.dimensions, spans, strict=True):
+        positions = [position * length + offset for position in positions for offset in span]
+    return Array(
+        tuple(array.elements[position] for position in positions), tuple(map(len, spans)), (1,) * len(spans)
+    )
+
+
+def assign_element(array: Array | None, indexes: Sequence[int | None], value: object) -> Array:
+    """The array after array[i] = value: one dimension grows to reach i, with NULLs in the gap.
+
+    Raises 22004 for a NULL subscript, 2202E where a fixed dimension would have to grow.
+    """
+    if any(index is None for index in indexes):
+        raise SqlError("22004", "array subscript in assignment must not be null")
+    subscripts = [index for index in indexes if index is not None]
+    if array is None or not array.dimensions:
+        return Array((value,), (1,) * len(subscripts), tuple(subscripts))
+    if len(subscripts) != len(array.dimensions):
+        raise SqlError("2202E", "wrong number of array subscripts")
+    elements = list(array.elements)
+    if len(subscripts) == 1:
+        index, start, length = subscripts[0], array.lower_bounds[0], array.dimensions[0]
+        if index < start:
+            elements[:0] = [None] * (start - index)
+            start = index
+        elif index >= start + length:
+            elements.extend([None] * (index - start - length + 1))
+        elements[index - start] = value
+        return Array(tuple(elements), (len(elements),), (start,))
+    position = 0
+    for index, length, lower in zip(subscripts, array.dimensions, array.lower_bounds, strict=True):
+        if not lower <= index < lower + length:
+            raise SqlError("2202E", "array subscript out of range")
+        position = position * length + index - lower
+    elements[position] = value
+    return Array(tuple(elements), array.dimensions, array.lower_bounds)
