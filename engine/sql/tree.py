@@ -5,11 +5,14 @@ engine/columnar generates DuckDB SQL from it. Nothing below this level looks at 
 
 Every expression has `type` (a TypeRef). A `Var` names a column by (range table index, column number) within the query
 `levels_up` levels out; range table indexes count from 0 within each Query.
+
+`location` (characters from 0, -1 for none) is where errors about the node point; it takes no part in equality, so that
+`GROUP BY a + 1` equals `a + 1` in the target list.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from catalog.functions.base import Function, Operator
@@ -21,6 +24,7 @@ from catalog.types.base import TypeRef
 class Const:
     value: object  # internal form, None for NULL
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Param:
 
     number: int
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class Var:
     type: TypeRef
     levels_up: int = 0
     name: str = ""
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +64,9 @@ class FuncExpr:
     arguments: tuple[Expr, ...]
     type: TypeRef
     operator: Operator | None = None
-    display: str = "call"
+    display: str = field(default="call", compare=False)
     variadic: bool = False
-    location: int = -1
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,8 @@ class RelabelType:
 
     argument: Expr
     type: TypeRef
-    implicit: bool = True
+    implicit: bool = field(default=True, compare=False)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,8 @@ class CoerceViaIO:
 
     argument: Expr
     type: TypeRef
-    implicit: bool = False
-    location: int = -1
+    implicit: bool = field(default=False, compare=False)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,7 @@ class CoerceTypmod:
     argument: Expr
     type: TypeRef
     explicit: bool
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,7 @@ class ArrayCoerce:
     argument: Expr
     element: Expr
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,7 @@ class CaseTestExpr:
     """Stands for the element under ArrayCoerce, or the CASE argument."""
 
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +137,7 @@ class Aggref:
     order_by: tuple[SortClause, ...] = ()
     filter: Expr | None = None
     levels_up: int = 0
-    location: int = -1
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ class WindowFunc:
     window: int  # index into Query.windows
     star: bool = False
     filter: Expr | None = None
-    location: int = -1
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +168,7 @@ class WindowClause:
 class GroupingFunc:
     arguments: tuple[Expr, ...]
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +176,7 @@ class BoolExpr:
     operator: str  # and | or | not
     arguments: tuple[Expr, ...]
     type: TypeRef = TypeRef(16)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +184,7 @@ class NullTest:
     argument: Expr
     is_null: bool
     type: TypeRef = TypeRef(16)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +192,7 @@ class BooleanTest:
     argument: Expr
     test: str
     type: TypeRef = TypeRef(16)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +205,7 @@ class DistinctExpr:
     right: Expr
     negated: bool  # IS NOT DISTINCT FROM
     type: TypeRef = TypeRef(16)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +215,7 @@ class NullIfExpr:
     left: Expr
     right: Expr
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +228,14 @@ class ScalarArrayOp:
     left: Expr
     right: Expr
     type: TypeRef = TypeRef(16)
-    location: int = -1
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CoalesceExpr:
     arguments: tuple[Expr, ...]
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +243,7 @@ class MinMaxExpr:
     operator: str  # greatest | least
     arguments: tuple[Expr, ...]
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +254,7 @@ class CaseExpr:
     whens: tuple[tuple[Expr, Expr], ...]
     default: Expr  # Const NULL when ELSE is missing
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +265,7 @@ class ArrayExpr:
     type: TypeRef
     element_type: TypeRef
     nested: bool = False
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +273,7 @@ class RowExpr:
     elements: tuple[Expr, ...]
     names: tuple[str, ...]
     type: TypeRef = TypeRef(2249)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +286,7 @@ class RowCompare:
     left: tuple[Expr, ...]
     right: tuple[Expr, ...]
     type: TypeRef = TypeRef(16)
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +295,7 @@ class FieldSelect:
     field: int  # from 1
     name: str
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +311,7 @@ class SubscriptingRef:
     is_slice: bool
     type: TypeRef
     assignment: Expr | None = None
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +326,7 @@ class SubLink:
     comparisons: tuple[tuple[Operator, Function], ...] = ()
     operator_name: str = ""
     negated: bool = False  # NOT IN: <> ALL
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +334,7 @@ class SqlValueFunction:
     name: str
     precision: int | None
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +343,7 @@ class NextValueExpr:
 
     sequence: int
     type: TypeRef
+    location: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
