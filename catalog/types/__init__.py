@@ -1,1 +1,148 @@
-"""The registry of types: `by_oid[23]`, `by_name['int4']`. Importing this package registers every built-in type."""
+"""The registry of types: `by_oid[23]`, `by_name['int4']`. Importing this package registers every built-in type.
+
+`type_rows` knows all of PostgreSQL's built-in types, so that names and functions resolve as they do there; `by_oid` has
+those whose values Shoal can hold. `lookup` is the way from one to the other: it refuses the rest by name.
+"""
+
+from __future__ import annotations
+
+from catalog.errors import SqlError, not_supported
+from catalog.types import oids
+from catalog.types.base import (
+    DEFAULT_FORMAT,
+    EMPTY_ARRAY,
+    Array,
+    FormatSettings,
+    Interval,
+    SqlType,
+    Storage,
+    TypeRef,
+)
+from catalog.types.boolean import Bool
+from catalog.types.float import FLOAT4, FLOAT8
+from catalog.types.integer import INT2, INT4, INT8
+from catalog.types.numeric import Numeric
+from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
+from catalog.types.rows import TypeRow, read_type_rows
+from catalog.types.text import BPCHAR, CHAR, CSTRING, NAME, REFCURSOR, TEXT, UNKNOWN, VARCHAR
+
+__all__ = [
+    "DEFAULT_FORMAT",
+    "EMPTY_ARRAY",
+    "Array",
+    "FormatSettings",
+    "Interval",
+    "SqlType",
+    "Storage",
+    "TypeRef",
+    "TypeRow",
+    "array_of",
+    "by_name",
+    "by_oid",
+    "element_of",
+    "format_type",
+    "lookup",
+    "pg_type_by_name",
+    "pg_type_by_oid",
+    "pg_type_rows",
+]
+
+pg_type_rows: tuple[TypeRow, ...] = read_type_rows()
+pg_type_by_oid: dict[int, TypeRow] = {row.oid: row for row in pg_type_rows}
+pg_type_by_name: dict[str, TypeRow] = {row.name: row for row in pg_type_rows}
+
+_SCALARS: tuple[SqlType, ...] = (
+    Bool(),
+    INT2,
+    INT4,
+    INT8,
+    OID,
+    *REG_TYPES,
+    XID,
+    CID,
+    XID8,
+    FLOAT4,
+    FLOAT8,
+    Numeric(),
+    TEXT,
+    VARCHAR,
+    BPCHAR,
+    NAME,
+    CHAR,
+    UNKNOWN,
+    CSTRING,
+    REFCURSOR,
+)
+
+by_oid: dict[int, SqlType] = {sql_type.oid: sql_type for sql_type in _SCALARS}
+by_name: dict[str, SqlType] = {sql_type.name: sql_type for sql_type in _SCALARS}
+
+
+def lookup(oid: int) -> SqlType:
+    """The type with its codecs. Raises 0A000 for a type of PostgreSQL without one here, 42704 for no type at all."""
+    found = by_oid.get(oid)
+    if found is None:
+        if oid not in pg_type_by_oid:
+            raise SqlError("42704", f"type with OID {oid} does not exist")
+        not_supported(f"type {format_type(oid)}")
+    return found
+
+
+def array_of(oid: int) -> int:
+    """The OID of the array type over `oid`, 0 if there is none."""
+    row = pg_type_by_oid.get(oid)
+    return row.array if row else 0
+
+
+def element_of(oid: int) -> int:
+    """The OID of the element type of an array type (also of int2vector and oidvector), 0 for anything else."""
+    row = pg_type_by_oid.get(oid)
+    return row.element if row and row.category == "A" else 0
+
+
+_SQL_NAMES = {
+    oids.BOOL: "boolean",
+    oids.CHAR: '"char"',
+    oids.INT2: "smallint",
+    oids.INT4: "integer",
+    oids.INT8: "bigint",
+    oids.FLOAT4: "real",
+    oids.FLOAT8: "double precision",
+    oids.BPCHAR: "character",
+    oids.VARCHAR: "character varying",
+    oids.BIT: "bit",
+    oids.VARBIT: "bit varying",
+    oids.TIME: "time without time zone",
+    oids.TIMETZ: "time with time zone",
+    oids.TIMESTAMP: "timestamp without time zone",
+    oids.TIMESTAMPTZ: "timestamp with time zone",
+    oids.ANY: '"any"',
+}
+_UNLIMITED_NAMES = {oids.BPCHAR: "bpchar", oids.BIT: '"bit"'}
+
+
+def format_type(oid: int, typmod: int | None = None) -> str:
+    """What PostgreSQL's format_type(oid, typmod) prints: 'character varying(10)', 'integer[]', '???'.
+
+    `typmod` None is SQL's NULL: char is then 'character' (which has length 1), where -1 gives 'bpchar' (no limit).
+    """
+    if oid == 0:
+        return "-"
+    row = pg_type_by_oid.get(oid)
+    if row is None:
+        return "???"
+    if row.category == "A" and row.element and row.name.startswith("_"):
+        return _format_scalar(pg_type_by_oid[row.element], typmod) + "[]"
+    return _format_scalar(row, typmod)
+
+
+def _format_scalar(row: TypeRow, typmod: int | None) -> str:
+    if typmod is not None and typmod < 0 and row.oid in _UNLIMITED_NAMES:
+        return _UNLIMITED_NAMES[row.oid]
+    name = _SQL_NAMES.get(row.oid, row.name)
+    if typmod is None or typmod < 0 or not row.typmod_out:
+        return name
+    sql_type = by_oid.get(row.oid)
+    suffix = sql_type.typmod_out(typmod) if sql_type else f"({typmod})"
+    first, space, rest = name.partition(" ")
+    return f"{first}{suffix} {rest}" if space and first in ("time", "timestamp") else name + suffix

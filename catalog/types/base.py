@@ -6,7 +6,7 @@ through the engine in one *internal form*, chosen so that rows and keys encode b
     bool                      bool
     int2 int4 int8 oid reg*   int
     float4 float8             float (float4 already rounded to single precision)
-    numeric                   decimal.Decimal; its exponent is the display scale (1.10 keeps two digits); NaN, +-Infinity
+    numeric                   decimal.Decimal; its exponent is the display scale (1.10 keeps two digits); NaN, +-inf
     text varchar bpchar name  str; bpchar is padded with blanks to its length, as PostgreSQL stores it
     "char" unknown json       str
     jsonb                     str, PostgreSQL's own jsonb output text (keys sorted by length then bytes, ", " and ": ")
@@ -15,7 +15,7 @@ through the engine in one *internal form*, chosen so that rows and keys encode b
     date                      int, days since 2000-01-01; -2**31 = -infinity, 2**31-1 = infinity
     time                      int, microseconds since midnight (0 .. 86_400_000_000)
     timetz                    tuple (microseconds, zone): zone in seconds west of UTC, as PostgreSQL keeps it
-    timestamp timestamptz     int, microseconds since 2000-01-01 00:00 (UTC for timestamptz); -2**63, 2**63-1 = infinities
+    timestamp timestamptz     int, microseconds since 2000-01-01 00:00 (UTC for tz); -2**63, 2**63-1 = infinities
     interval                  Interval(months, days, microseconds)
     T[]                       Array(elements, dimensions, lower_bounds)
     record                    tuple
@@ -27,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from catalog.errors import SqlError
 
 
 class Interval(NamedTuple):
@@ -134,7 +136,7 @@ class SqlType:
     # --- modifiers ---------------------------------------------------------------------------------------------
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
         """('10',) for varchar(10) -> 14. Raises 22023 for a bad modifier, 42601 where the type takes none."""
-        raise NotImplementedError
+        raise SqlError("42601", f'type modifier is not allowed for type "{self.name}"')
 
     def typmod_out(self, typmod: int) -> str:
         """14 -> '(10)'; -1 -> ''."""

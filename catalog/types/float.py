@@ -1,0 +1,257 @@
+"""float4 and float8: the shortest text that reads back as the same number, in the layout that PostgreSQL gives it.
+
+Python's repr() finds the same shortest digits as PostgreSQL's Ryu; only the border to the exponent form differs
+(10**15 rather than 10**16). A float4 travels as the Python float of the same value. Equal in SQL are NaN and NaN, and
+-0 and 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from functools import total_ordering
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
+
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?\Z")
+_WORDS = {
+    sign + word: value
+    for word, number in (("infinity", math.inf), ("inf", math.inf), ("nan", math.nan))
+    for sign, value in (("", number), ("+", number), ("-", -number))
+}
+_NAN_WITH_TAG = re.compile(r"[+-]?nan\([0-9a-z_]*\)\Z")
+_NONZERO = re.compile(r"[+-]?(?:0[xX])?[0.]*[1-9a-dA-Df-oF-O]")
+_SINGLE = struct.Struct("<f")
+_DOUBLE = struct.Struct("<d")
+_BITS = struct.Struct("<Q")
+_FIXED_DIGITS8 = 1e15
+_FIXED_DIGITS4 = 1e6
+
+
+@total_ordering
+class Greatest:
+    """Sorts above every number and equals itself: what NaN is in PostgreSQL's order."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Greatest)
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 0x7FF8
+
+
+NAN_KEY = Greatest()
+
+
+def _parse_special(text: str, type_name: str) -> float:
+    word = text.strip(WHITESPACE)
+    if word.isascii():
+        value = _WORDS.get(word.lower())
+        if value is not None:
+            return value
+        if _HEXADECIMAL.match(word):
+            return float.fromhex(word)
+        if _NAN_WITH_TAG.match(word.lower()):
+            return math.nan
+    raise bad_syntax(type_name, text)
+
+
+def _overflow(text: str, type_name: str) -> SqlError:
+    return SqlError("22003", f'"{text.strip(WHITESPACE)}" is out of range for type {type_name}')
+
+
+def parse_float8(text: str) -> float:
+    """A double as strtod() and float8in read it. Raises 22P02, 22003 (also for what underflows to zero)."""
+    if _DECIMAL.match(text):
+        value = float(text)
+    else:
+        stripped = text.strip(WHITESPACE)
+        if not _DECIMAL.match(stripped):
+            try:
+                return _parse_special(text, "double precision")
+            except OverflowError:
+                raise _overflow(text, "double precision") from None
+        value = float(stripped)
+    if value == 0.0:
+        if _NONZERO.match(text.strip(WHITESPACE)):
+            raise _overflow(text, "double precision")
+    elif value - value != 0.0:
+        raise _overflow(text, "double precision")
+    return value
+
+
+def round_to_single(value: float) -> float:
+    """The nearest float4. Raises OverflowError past its range."""
+    single: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
+    return single
+
+
+def parse_float4(text: str) -> float:
+    """A single as strtof() reads it: rounded once, from the decimal digits. Raises 22P02, 22003."""
+    stripped = text.strip(WHITESPACE)
+    if not _DECIMAL.match(stripped):
+        try:
+            return round_to_single(_parse_special(text, "real"))
+        except OverflowError:
+            raise _overflow(text, "real") from None
+    value = float(stripped)
+    if value - value == 0.0 and not _BITS.unpack(_DOUBLE.pack(value))[0] & 0x0FFFFFFF:
+        value = _off_the_midpoint(value, stripped)
+    try:
+        single = round_to_single(value)
+    except OverflowError:
+        raise _overflow(text, "real") from None
+    if single - single != 0.0 or (single == 0.0 and _NONZERO.match(stripped)):
+        raise _overflow(text, "real")
+    return single
+
+
+def _off_the_midpoint(value: float, text: str) -> float:
+    """Rounding twice goes wrong where the double lies exactly between two singles and the text does not."""
+    exact = Decimal(text)
+    if exact > Decimal(value):
+        return math.nextafter(value, math.inf)
+    if exact < Decimal(value):
+        return math.nextafter(value, -math.inf)
+    return value
+
+
+def _exponent_form(digits: str, exponent: int, sign: str) -> str:
+    mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+    return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+def format_float8(value: float) -> str:
+    """The shortest text that reads back, as float8out prints it with extra_float_digits > 0."""
+    if -_FIXED_DIGITS8 < value < _FIXED_DIGITS8:
+        text = repr(value)
+        return text[:-2] if text.endswith(".0") else text
+    if value - value != 0.0:
+        return _format_special(value)
+    text = repr(value)
+    if "e" in text:
+        return text
+    sign = "-" if value < 0 else ""
+    digits = text.lstrip("-")[:-2]  # 16 digits and '.0': repr() changes to the exponent form one digit later
+    return _exponent_form(digits.rstrip("0"), len(digits) - 1, sign)
+
+
+def format_float4(value: float) -> str:
+    """The shortest text that reads back as the same single."""
+    if value - value != 0.0:
+        return _format_special(value)
+    magnitude = abs(value)
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if magnitude == 0.0:
+        return sign + "0"
+    digits, exponent = _shortest_single(magnitude)
+    if exponent < -4 or magnitude >= _FIXED_DIGITS4:
+        return _exponent_form(digits, exponent, sign)
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
+    fraction = digits[exponent + 1 :]
+    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+
+
+def _shortest_single(magnitude: float) -> tuple[str, int]:
+    for precision in range(9):
+        text = f"{magnitude:.{precision}e}"
+        try:
+            found = round_to_single(float(text)) == magnitude
+        except OverflowError:
+            found = False
+        if found:
+            break
+    mantissa, exponent = text.split("e")
+    return mantissa.replace(".", "").rstrip("0"), int(exponent)
+
+
+def _format_special(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _limited(digits: int) -> Callable[[Any], bytes]:
+    """The output with extra_float_digits <= 0: printf's %g with so many digits."""
+
+    def encode(value: Any) -> bytes:
+        if value - value != 0.0:
+            return _format_special(value).encode()
+        return f"{value:.{digits}g}".encode()
+
+    return encode
+
+
+class Float(SqlType):
+    """float4 or float8, internal form `float`."""
+
+    def __init__(self, oid: int, array_oid: int, name: str, sql_name: str, length: int) -> None:
+        self.oid = oid
+        self.array_oid = array_oid
+        self.name = name
+        self.sql_name = sql_name
+        self.category = "N"
+        self.preferred = length == 8
+        self.length = length
+        self._code = "d" if length == 8 else "f"
+        self.storage = Storage(self._code)
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return parse_float8 if self.length == 8 else parse_float4
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        if settings.extra_float_digits <= 0:
+            return _limited(max(1, (15 if self.length == 8 else 6) + settings.extra_float_digits))
+        form = format_float8 if self.length == 8 else format_float4
+        return lambda value: form(value).encode()
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        layout, length, name = struct.Struct(">" + self._code), self.length, self.name
+
+        def decode(data: bytes) -> object:
+            if len(data) != length:
+                raise wrong_length(name)
+            return layout.unpack(data)[0]
+
+        return decode
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return struct.Struct(">" + self._code).pack
+
+    def sort_key(self) -> Callable[[Any], object]:
+        is_nan = math.isnan
+        return lambda value: NAN_KEY if is_nan(value) else value
+
+    def key_encoder(self) -> Callable[[Any], bytes]:
+        """IEEE bits in an order that bytes have: the sign flipped, all bits flipped where negative; NaN on top."""
+        floats, bits = struct.Struct(">" + self._code), struct.Struct(">" + ("Q" if self.length == 8 else "I"))
+        top = 1 << (8 * self.length - 1)
+        all_ones = (top << 1) - 1
+        nan = b"\xff" * self.length
+
+        def encode(value: Any) -> bytes:
+            if math.isnan(value):
+                return nan
+            raw: int = bits.unpack(floats.pack(value + 0.0))[0]  # -0.0 + 0.0 is 0.0
+            return bits.pack(raw ^ all_ones if raw & top else raw | top)
+
+        return encode
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "DOUBLE" if self.length == 8 else "FLOAT"
+
+
+FLOAT4 = Float(oids.FLOAT4, oids.FLOAT4_ARRAY, "float4", "real", 4)
+FLOAT8 = Float(oids.FLOAT8, oids.FLOAT8_ARRAY, "float8", "double precision", 8)

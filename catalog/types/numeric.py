@@ -1,0 +1,288 @@
+"""numeric: exact decimals up to 131072 digits before the point and 16383 after, NaN and the two infinities.
+
+Internal form: `decimal.Decimal` with an exponent of zero or less, which is PostgreSQL's display scale: 1.10 keeps two
+digits. There is no negative zero and no positive exponent (1e5 is 100000). All arithmetic goes through `EXACT`, whose
+precision no numeric can reach: Python's default context would round to 28 digits without a word.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.float import NAN_KEY
+from catalog.types.integer import INT4
+from catalog.types.texts import WHITESPACE, bad_syntax
+
+MAX_INTEGRAL_DIGITS = 131072
+MAX_SCALE = 16383
+MAX_PRECISION = 1000  # of a declared numeric(p, s)
+
+EXACT = Context(
+    prec=400_000,
+    rounding=ROUND_HALF_UP,
+    Emin=MIN_EMIN,
+    Emax=MAX_EMAX,
+    capitals=1,
+    clamp=0,
+    flags=[],
+    traps=[InvalidOperation, DivisionByZero],
+)
+"""Wide enough for the sum and the product of any two numerics; rounds half away from zero, as PostgreSQL does."""
+
+NAN = Decimal("NaN")
+INFINITY = Decimal("Infinity")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\Z")
+_SCIENTIFIC = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[eE]([+-]?[0-9]+)\Z")
+_WORDS = {
+    "nan": NAN,
+    "infinity": INFINITY,
+    "inf": INFINITY,
+    "+infinity": INFINITY,
+    "+inf": INFINITY,
+    "-infinity": -INFINITY,
+    "-inf": -INFINITY,
+}
+_SIGN_POSITIVE, _SIGN_NEGATIVE, _SIGN_NAN, _SIGN_INFINITY, _SIGN_MINUS_INFINITY = 0x0000, 0x4000, 0xC000, 0xD000, 0xF000
+_HEADER = struct.Struct(">hhHH")
+
+
+def overflow() -> SqlError:
+    """22003: more digits than any numeric has."""
+    return SqlError("22003", "value overflows numeric format")
+
+
+def canonical(value: Decimal) -> Decimal:
+    """Brings a result of decimal arithmetic into the internal form. Raises 22003 past the limits of the type."""
+    if not value:
+        value = value.copy_abs()
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, str):
+        return value
+    if exponent > 0 or exponent < -MAX_SCALE or value.adjusted() >= MAX_INTEGRAL_DIGITS:
+        if not value and exponent > 0:
+            return Decimal(0)
+        if exponent < -MAX_SCALE or value.adjusted() >= MAX_INTEGRAL_DIGITS:
+            raise overflow()
+        value = value.quantize(Decimal(1), context=EXACT)
+    return value
+
+
+def parse_numeric(text: str) -> Decimal:
+    """A numeric as numeric_in reads it, without a modifier. Raises 22P02, 22003."""
+    if _NUMBER.match(text) is None:
+        text_only = text.strip(WHITESPACE)
+        word = _WORDS.get(text_only.lower())
+        if word is not None:
+            return word
+        if _NUMBER.match(text_only) is None:
+            return _parse_scientific(text, text_only)
+        value = Decimal(text_only)
+    else:
+        value = Decimal(text)
+    if not value:
+        value = value.copy_abs()
+    return value if len(text) <= MAX_SCALE else canonical(value)
+
+
+def _parse_scientific(text: str, text_only: str) -> Decimal:
+    match = _SCIENTIFIC.match(text_only)
+    if match is None:
+        raise bad_syntax("numeric", text)
+    exponent = match[2].lstrip("+-").lstrip("0")
+    if len(exponent) > 9:
+        raise overflow()
+    return canonical(Decimal(text_only))
+
+
+def format_numeric(value: Decimal) -> str:
+    """As numeric_out prints it: never in exponent form."""
+    text = str(value)
+    return format(value, "f") if "E" in text else text
+
+
+def precision_of(typmod: int) -> int:
+    """The declared precision of numeric(p, s)."""
+    return (typmod - 4) >> 16 & 0xFFFF
+
+
+def scale_of(typmod: int) -> int:
+    """The declared scale of numeric(p, s), -1000 .. 1000."""
+    scale = (typmod - 4) & 0x7FF
+    return (scale ^ 1024) - 1024
+
+
+def apply_typmod(typmod: int) -> Callable[[Any], object]:
+    """Makes the rounding to numeric(p, s). It raises 22003 for what needs more than p - s digits before the point."""
+    precision, scale = precision_of(typmod), scale_of(typmod)
+    unit = Decimal((0, (1,), -scale))
+    one = Decimal(1)
+    limit = precision - scale
+
+    def apply(value: Any) -> object:
+        if not value.is_finite():
+            if value.is_nan():
+                return value
+            detail = f"A field with precision {precision}, scale {scale} cannot hold an infinite value."
+            raise SqlError("22003", "numeric field overflow", detail=detail)
+        rounded = value.quantize(unit, context=EXACT)
+        if not rounded:
+            return rounded.quantize(one if scale < 0 else unit, context=EXACT).copy_abs()
+        if rounded.adjusted() >= limit:
+            bound = f"10^{limit}" if limit else "1"
+            raise SqlError(
+                "22003",
+                "numeric field overflow",
+                detail=f"A field with precision {precision}, scale {scale} must round to "
+                f"an absolute value less than {bound}.",
+            )
+        return rounded.quantize(one, context=EXACT) if scale < 0 else rounded
+
+    return apply
+
+
+def decode_binary(data: bytes) -> Decimal:
+    """numeric_recv: base-10000 digits behind count, weight, sign and scale. Raises 22P03, 08P01."""
+    if len(data) < 8:
+        raise SqlError("08P01", "insufficient data left in message")
+    count, weight, sign, scale = _HEADER.unpack_from(data)
+    if len(data) < 8 + 2 * max(count, 0):
+        raise SqlError("08P01", "insufficient data left in message")
+    if len(data) > 8 + 2 * max(count, 0):
+        raise SqlError("22P03", "incorrect binary data format in bind parameter")
+    if sign in (_SIGN_NAN, _SIGN_INFINITY, _SIGN_MINUS_INFINITY):
+        return NAN if sign == _SIGN_NAN else INFINITY if sign == _SIGN_INFINITY else -INFINITY
+    if sign not in (_SIGN_POSITIVE, _SIGN_NEGATIVE):
+        raise SqlError("22P03", 'invalid sign in external "numeric" value')
+    if scale > MAX_SCALE:
+        raise SqlError("22P03", 'invalid scale in external "numeric" value')
+    digits = struct.unpack_from(f">{count}h", data, 8) if count > 0 else ()
+    if digits and (min(digits) < 0 or max(digits) > 9999):
+        raise SqlError("22P03", 'invalid digit in external "numeric" value')
+    text = "".join([f"{digit:04d}" for digit in digits]) or "0"
+    value = Decimal(f"{text}e{4 * (weight - count + 1) if count > 0 else 0}")
+    value = value.quantize(Decimal((0, (1,), -scale)), rounding=ROUND_DOWN, context=EXACT)
+    return value.copy_negate() if sign == _SIGN_NEGATIVE and value else value
+
+
+def encode_binary(value: Any) -> bytes:
+    """numeric_send."""
+    if not value.is_finite():
+        sign = _SIGN_NAN if value.is_nan() else _SIGN_INFINITY if value > 0 else _SIGN_MINUS_INFINITY
+        return _HEADER.pack(0, 0, sign, 0)
+    text = format(value, "f")
+    sign = _SIGN_POSITIVE
+    if text[0] == "-":
+        text = text[1:]
+        sign = _SIGN_NEGATIVE
+    whole, _, fraction = text.partition(".")
+    padded = whole.rjust(-(-len(whole) // 4) * 4, "0") + fraction.ljust(-(-len(fraction) // 4) * 4, "0")
+    groups = [int(padded[start : start + 4]) for start in range(0, len(padded), 4)]
+    weight = -(-len(whole) // 4) - 1
+    first = 0
+    while first < len(groups) and groups[first] == 0:
+        first += 1
+    last = len(groups)
+    while last > first and groups[last - 1] == 0:
+        last -= 1
+    count = last - first
+    if not count:
+        return _HEADER.pack(0, 0, sign, len(fraction))
+    return _HEADER.pack(count, weight - first, sign, len(fraction)) + struct.pack(f">{count}h", *groups[first:last])
+
+
+_MINUS_INFINITY_KEY, _NEGATIVE_KEY, _ZERO_KEY, _POSITIVE_KEY, _INFINITY_KEY, _NAN_KEY = (
+    bytes([n]) for n in range(1, 7)
+)
+_EXPONENT_BIAS = 1 << 23
+_DIGIT_TO_BYTE = bytes(range(1, 256)) + b"\xff"
+_COMPLEMENT = bytes(255 - byte for byte in range(256))
+
+
+def encode_key(value: Any) -> bytes:
+    """Class, exponent of the first digit (3 bytes), digits without trailing zeros (one byte each, 1 .. 10), 0x00.
+
+    Where negative, everything behind the class byte is complemented. 1.0 and 1.00 give the same bytes.
+    """
+    sign, digits, exponent = value.as_tuple()
+    if isinstance(exponent, str):
+        return _NAN_KEY if exponent != "F" else _MINUS_INFINITY_KEY if sign else _INFINITY_KEY
+    significant = bytes(digits).lstrip(b"\0")
+    if not significant:
+        return _ZERO_KEY
+    first = exponent + len(significant) + _EXPONENT_BIAS
+    body: bytes = first.to_bytes(3, "big") + significant.rstrip(b"\0").translate(_DIGIT_TO_BYTE) + b"\0"
+    return _NEGATIVE_KEY + body.translate(_COMPLEMENT) if sign else _POSITIVE_KEY + body
+
+
+class Numeric(SqlType):
+    """numeric, internal form `decimal.Decimal`."""
+
+    oid = oids.NUMERIC
+    array_oid = oids.NUMERIC_ARRAY
+    name = "numeric"
+    sql_name = "numeric"
+    category = "N"
+    preferred = False
+    length = -1
+    storage = Storage(
+        None,
+        to_storage=lambda value: format_numeric(value).encode(),  # type: ignore[arg-type]
+        from_storage=lambda data: Decimal(data.decode()),  # type: ignore[attr-defined]
+    )
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        if typmod < 4:
+            return parse_numeric
+        apply = apply_typmod(typmod)
+        return lambda text: apply(parse_numeric(text))
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        return lambda value: format_numeric(value).encode()
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        if typmod < 4:
+            return decode_binary
+        apply = apply_typmod(typmod)
+        return lambda data: apply(decode_binary(data))
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return encode_binary
+
+    def typmod_in(self, arguments: tuple[str, ...]) -> int:
+        if len(arguments) not in (1, 2):
+            raise SqlError("22023", "invalid NUMERIC type modifier")
+        decode = INT4.text_decoder()
+        numbers: list[Any] = [decode(argument) for argument in arguments]
+        precision, scale = numbers[0], numbers[1] if len(numbers) == 2 else 0
+        if not 1 <= precision <= MAX_PRECISION:
+            raise SqlError("22023", f"NUMERIC precision {precision} must be between 1 and {MAX_PRECISION}")
+        if not -MAX_PRECISION <= scale <= MAX_PRECISION:
+            raise SqlError("22023", f"NUMERIC scale {scale} must be between -{MAX_PRECISION} and {MAX_PRECISION}")
+        typmod: int = (precision << 16 | scale & 0x7FF) + 4
+        return typmod
+
+    def typmod_out(self, typmod: int) -> str:
+        return f"({precision_of(typmod)},{scale_of(typmod)})" if typmod >= 4 else ""
+
+    def length_coercion(self, typmod: int, explicit: bool) -> Callable[[object], object] | None:
+        return apply_typmod(typmod) if typmod >= 4 else None
+
+    def sort_key(self) -> Callable[[Any], object]:
+        return lambda value: NAN_KEY if value.is_nan() else value
+
+    def key_encoder(self) -> Callable[[object], bytes]:
+        return encode_key
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        if typmod >= 4:
+            precision, scale = precision_of(typmod), scale_of(typmod)
+            if precision <= 38 and 0 <= scale <= precision:
+                return f"DECIMAL({precision},{scale})"
+        return "VARCHAR"

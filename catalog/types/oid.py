@@ -1,0 +1,140 @@
+"""oid and what is numbered like it: the reg* types, xid, cid, xid8. Internal form `int`; text is the digits.
+
+The name form of the reg* types ('pg_class'::regclass) needs the catalog: it is a cast of expressions, not of text here.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.texts import bad_syntax, out_of_range, wrong_length
+
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)([ \t\n\v\f\r]*)(.*)", re.DOTALL)
+_XID = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[0-9]+)")
+_REG_TYPES = (
+    (oids.REGPROC, oids.REGPROC_ARRAY, "regproc"),
+    (oids.REGPROCEDURE, oids.REGPROCEDURE_ARRAY, "regprocedure"),
+    (oids.REGOPER, oids.REGOPER_ARRAY, "regoper"),
+    (oids.REGOPERATOR, oids.REGOPERATOR_ARRAY, "regoperator"),
+    (oids.REGCLASS, oids.REGCLASS_ARRAY, "regclass"),
+    (oids.REGTYPE, oids.REGTYPE_ARRAY, "regtype"),
+    (oids.REGCONFIG, oids.REGCONFIG_ARRAY, "regconfig"),
+    (oids.REGDICTIONARY, oids.REGDICTIONARY_ARRAY, "regdictionary"),
+    (oids.REGNAMESPACE, oids.REGNAMESPACE_ARRAY, "regnamespace"),
+    (oids.REGROLE, oids.REGROLE_ARRAY, "regrole"),
+    (oids.REGCOLLATION, oids.REGCOLLATION_ARRAY, "regcollation"),
+)
+
+
+def parse_oid(text: str) -> int:
+    """An OID as PostgreSQL reads it: -1 is 4294967295. Raises 22P02, 22003."""
+    match = _NUMBER.match(text)
+    if match is None:
+        raise bad_syntax("oid", text)
+    digits = match[2].lstrip("0") or "0"
+    if len(digits) > 20 or int(digits) >= 1 << 64:
+        raise out_of_range("oid", text)
+    if match[4]:
+        raise bad_syntax("oid", text)
+    value = -int(digits) if match[1] == "-" else int(digits)
+    if not -(1 << 31) <= value < 1 << 32:
+        raise out_of_range("oid", text)
+    return value & 0xFFFFFFFF
+
+
+def _decode_oid(text: str) -> object:
+    if text.isdecimal() and text.isascii() and len(text) < 10:
+        return int(text)
+    return parse_oid(text)
+
+
+class UnsignedInteger(SqlType):
+    """An unsigned integer of 4 or 8 bytes; how its text is read differs by type."""
+
+    def __init__(
+        self,
+        oid: int,
+        array_oid: int,
+        name: str,
+        *,
+        category: str = "N",
+        preferred: bool = False,
+        length: int = 4,
+        parse: Callable[[str], object] = _decode_oid,
+        ordered: bool = True,
+    ) -> None:
+        self.oid = oid
+        self.array_oid = array_oid
+        self.name = self.sql_name = name
+        self.category = category
+        self.preferred = preferred
+        self.length = length
+        self._code = {4: "I", 8: "Q"}[length]
+        self.storage = Storage(self._code)
+        self._parse = parse
+        self._ordered = ordered
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return self._parse
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
+        return b"%d".__mod__
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        length, from_bytes, name = self.length, int.from_bytes, self.name
+
+        def decode(data: bytes) -> object:
+            if len(data) != length:
+                raise wrong_length(name)
+            return from_bytes(data, "big")
+
+        return decode
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return struct.Struct(">" + self._code).pack
+
+    def key_encoder(self) -> Callable[[object], bytes] | None:
+        return struct.Struct(">" + self._code).pack if self._ordered else None
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "BIGINT" if self.length == 4 else "UBIGINT"
+
+
+def _parse_c_number(text: str, bits: int) -> int:
+    """strtoul() with base 0, as the transaction id types use it: no error for what is no number."""
+    match = _XID.match(text)
+    if match is None:
+        return 0
+    digits = match[2]
+    base = 16 if digits[:2].lower() == "0x" else 8 if digits[0] == "0" else 10
+    value = min(int(digits, base), (1 << 64) - 1)
+    return (-value if match[1] == "-" else value) & ((1 << bits) - 1)
+
+
+def _decode_reg(name: str) -> Callable[[str], object]:
+    def decode(text: str) -> object:
+        if text == "-":
+            return 0
+        if text.isdecimal() and text.isascii():
+            return _decode_oid(text)
+        raise SqlError("0A000", f'the name form of type {name} is not supported here: "{text}"')
+
+    return decode
+
+
+OID = UnsignedInteger(oids.OID, oids.OID_ARRAY, "oid", preferred=True)
+REG_TYPES = tuple(UnsignedInteger(oid, array, name, parse=_decode_reg(name)) for oid, array, name in _REG_TYPES)
+XID = UnsignedInteger(
+    oids.XID, oids.XID_ARRAY, "xid", category="U", parse=lambda text: _parse_c_number(text, 32), ordered=False
+)
+CID = UnsignedInteger(
+    oids.CID, oids.CID_ARRAY, "cid", category="U", parse=lambda text: _parse_c_number(text, 32), ordered=False
+)
+XID8 = UnsignedInteger(
+    oids.XID8, oids.XID8_ARRAY, "xid8", category="U", length=8, parse=lambda text: _parse_c_number(text, 64)
+)

@@ -1,0 +1,50 @@
+"""What the text forms of several types share: PostgreSQL's idea of white space, its errors, escaped key bytes."""
+
+from __future__ import annotations
+
+from catalog.errors import SqlError
+
+WHITESPACE = " \t\n\v\f\r"  # isspace() of the C locale
+
+
+def bad_syntax(type_name: str, text: str) -> SqlError:
+    """22P02, as every input function says it."""
+    return SqlError("22P02", f'invalid input syntax for type {type_name}: "{text}"')
+
+
+def out_of_range(type_name: str, text: str) -> SqlError:
+    """22003, as the integer input functions say it."""
+    return SqlError("22003", f'value "{text}" is out of range for type {type_name}')
+
+
+def wrong_length(type_name: str) -> SqlError:
+    """08P01 or 22P03: a binary parameter with more or fewer bytes than its type has."""
+    return SqlError("22P03", "incorrect binary data format in bind parameter", detail=f"Type {type_name}.")
+
+
+def null_byte() -> SqlError:
+    """22021: text holds no NUL in PostgreSQL."""
+    return SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
+
+
+def decode_utf8(data: bytes) -> str:
+    """Text from the wire. Raises 22021 with the offending bytes, as pg_verifymbstr does."""
+    try:
+        text = str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise _bad_utf8(data, error.start) from None
+    if "\0" in text:
+        raise null_byte()
+    return text
+
+
+def _bad_utf8(data: bytes, start: int) -> SqlError:
+    lead = data[start]
+    wanted = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
+    shown = " ".join(f"0x{byte:02x}" for byte in data[start : start + wanted])
+    return SqlError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
+
+
+def text_key(value: str) -> bytes:
+    """Order-preserving, self-delimiting: UTF-8 (which holds no NUL here) and a NUL."""
+    return value.encode() + b"\0"
