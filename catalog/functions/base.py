@@ -14,10 +14,10 @@ argument, errors included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from catalog.types.base import TypeRef
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,21 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One row of pg_aggregate. kind: n normal, o ordered-set, h hypothetical-set. `sort_operator` is the operator whose
+    first row in its order is the aggregate's result (min, max), 0 if none."""
+
+    function: int
+    kind: str
+    direct_arguments: int
+    transition_function: int
+    final_function: int
+    sort_operator: int
+    transition_type: int
+    initial_value: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CallContext:
     """What a stable or volatile function may ask of the statement that calls it.
 
@@ -80,18 +95,54 @@ class CallContext:
     transaction_time: int
     timezone: str
     session: object  # engine.session.Session: see engine/execute/context.py for the Protocol that functions may use
+    format: FormatSettings = DEFAULT_FORMAT  # how values turn into text: concat(), format(), string output
+
+
+AggregateSteps = tuple[Callable[[], object], Callable[..., object], Callable[[object], object]]
+
+
+def udf_name(source: str) -> str:
+    """The name under which the worker registers the Python side of `source` as a UDF, for SQL that calls it."""
+    return f"shoal_{source}"
 
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """What runs a function. `duckdb` receives the SQL of each argument (already of the declared argument types' DuckDB
-    forms) and gives SQL; it is a str.format template ('({0} + {1})') or a callable for what a template cannot say.
+    """What runs a function. Both sides may rely on strictness being the caller's business: the python side of a strict
+    function never sees None, and the DuckDB side gives NULL for NULL arguments.
 
-    `duckdb_total` says that the SQL gives NULL for NULL arguments by itself and raises PostgreSQL's errors itself.
-    Aggregates: `duckdb` gives the aggregate call; `python_aggregate` is (initial state maker, step, final).
+    `python` takes internal forms. A set-returning function gives a list (or another iterable) of its rows: internal
+    forms for one output column, tuples for several. A variadic function takes its last argument as an `Array`; one that
+    is VARIADIC "any" (concat, format) takes the arguments as they are. `python_for_types` is for functions
+    whose Python side depends on the actual types (polymorphic ones): given the types of the arguments and of the result
+    it makes the callable, once, at planning; `python` is then None.
+
+    `duckdb` receives the SQL of each argument (already of the DuckDB forms of the declared argument types) and gives
+    SQL. It is a str.format template ('({0} + {1})'), or a callable for what a template cannot say: it is given the
+    arguments' SQL and types, and gives None where only the UDF is exact. A numeric argument's TypeRef has a numeric
+    modifier if the argument is physically DECIMAL(p,s), and -1 if it is VARCHAR ("general numeric"); when the callable
+    gives None, or there is none, numeric arguments go to the UDF as VARCHAR. `duckdb_result` says the physical type of
+    the result from the same TypeRefs, and is asked only if `duckdb` gave SQL (default: the declared result type; for
+    numeric that is VARCHAR). `duckdb_udfs` are the sources of the UDFs that the SQL calls by `udf_name`.
+
+    Aggregates: `duckdb` gives the aggregate call up to the closing parenthesis of its arguments, or an expression with
+    the mark `{filter}` after every aggregate call in it (a caller puts FILTER and OVER clauses there).
+    `python_aggregate` is (state maker, step(state, *arguments) -> state, final(state)); a step is not called for rows
+    with a NULL argument unless the aggregate is in `not strict` terms: see `steps_see_nulls`. The state maker of an
+    ordered-set aggregate takes the direct arguments.
+
+    `python_source` is a str.format template of a Python *expression* for code that inlines the call, with
+    `python_names` the globals that it needs. It means the same as `python`.
     """
 
     python: Callable[..., object] | None = None
-    duckdb: str | Callable[[Sequence[str], Sequence[TypeRef]], str] | None = None
+    duckdb: str | Callable[[Sequence[str], Sequence[TypeRef]], str | None] | None = None
     needs_context: bool = False
-    python_aggregate: tuple[Callable[[], object], Callable[..., object], Callable[[object], object]] | None = None
+    python_aggregate: AggregateSteps | None = None
+    duckdb_result: Callable[[Sequence[TypeRef]], TypeRef] | None = None
+    duckdb_udfs: tuple[str, ...] = ()
+    python_for_types: Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]] | None = None
+    python_source: str | None = None
+    python_names: Mapping[str, object] = field(default_factory=dict)
+    aggregate_for_types: Callable[[Sequence[TypeRef], TypeRef], AggregateSteps] | None = None
+    steps_see_nulls: bool = False

@@ -1,0 +1,71 @@
+"""How errors travel out of DuckDB SQL: PostgreSQL's SQLSTATE and message, whoever raises them.
+
+Generated SQL raises through `error('SHOAL:22012:division by zero')`. DuckDB's own errors (overflow, division by zero)
+are recognised by their message, from a table. What the table does not know stays an internal error (XX000): better an
+honest stranger than a wrong SQLSTATE.
+"""
+
+from __future__ import annotations
+
+import re
+
+from catalog.errors import SqlError
+
+_MARK = "SHOAL"
+_OWN = re.compile(_MARK + r":([0-9A-Z]{5}):(.*)", re.DOTALL)
+
+_RANGES = {"INT16": "smallint out of range", "INT32": "integer out of range", "INT64": "bigint out of range"}
+_TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "9223372036854775808": "INT64"}
+
+# (DuckDB's message, SQLSTATE, PostgreSQL's message; {0} is the range message of the type in group 1)
+_TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), sqlstate, message)
+    for pattern, sqlstate, message in (
+        (r"Overflow in (?:addition|subtraction|multiplication|division) of (INT16|INT32|INT64)", "22003", "{0}"),
+        (r"Overflow in negation of integer", "22003", "integer out of range"),
+        (r"Overflow in (?:division|negation) of -(32768|2147483648|9223372036854775808)\b", "22003", "{0}"),
+        (r"Overflow on abs\(-(32768|2147483648|9223372036854775808)\)", "22003", "{0}"),
+        (r"value [^ ]+ can't be cast .*out of range for the destination type (INT16|INT32|INT64)", "22003", "{0}"),
+        (r"Overflow in (?:addition|subtraction|multiplication|SUM|negation) of DECIMAL", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
+        (r"Could not cast value .* to DECIMAL\(", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
+        (r"Division by zero", "22012", "division by zero"),
+        (r"(?i)sum.*out of range|HUGEINT.*INT64|(INT64) out of range", "22003", "bigint out of range"),
+        (r"out of range for the destination type FLOAT", "22003", "value out of range: overflow"),
+        (r"More than one row returned by a subquery", "21000", "more than one row returned by a subquery used as an expression"),  # noqa: E501
+        (r"^Interrupt|INTERRUPT Error", "57014", "canceling statement due to user request"),
+        (r"Out of Memory Error", "53200", "out of memory"),
+    )
+)  # fmt: skip
+
+
+def sql_literal(text: str) -> str:
+    """A DuckDB string literal. DuckDB cannot hold a NUL character in SQL text, and PostgreSQL has none."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_error_call(sqlstate: str, message: str) -> str:
+    """SQL of an expression that raises; of type NULL, so that it fits into any CASE."""
+    return f"error({sql_literal(f'{_MARK}:{sqlstate}:{message}')})"
+
+
+def sql_error_call_of(sqlstate: str, message_sql: str) -> str:
+    """The same with a message that is SQL itself, of type VARCHAR."""
+    return f"error({sql_literal(f'{_MARK}:{sqlstate}:')} || {message_sql})"
+
+
+def udf_error_message(error: SqlError) -> str:
+    """What a UDF raises in DuckDB so that `translate` finds the error again."""
+    return f"{_MARK}:{error.sqlstate}:{error.message}"
+
+
+def translate(message: str) -> SqlError:
+    """The SqlError for a message of DuckDB; XX000 with the message itself if nothing is known about it."""
+    own = _OWN.search(message)
+    if own:
+        return SqlError(own[1], own[2].split("\n", 1)[0])
+    for pattern, sqlstate, text in _TABLE:
+        match = pattern.search(message)
+        if match:
+            key = match[1] if match.re.groups and match[1] else ""
+            return SqlError(sqlstate, text.format(_RANGES.get(_TYPE_OF_MINIMUM.get(key, key), "")))
+    return SqlError("XX000", message)

@@ -1,0 +1,302 @@
+"""Looks functions, operators, casts and aggregates up by name or OID, and implementations by their source.
+
+The declarations are PostgreSQL's own catalogs in COPY text form (catalog/data). A server start must not pay for three
+thousand rows that no statement asks for: a file is split into lines and indexed by name and OID in a few milliseconds,
+and a line becomes a dataclass when somebody first asks for it.
+
+Implementations are keyed by `Function.source`:
+
+    internal functions   prosrc: 'int4pl', 'textlen', 'dtrunc'
+    SQL-language ones    their name, whatever the number of arguments: 'lpad', 'age', 'overlaps'. One implementation
+                         serves all of that source, so `python` must take every number of arguments declared
+    aggregates           name(types of the arguments, typname): 'sum(int4)', 'count()', 'corr(float8,float8)'
+    window functions     prosrc: 'window_row_number'
+
+To add functions, add a module to this package: every module of it is imported when an implementation is first asked
+for, and registers what it has by `implement`. Functions that PostgreSQL does not have are declared by `declare`, with
+OIDs 9000 to 9999.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pathlib
+import pkgutil
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from catalog.functions.base import Aggregate, AggregateSteps, Cast, Function, Implementation, Operator
+from catalog.types.base import TypeRef
+
+_DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
+_LANGUAGE_SQL = "14"
+_OWN_OIDS = range(9000, 10000)
+
+_implementations: dict[str, Implementation] = {}
+_own_functions: dict[int, Function] = {}
+
+
+# ---- declarations ---------------------------------------------------------------------------------------------------
+
+
+class _Rows:
+    """The lines of one catalog file, by OID (the first field) and by name (the second field)."""
+
+    def __init__(self, name: str) -> None:
+        text = (_DATA / f"{name}.tsv").read_text(encoding="utf-8")
+        self.by_oid: dict[int, str] = {}
+        self.by_name: dict[str, list[int]] = {}
+        for line in text.split("\n")[1:]:
+            if line:
+                key, second, _ = line.split("\t", 2)
+                oid = int(key)
+                self.by_oid[oid] = line
+                self.by_name.setdefault(second, []).append(oid)
+
+
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def _fields(line: str) -> list[str | None]:
+    """The fields of a line of COPY text: None for NULL (PostgreSQL 16 manual, COPY, Text Format)."""
+    if "\\" not in line:
+        return list(line.split("\t"))
+    return [
+        None if item == "\\N" else re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), item)
+        for item in line.split("\t")
+    ]
+
+
+@functools.cache
+def _procedures() -> _Rows:
+    return _Rows("pg_proc")
+
+
+@functools.cache
+def _operators() -> _Rows:
+    return _Rows("pg_operator")
+
+
+@functools.cache
+def _aggregates() -> _Rows:
+    return _Rows("pg_aggregate")
+
+
+@functools.cache
+def _type_names() -> dict[int, str]:
+    return {oid: line.split("\t", 2)[1] for oid, line in _Rows("pg_type").by_oid.items()}
+
+
+def _oids(text: str | None) -> tuple[int, ...]:
+    return tuple(map(int, text.split())) if text else ()
+
+
+def _split_defaults(text: str | None) -> tuple[str, ...]:
+    """'NULL::text, (1)::integer' at its top-level commas."""
+    if not text:
+        return ()
+    parts, depth, quoted, start = [], 0, False, 0
+    for index, char in enumerate(text):
+        if char == "'":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif char in "([":
+            depth += 1
+        elif char in ")]":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[start:index].strip())
+            start = index + 1
+    return (*parts, text[start:].strip())
+
+
+def _text(item: str | None) -> str:
+    return item or ""
+
+
+def _make_function(line: str) -> Function:
+    item = _fields(line)
+    arguments = _oids(item[11])
+    modes = _text(item[13])
+    every_type = _oids(item[12]) or arguments
+    names = tuple(item[14].split(",")) if item[14] is not None else ()
+    inputs = names
+    outputs: tuple[str, ...] = ()
+    if modes and names:
+        inputs = tuple(name for name, mode in zip(names, modes, strict=True) if mode in "ibv")
+        outputs = tuple(name for name, mode in zip(names, modes, strict=True) if mode in "obt")
+    kind, name = _text(item[3]), _text(item[1])
+    source = _text(item[2])
+    if kind == "a":
+        source = f"{name}({','.join(_type_names()[oid] for oid in arguments)})"
+    elif item[18] == _LANGUAGE_SQL:
+        source = name
+    return Function(
+        oid=int(_text(item[0])),
+        name=name,
+        source=source,
+        kind=kind,
+        strict=item[4] == "t",
+        returns_set=item[5] == "t",
+        volatility=_text(item[6]),
+        argument_types=arguments,
+        result_type=int(_text(item[10])),
+        variadic=int(_text(item[9])),
+        default_count=int(_text(item[8])),
+        argument_names=inputs,
+        output_names=outputs,
+        output_types=tuple(oid for oid, mode in zip(every_type, modes, strict=False) if mode in "obt"),
+        defaults=_split_defaults(item[17]),
+        language="sql" if item[18] == _LANGUAGE_SQL else "internal",
+        cost=float(_text(item[15])),
+        rows=float(_text(item[16])),
+    )
+
+
+@functools.cache
+def function(oid: int) -> Function:
+    """The function of that OID. Raises KeyError."""
+    line = _procedures().by_oid.get(oid)
+    if line is not None:
+        return _make_function(line)
+    _load_modules()
+    return _own_functions[oid]
+
+
+@functools.cache
+def functions_named(name: str) -> tuple[Function, ...]:
+    """All built-in functions, aggregates and window functions of that name, in the order of their OIDs."""
+    _load_modules()
+    own = tuple(declared for declared in _own_functions.values() if declared.name == name)
+    return tuple(function(oid) for oid in _procedures().by_name.get(name, ())) + own
+
+
+def function_oids() -> tuple[int, ...]:
+    """Every function's OID, for the system catalogs."""
+    _load_modules()
+    return (*_procedures().by_oid, *_own_functions)
+
+
+@functools.cache
+def operator(oid: int) -> Operator:
+    """The operator of that OID. Raises KeyError."""
+    item = _operators().by_oid[oid].split("\t")
+    left, right, result, commutator, negator, code = map(int, item[5:11])
+    return Operator(oid, item[1].replace("\\\\", "\\"), left, right, result, code, commutator, negator)
+
+
+@functools.cache
+def operators_named(name: str) -> tuple[Operator, ...]:
+    """All built-in operators of that name, binary and prefix ones."""
+    return tuple(operator(oid) for oid in _operators().by_name.get(name.replace("\\", "\\\\"), ()))
+
+
+def operator_oids() -> tuple[int, ...]:
+    return tuple(_operators().by_oid)
+
+
+@functools.cache
+def _casts() -> dict[tuple[int, int], Cast]:
+    casts = {}
+    for line in (_DATA / "pg_cast.tsv").read_text(encoding="utf-8").split("\n")[1:]:
+        if line:
+            _, source, target, code, context, method = line.split("\t")
+            casts[int(source), int(target)] = Cast(int(source), int(target), int(code), context, method)
+    return casts
+
+
+def cast(source: int, target: int) -> Cast | None:
+    """The row of pg_cast for these types. A source equal to its target is the length coercion, where there is one."""
+    return _casts().get((source, target))
+
+
+def casts_from(source: int) -> tuple[Cast, ...]:
+    return tuple(row for row in _casts().values() if row.source == source)
+
+
+def all_casts() -> tuple[Cast, ...]:
+    return tuple(_casts().values())
+
+
+@functools.cache
+def aggregate(oid: int) -> Aggregate:
+    """The aggregate of that function OID. Raises KeyError."""
+    item = _fields(_aggregates().by_oid[oid])
+    numbers = [int(_text(field)) for field in (item[0], item[2], item[3], item[4], item[5], item[6])]
+    function_oid, direct, transition, final, sort, state = numbers
+    return Aggregate(function_oid, _text(item[1]), direct, transition, final, sort, state, item[7])
+
+
+def declare(declared: Function) -> None:
+    """Adds a function that PostgreSQL does not have (OID 9000 to 9999). Raises ValueError for a taken OID."""
+    if declared.oid not in _OWN_OIDS or declared.oid in _own_functions:
+        raise ValueError(f"OID {declared.oid} of {declared.name} is not free")
+    _own_functions[declared.oid] = declared
+
+
+# ---- implementations ------------------------------------------------------------------------------------------------
+
+DuckSide = str | Callable[[Sequence[str], Sequence[TypeRef]], str | None] | None
+
+
+def implement(
+    source: str,
+    python: Callable[..., object] | None = None,
+    duckdb: DuckSide = None,
+    *,
+    needs_context: bool = False,
+    python_aggregate: AggregateSteps | None = None,
+    duckdb_result: Callable[[Sequence[TypeRef]], TypeRef] | None = None,
+    duckdb_udfs: tuple[str, ...] = (),
+    python_for_types: Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]] | None = None,
+    inline: str | None = None,
+    names: Mapping[str, object] | None = None,
+    aggregate_for_types: Callable[[Sequence[TypeRef], TypeRef], AggregateSteps] | None = None,
+    steps_see_nulls: bool = False,
+) -> None:
+    """Registers what runs `source` (see `Implementation`; `inline` and `names` are its python_source and names).
+
+    Raises ValueError if the source has an implementation already: two answers to one call would be a defect.
+    """
+    if source in _implementations:
+        raise ValueError(f"{source} is implemented twice")
+    _implementations[source] = Implementation(
+        python=python,
+        duckdb=duckdb,
+        needs_context=needs_context,
+        python_aggregate=python_aggregate,
+        duckdb_result=duckdb_result,
+        duckdb_udfs=duckdb_udfs,
+        python_for_types=python_for_types,
+        python_source=inline,
+        python_names=names or {},
+        aggregate_for_types=aggregate_for_types,
+        steps_see_nulls=steps_see_nulls,
+    )
+
+
+def implements(*sources: str, duckdb: DuckSide = None, needs_context: bool = False) -> Callable[..., object]:
+    """Decorator: the function is the python side of these sources."""
+
+    def register(python: Callable[..., object]) -> Callable[..., object]:
+        for source in sources:
+            implement(source, python, duckdb, needs_context=needs_context)
+        return python
+
+    return register
+
+
+def implementation(source: str) -> Implementation | None:
+    """What runs `source`; None if nothing does, and then the call is refused by name (0A000)."""
+    _load_modules()
+    return _implementations.get(source)
+
+
+@functools.cache
+def _load_modules() -> None:
+    """Imports every module of this package, so that it registers what it implements."""
+    package = importlib.import_module("catalog.functions")
+    for module in pkgutil.iter_modules(package.__path__, "catalog.functions."):
+        importlib.import_module(module.name)

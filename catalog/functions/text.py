@@ -1,0 +1,273 @@
+"""text: lengths, parts, padding, trimming, searching and replacing.
+
+PostgreSQL 16 manual, 9.4; varlena.c and oracle_compat.c. Positions count characters from 1. The order of text is that of
+its code points (collation C), which is also the order of its UTF-8 bytes, so Python and DuckDB both compare as PostgreSQL
+does. varchar shares everything with text; bpchar ignores its trailing blanks where it is compared, measured or turned
+into text.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from catalog.errors import SqlError
+from catalog.functions.case_mapping import initcap, lower, upper
+from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.duckdb_sql import once
+from catalog.functions.integers import comparisons
+from catalog.functions.registry import implement
+from catalog.types.base import Array
+
+_MAXIMUM_BYTES = 0x3FFFFFFF  # MaxAllocSize: what one value may take
+
+
+def too_large() -> SqlError:
+    return SqlError("54000", "requested length too large")
+
+
+# ---- comparison and concatenation -----------------------------------------------------------------------------------
+
+
+_COMPARISONS = (
+    ("eq", "=", "==", operator.eq), ("ne", "<>", "!=", operator.ne), ("lt", "<", "<", operator.lt),
+    ("le", "<=", "<=", operator.le), ("gt", ">", ">", operator.gt), ("ge", ">=", ">=", operator.ge),
+)  # fmt: skip
+
+
+def _without_blanks(function: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
+    return lambda left, right: function(left.rstrip(" "), right.rstrip(" "))
+
+
+def _blank_padded_comparisons() -> None:
+    for suffix, symbol, python_symbol, function in _COMPARISONS:
+        template = f"(rtrim({{0}}, ' ') {symbol} rtrim({{1}}, ' '))"
+        inline = f"({{0}}.rstrip(' ') {python_symbol} {{1}}.rstrip(' '))"
+        implement(f"bpchar{suffix}", _without_blanks(function), template, inline=inline)
+        if suffix not in ("eq", "ne"):
+            implement(f"bpchar_pattern_{suffix}", _without_blanks(function), template, inline=inline)
+    implement("bpchar_larger", lambda left, right: left if left.rstrip(" ") >= right.rstrip(" ") else right)
+    implement("bpchar_smaller", lambda left, right: left if left.rstrip(" ") <= right.rstrip(" ") else right)
+
+
+def _comparisons() -> None:
+    for names in ("name{}", "name{}text", "text{}name", "char{}"):
+        comparisons(names)
+    for suffix, symbol, python_symbol, function in _COMPARISONS:
+        template, inline = f"({{0}} {symbol} {{1}})", f"({{0}} {python_symbol} {{1}})"
+        equality = suffix in ("eq", "ne")
+        implement(f"text{suffix}" if equality else f"text_{suffix}", function, template, inline=inline)
+        if not equality:
+            implement(f"text_pattern_{suffix}", function, template, inline=inline)
+    implement("text_larger", max, "greatest({0}, {1})")
+    implement("text_smaller", min, "least({0}, {1})")
+    implement("text_starts_with", lambda text, prefix: text.startswith(prefix), "starts_with({0}, {1})")
+
+
+# ---- lengths and parts ----------------------------------------------------------------------------------------------
+
+
+def substring(text: str, start: int, length: int | None = None) -> str:
+    """The characters from `start` (it may be before the text), `length` of them. Raises 22011."""
+    if length is None:
+        return text[max(start - 1, 0) :]
+    if length < 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    end = start + length
+    return text[max(start - 1, 0) : max(end - 1, 0)]
+
+
+def left(text: str, count: int) -> str:
+    return text[:count]
+
+
+def right(text: str, count: int) -> str:
+    if count > 0:
+        return text[-count:]
+    return text[-count:] if count < 0 else ""
+
+
+def position(text: str, part: str) -> int:
+    return text.find(part) + 1
+
+
+def overlay(text: str, replacement: str, start: int, length: int | None = None) -> str:
+    if start <= 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    removed = len(replacement) if length is None else length
+    if start + removed > 2147483647:
+        raise SqlError("22003", "integer out of range")
+    return text[: start - 1] + replacement + text[max(start + removed - 1, 0) :]
+
+
+def split_part(text: str, delimiter: str, number: int) -> str:
+    """The number-th field, counted from the end if negative. Raises 22023 for field 0."""
+    if number == 0:
+        raise SqlError("22023", "field position must not be zero")
+    if not text:
+        return ""
+    if not delimiter:
+        return text if number in (1, -1) else ""
+    parts = text.split(delimiter)
+    index = number - 1 if number > 0 else len(parts) + number
+    return parts[index] if 0 <= index < len(parts) else ""
+
+
+def string_to_array(text: str | None, delimiter: str | None, null_string: str | None = None) -> Array | None:
+    """Not strict: a NULL delimiter splits into characters, fields equal to `null_string` become NULL."""
+    if text is None:
+        return None
+    if not text:
+        return Array.of(())
+    parts = list(text) if delimiter is None else [text] if not delimiter else text.split(delimiter)
+    return Array.of(tuple(None if part == null_string else part for part in parts))
+
+
+def string_to_table(text: str | None, delimiter: str | None, null_string: str | None = None) -> list[object]:
+    array = string_to_array(text, delimiter, null_string)
+    return list(array.elements) if array else []
+
+
+# ---- padding, trimming, replacing -----------------------------------------------------------------------------------
+
+
+def left_pad(text: str, length: int, fill: str = " ") -> str:
+    missing = max(length, 0) - len(text)
+    if missing <= 0 or not fill:
+        return text[: max(length, 0)]
+    if length * 4 > _MAXIMUM_BYTES:
+        raise too_large()
+    return (fill * (missing // len(fill) + 1))[:missing] + text
+
+
+def right_pad(text: str, length: int, fill: str = " ") -> str:
+    missing = max(length, 0) - len(text)
+    if missing <= 0 or not fill:
+        return text[: max(length, 0)]
+    if length * 4 > _MAXIMUM_BYTES:
+        raise too_large()
+    return text + (fill * (missing // len(fill) + 1))[:missing]
+
+
+def repeat(text: str, count: int) -> str:
+    if count <= 0 or not text:
+        return ""
+    if len(text.encode()) * count > _MAXIMUM_BYTES:
+        raise too_large()
+    return text * count
+
+
+def trim_both(text: str, characters: str) -> str:
+    return text.strip(characters) if characters else text
+
+
+def trim_left(text: str, characters: str) -> str:
+    return text.lstrip(characters) if characters else text
+
+
+def trim_right(text: str, characters: str) -> str:
+    return text.rstrip(characters) if characters else text
+
+
+def replace(text: str, old: str, new: str) -> str:
+    return text.replace(old, new) if old else text
+
+
+def translate(text: str, source: str, target: str) -> str:
+    """Each character found in `source` becomes its counterpart in `target`, or goes away if there is none."""
+    table: dict[int, str | None] = {}
+    for index, char in enumerate(source):
+        table.setdefault(ord(char), target[index] if index < len(target) else None)
+    return text.translate(table)
+
+
+# ---- single characters ----------------------------------------------------------------------------------------------
+
+
+def code_point(text: str) -> int:
+    return ord(text[0]) if text else 0
+
+
+def character(code: int) -> str:
+    """The character of a code point. Raises 54000 for 0, negatives, surrogates and what Unicode does not have."""
+    if code == 0:
+        raise SqlError("54000", "null character not permitted")
+    if code < 0:
+        raise SqlError("54000", "character number must be positive")
+    if code > 0x10FFFF:
+        raise SqlError("54000", f"requested character too large for encoding: {code}")
+    if 0xD800 <= code <= 0xDFFF:
+        raise SqlError("54000", f"requested character not valid for encoding: {code}")
+    return chr(code)
+
+
+def to_hex4(value: int) -> str:
+    return f"{value & 0xFFFFFFFF:x}"
+
+
+def to_hex8(value: int) -> str:
+    return f"{value & 0xFFFFFFFFFFFFFFFF:x}"
+
+
+# ---- registration ---------------------------------------------------------------------------------------------------
+
+_NEGATIVE_LENGTH = sql_error_call("22011", "negative substring length not allowed")
+_FIRST = "CASE WHEN {1} < 1 THEN 1 ELSE {1} END"
+_SUBSTRING_SQL = once(
+    "(CASE WHEN {2} < 0 AND {0} IS NOT NULL AND {1} IS NOT NULL THEN " + _NEGATIVE_LENGTH
+    + " WHEN {1}::BIGINT + {2}::BIGINT <= 1 AND {0} IS NOT NULL THEN ''"
+    + " ELSE substring({0}, " + _FIRST + ", {1}::BIGINT + {2}::BIGINT - " + _FIRST + ") END)"
+)  # fmt: skip
+
+
+def _lengths() -> None:
+    implement("textlen", len, "CAST(length({0}) AS INTEGER)", inline="len({0})", names={"len": len})
+    implement("textoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
+    implement("bpcharlen", lambda text: len(text.rstrip(" ")), "CAST(length(rtrim({0}, ' ')) AS INTEGER)")
+    implement("bpcharoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
+    implement("bit_length", lambda value: 8 * len(value if isinstance(value, bytes) else value.encode()))
+    implement("ascii", code_point)
+    implement("chr", character)
+    implement("to_hex32", to_hex4)
+    implement("to_hex64", to_hex8)
+
+
+def _parts() -> None:
+    implement("text_substr", substring, _SUBSTRING_SQL)
+    implement("text_substr_no_len", substring, once("substring({0}, " + _FIRST + ")"))
+    implement("text_left", left)
+    implement("text_right", right)
+    implement("textpos", position)
+    implement("textoverlay", overlay)
+    implement("textoverlay_no_len", overlay)
+    implement("split_part", split_part)
+    implement("text_to_array", string_to_array)
+    implement("text_to_array_null", string_to_array)
+    implement("text_to_table", string_to_table)
+    implement("text_to_table_null", string_to_table)
+    implement("text_reverse", lambda text: text[::-1])
+
+
+def _changes() -> None:
+    implement("textcat", lambda left, right: left + right, "({0} || {1})", inline="({0} + {1})")
+    implement("lower", lower)
+    implement("upper", upper)
+    implement("initcap", initcap)
+    implement("lpad", left_pad)
+    implement("rpad", right_pad)
+    implement("repeat", repeat)
+    implement("btrim", trim_both, "trim({0}, {1})")
+    implement("ltrim", trim_left, "ltrim({0}, {1})")
+    implement("rtrim", trim_right, "rtrim({0}, {1})")
+    implement("btrim1", lambda text: text.strip(" "), "trim({0}, ' ')")
+    implement("ltrim1", lambda text: text.lstrip(" "), "ltrim({0}, ' ')")
+    implement("rtrim1", lambda text: text.rstrip(" "), "rtrim({0}, ' ')")
+    implement("replace_text", replace)
+    implement("translate", translate)
+
+
+_comparisons()
+_blank_padded_comparisons()
+_lengths()
+_parts()
+_changes()
