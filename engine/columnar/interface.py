@@ -6,14 +6,15 @@ client.py     the engine's side of the worker: brings tables up to date, sends q
 worker/       the process: DuckDB, its tables, the encoder of results. Talks to client.py by frames over a socket pair
 
 Names inside DuckDB: a stored table is `t<storage_id>`, its columns `c<attnum>`, its hidden row number `r`; a virtual
-table is `v<oid>`. A query names tables through `{t<storage_id>}` placeholders, so that the client can put the plain
-table there or, for a transaction with own writes or an old snapshot, a merged view of it.
+table is `v<oid>`, with columns `c<attnum>` too. A query names both through placeholders, `{t<storage_id>}` and
+`{v<oid>}`, so that the client can put the plain table there or, for a transaction with own writes or an old snapshot, a
+merged view of it, and the version of a virtual table that this query is to see. A placeholder stands where a table name
+may stand, and is followed by an alias (`FROM {t123} AS x`): what takes its place may be a subquery in parentheses.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
@@ -43,12 +44,13 @@ class UdfSignature:
                    came in (the result is then that of no rows); rows with a NULL are skipped if `strict`
         input      text -> result_type: its text_decoder(settings, result_type.typmod)
         output     argument type -> text: its text_encoder(settings)
-        length     length_coercion(result_type.typmod, explicit) of a value of its own type; `source` is 'e' for explicit,
-                   'i' for implicit
+        length     length_coercion(result_type.typmod, explicit) of a value of its own type; `source` is 'explicit' or
+                   'implicit'
         key        key_encoder of the argument type -> BLOB whose order and equality are the type's own
-        subscript  `source` 'element' (array, subscript...) or 'slice' (array, lower, upper, ... with NULL for none)
     Values are converted between Arrow and internal form by SQL type (`argument_types`, `result_type`), each in the
-    DuckDB type beside it. A NULL argument gives NULL without a call if `strict`.
+    DuckDB type beside it; `result_fields` are the SQL types of the fields if the result is a record (a STRUCT with
+    fields f1, f2, ...). A NULL argument gives NULL without a call if `strict`. Errors go out as
+    catalog.functions.duckdb_errors says.
 
     `context` says which arguments come before the declared ones: '' none; 'settings' one VARCHAR made by
     `settings_text`; 'call' that VARCHAR, then statement time and transaction time (TIMESTAMP): enough for a CallContext
@@ -65,6 +67,7 @@ class UdfSignature:
     strict: bool = True
     context: str = ""
     volatile: bool = False
+    result_fields: tuple[TypeRef, ...] = ()
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -92,23 +95,6 @@ def settings_of(text: str) -> FormatSettings:
 STATEMENT_TIME = -1
 TRANSACTION_TIME = -2
 FIRST_COMPUTED = -10
-
-
-def error_sql(sqlstate: str, message: str) -> str:
-    """DuckDB SQL that raises an SQLSTATE when it is evaluated; the worker finds it again with `error_of`.
-
-    It has type NULL, so it fits any CASE branch.
-    """
-    return "error('" + f"shoal[{sqlstate}] {message}".replace("'", "''") + "')"
-
-
-_ERROR = re.compile(r"shoal\[([0-9A-Z]{5})\] (.*)", re.DOTALL)
-
-
-def error_of(text: str) -> tuple[str, str] | None:
-    """SQLSTATE and message in the text of a DuckDB error that `error_sql` (or a UDF of ours) raised; None otherwise."""
-    found = _ERROR.search(text)
-    return (found[1], found[2]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
