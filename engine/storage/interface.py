@@ -41,8 +41,14 @@ class Changelog(Protocol):
     def bulk_path(self, name: str) -> str:
         """Where a bulk segment of that name (a file that an entry refers to) lies, or is to be written."""
 
+    def bulk_names(self) -> list[str]:
+        """The bulk segments that exist, those included that no entry refers to (a crash before the commit)."""
+
+    def drop_bulk(self, name: str) -> None:
+        """This node no longer needs the bulk segment: it is in the checkpoint, or no entry refers to it."""
+
     def close(self) -> None:
-        """Makes everything submitted durable and lets go of files and threads."""
+        """Makes everything submitted durable and lets go of files and threads. Raises 58030 if some of it is not."""
 
 
 class Reader(Protocol):

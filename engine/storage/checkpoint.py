@@ -1,0 +1,125 @@
+"""The LMDB environment of a tablespace: its format, and how layers get into it.
+
+Two databases: `rows` (every key of every table and index, storage id first) and `meta`:
+
+    format     u32  the version of all that is written here; a newer one is refused
+    tablespace 16 bytes, made up when the directory is
+    flushed    u64  every change up to this LSN is in `rows`
+    drop<id>   a storage id (4 bytes, big-endian) whose range is being deleted
+
+A layer is written in one LMDB transaction that also moves `flushed`, so the file is the exact state at that LSN
+whenever the process ends. The map is far larger than any disk: it costs address space only, so it is never full.
+No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have thrown the pages away and let
+the next sync succeed.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import lmdb
+
+from catalog.errors import SqlError
+from engine.storage.views import Layer
+
+FORMAT = 1
+MIN_MAP = 1 << 40
+DROP_SLICE = 5000
+
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+
+
+class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
+    """The directory was written by a newer release (XX001)."""
+
+    def __init__(self, path: str, found: int) -> None:
+        super().__init__("XX001", f'directory "{path}" has format {found}, this release reads up to {FORMAT}')
+
+
+def map_size(path: str) -> int:
+    """Bytes of address space for the environment in this directory: more than its file system can ever hold."""
+    status = os.statvfs(path)
+    return max(MIN_MAP, 2 * status.f_blocks * status.f_frsize)
+
+
+class Checkpoint:
+    """One open LMDB environment, for reading and writing."""
+
+    def __init__(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+        self.path = path
+        self.environment: Any = lmdb.open(
+            path, map_size=map_size(path), max_dbs=4, max_readers=1024, readahead=False, mode=0o600
+        )
+        self.environment.reader_check()
+        self.rows: Any = self.environment.open_db(b"rows")
+        self._meta: Any = self.environment.open_db(b"meta")
+        with self.environment.begin(db=self._meta) as transaction:
+            fresh = transaction.get(b"format") is None
+        if fresh:
+            with self.environment.begin(db=self._meta, write=True) as transaction:
+                transaction.put(b"format", _U32.pack(FORMAT))
+                transaction.put(b"tablespace", uuid.uuid4().bytes)
+                transaction.put(b"flushed", _U64.pack(0))
+        with self.environment.begin(db=self._meta) as transaction:
+            (version,) = _U32.unpack(transaction.get(b"format") or b"")
+            if version > FORMAT:
+                self.environment.close()
+                raise FormatTooNew(path, version)
+            self.tablespace = transaction.get(b"tablespace") or b""
+            self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
+
+    def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
+        """Writes a frozen layer, synced. `pause` is called between slices with the seconds that the slice took."""
+        with self.environment.begin(db=self.rows, write=True) as transaction:
+            cursor = transaction.cursor()
+            for part in layer.newest():
+                started = time.perf_counter()
+                cursor.putmulti([item for item in part if item[1] is not None])
+                for key, value in part:
+                    if value is None:
+                        transaction.delete(key)
+                pause(time.perf_counter() - started)
+            cursor.close()
+            for storage_id in layer.drops:
+                transaction.put(b"drop" + storage_id.to_bytes(4, "big"), b"", db=self._meta)
+            transaction.put(b"flushed", _U64.pack(layer.last_lsn), db=self._meta)
+        self.flushed_lsn = layer.last_lsn
+
+    def delete_dropped(self, pause: Callable[[float], None]) -> None:
+        """Deletes the ranges of dropped storage ids, a slice a transaction; goes on where a crash stopped it."""
+        with self.environment.begin(db=self._meta) as transaction:
+            cursor = transaction.cursor()
+            names = []
+            if cursor.set_range(b"drop"):
+                for name in cursor.iternext(values=False):
+                    if not name.startswith(b"drop"):
+                        break
+                    names.append(name)
+        for name in names:
+            while self._delete_slice(name):
+                pause(0.01)
+
+    def _delete_slice(self, name: bytes) -> bool:
+        """Deletes some keys of a dropped storage id. False when it was the last of them."""
+        prefix = name[4:]
+        with self.environment.begin(db=self.rows, write=True) as transaction:
+            cursor = transaction.cursor()
+            found = cursor.set_range(prefix)
+            for _ in range(DROP_SLICE):
+                if not found or not cursor.key().startswith(prefix):
+                    cursor.close()
+                    transaction.delete(name, db=self._meta)
+                    return False
+                found = cursor.delete() and bool(cursor.key())
+            cursor.close()
+        return True
+
+    def close(self) -> None:
+        self.environment.close()

@@ -1,0 +1,66 @@
+"""The thread that writes frozen layers into the checkpoint, oldest first.
+
+It shares the interpreter with the engine, so it works in slices and rests between them for as long as it worked: point
+reads go on at their pace. When writers are waiting for it (`hurry`), or at shutdown, it does not rest.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+
+from engine.storage.checkpoint import Checkpoint
+from engine.storage.interface import EngineThread
+from engine.storage.views import Layer
+
+LONGEST_REST = 0.05
+
+
+class Flusher:
+    """`on_flushed(layer)` and `on_failure(error)` run on the engine's thread. After a failure nothing more is done."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        engine_thread: EngineThread,
+        on_flushed: Callable[[Layer], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._engine_thread = engine_thread
+        self._on_flushed = on_flushed
+        self._on_failure = on_failure
+        self.hurry = False
+        self.failed = False
+        self._jobs: SimpleQueue[Layer | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
+        self._thread.start()
+
+    def add(self, layer: Layer) -> None:
+        """The layer is frozen and durable; layers are added in LSN order."""
+        self._jobs.put(layer)
+
+    def stop(self) -> None:
+        """Finishes what was added and ends the thread. The last `on_flushed` may still be on its way."""
+        self.hurry = True
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._checkpoint.delete_dropped(self._rest)
+            while (layer := self._jobs.get()) is not None:
+                self._checkpoint.write(layer, self._rest)
+                self._engine_thread(partial(self._on_flushed, layer))
+                if layer.drops:
+                    self._checkpoint.delete_dropped(self._rest)
+        except BaseException as error:  # the thread ends here: whatever happened is reported, and is fatal
+            self.failed = True
+            self._engine_thread(partial(self._on_failure, error))
+
+    def _rest(self, worked: float) -> None:
+        if not self.hurry:
+            time.sleep(min(worked, LONGEST_REST))

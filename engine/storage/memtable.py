@@ -1,0 +1,173 @@
+"""Committed versions in memory, each tagged with its LSN.
+
+    versions:  key -> [lsn, value | None, older version | None] -> [lsn, value, None]
+
+The newest version of a key is at the head of its chain; None as value is a deletion. A reader at LSN L takes the first
+version of the chain with lsn <= L, and looks in older layers when there is none. Versions that no reader can want any
+more (older than the newest one at or below the horizon) are cut off whenever their key is written again, so that a row
+which is updated all the time does not fill the memory.
+
+Keys are in no order until somebody scans: written keys wait in lists, and a storage id's list is sorted into its
+SortedList by the first scan that needs it. Point work never pays for order.
+
+Only the engine's thread touches a memtable, until it is frozen; then it never changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sortedcontainers import SortedList
+
+Version = list[Any]
+"""[lsn: int, value: bytes | None, older: Version | None]"""
+
+VERSION_BYTES = 160  # what CPython spends on a version beside key and value: list, dict slot, two bytes objects
+ENTRY_BYTES = 120
+SCAN_CHUNK = 256
+SLICE = 512
+
+
+class Memtable:
+    """The versions of a range of LSNs. `first_lsn` is the first that may be in it; `size` estimates its bytes."""
+
+    __slots__ = (
+        "_entries",
+        "_fresh",
+        "_ordered",
+        "_unordered",
+        "drops",
+        "find",
+        "first_lsn",
+        "last_lsn",
+        "size",
+        "versions",
+    )
+
+    def __init__(self, first_lsn: int) -> None:
+        self.first_lsn = first_lsn
+        self.last_lsn = first_lsn - 1
+        self.size = 0
+        self.drops: list[int] = []
+        """Storage ids whose ranges go away once this memtable has been flushed."""
+        self.versions: dict[bytes, Version] = {}
+        self.find: Callable[[bytes], Version | None] = self.versions.get
+        """The newest version of a key."""
+        self._entries: list[tuple[int, tuple[bytes, ...]]] = []
+        self._fresh: list[bytes] = []
+        self._unordered: dict[bytes, list[bytes]] = {}
+        self._ordered: dict[bytes, Any] = {}
+
+    def apply(self, lsn: int, writes: dict[bytes, bytes | None], horizon: int) -> None:
+        """Adds one commit's versions. No reader is or will be at an LSN below `horizon`."""
+        versions, find, fresh = self.versions, self.find, self._fresh
+        size = ENTRY_BYTES
+        for key, value in writes.items():
+            old = find(key)
+            if old is None:
+                fresh.append(key)
+                size += len(key) + VERSION_BYTES
+            else:
+                version = old
+                while version[0] > horizon and version[2] is not None:
+                    version = version[2]
+                if (cut := version[2]) is not None:
+                    version[2] = None
+                    size -= VERSION_BYTES + len(cut[1] or b"")
+                size += VERSION_BYTES
+            if value is not None:
+                size += len(value)
+            versions[key] = [lsn, value, old]
+        self.size += size
+        self._entries.append((lsn, tuple(writes)))
+        self.last_lsn = lsn
+
+    def get(self, key: bytes, lsn: int) -> Version | None:
+        """The version that a reader at this LSN sees, None if the memtable has none."""
+        version = self.find(key)
+        while version is not None and version[0] > lsn:
+            version = version[2]
+        return version
+
+    def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes | None]]:
+        """Keys in [low, high), within one storage id, with what a reader at this LSN sees; deletions as None.
+
+        Valid while others write: it goes on from the last key in chunks.
+        """
+        find = self.find
+        while True:
+            ordered = self._in_order(low[:4])
+            if not ordered:
+                return
+            keys = []
+            for key in ordered.irange(low, high, inclusive=(True, False), reverse=reverse):
+                keys.append(key)
+                if len(keys) >= SCAN_CHUNK:
+                    break
+            for key in keys:
+                version = find(key)
+                while version is not None and version[0] > lsn:
+                    version = version[2]
+                if version is not None:
+                    yield key, version[1]
+            if len(keys) < SCAN_CHUNK:
+                return
+            if reverse:
+                high = keys[-1]
+            else:
+                low = keys[-1] + b"\0"
+
+    def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]:
+        """(lsn, key) of every write to a storage id with after < lsn <= upto, in LSN order."""
+        entries = self._entries
+        start = bisect_right(entries, after, key=_entry_lsn)
+        stop = bisect_right(entries, upto, key=_entry_lsn)
+        for lsn, keys in entries[start:stop]:
+            for key in keys:
+                if key.startswith(prefix):
+                    yield lsn, key
+
+    def newest(self) -> Iterator[list[tuple[bytes, bytes | None]]]:
+        """The newest version of every key in key order, in slices; deletions as None. For a frozen memtable.
+
+        Sorting is left to Arrow, which lets go of the interpreter meanwhile: the flush must not make clients wait.
+        """
+        versions, keys = self.versions, list(self.versions)
+        parts = [pa.array(keys[start : start + SLICE], pa.binary()) for start in range(0, len(keys), SLICE)]
+        order = pc.array_sort_indices(pa.chunked_array(parts, pa.binary())).to_numpy()
+        for start in range(0, len(keys), SLICE):
+            yield [(key, versions[key][1]) for key in map(keys.__getitem__, order[start : start + SLICE].tolist())]
+
+    def has(self, prefix: bytes) -> bool:
+        """Whether a storage id has versions here: a scan of one that has none reads LMDB alone."""
+        self._sort_out()
+        return prefix in self._unordered or prefix in self._ordered
+
+    def _sort_out(self) -> None:
+        if self._fresh:
+            unordered = self._unordered
+            for key in self._fresh:
+                prefix = key[:4]
+                if (keys := unordered.get(prefix)) is None:
+                    unordered[prefix] = [key]
+                else:
+                    keys.append(key)
+            self._fresh.clear()
+
+    def _in_order(self, prefix: bytes) -> Any:
+        self._sort_out()
+        ordered = self._ordered.get(prefix)
+        if keys := self._unordered.pop(prefix, None):
+            if ordered is None:
+                ordered = self._ordered[prefix] = SortedList(keys)
+            else:
+                ordered.update(keys)
+        return ordered
+
+
+def _entry_lsn(entry: tuple[int, tuple[bytes, ...]]) -> int:
+    return entry[0]

@@ -1,0 +1,325 @@
+"""A tablespace: one changelog, one LMDB environment, and the memtables between them.
+
+    sequence(edits)  ->  LSN, active memtable, changelog        (sequenced: visible to `newest`, for conflicts)
+    changelog        ->  durable_lsn moves, `on_durable`        (durable: visible to readers)
+    memtable full    ->  frozen, a new one is active
+    flush            ->  frozen layer in LMDB, its LSN recorded (flushed: the changelog may forget it)
+
+Start-up opens LMDB at its flushed LSN and applies the changelog after it: the same `_apply` that a commit goes through.
+
+**Which old versions are kept.** No reader is below the *horizon*: the smaller of the durable LSN and the oldest open
+snapshot. Memtables cut off what is below it, and a flushed layer is kept (as *history*) while a snapshot is open that
+is older than its end, so that `newest` can tell such a snapshot's owner exactly which keys have changed since.
+
+Everything here runs on the engine's thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+
+from catalog.errors import SqlError
+from engine.storage.checkpoint import Checkpoint
+from engine.storage.edits import Edits
+from engine.storage.flush import Flusher
+from engine.storage.interface import Changelog, EngineThread
+from engine.storage.memtable import Memtable
+from engine.storage.views import CurrentView, Generation, Layer, Snapshot
+
+FLUSH_BYTES = 32 << 20
+FLUSH_VERSIONS = 200_000
+FROZEN_LIMIT = 2
+
+OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException], None]], Changelog]
+"""(tablespace id, on_committed, on_failure) -> the changelog; called once, when the directory is locked."""
+
+
+class DirectoryInUse(SqlError):  # noqa: N818 - named for what is the matter
+    """Another process has this directory open (55006)."""
+
+    def __init__(self, path: str, owner: str) -> None:
+        super().__init__("55006", f'directory "{path}" is in use by another process', detail=owner or None)
+
+
+class Tablespace:
+    """See the module's text. Made by `open`; LSNs count from 1, 0 is before the first commit."""
+
+    def __init__(
+        self, path: str, lock: int, engine_thread: EngineThread, flush_bytes: int, flush_versions: int
+    ) -> None:
+        self.path = path
+        self._lock = lock
+        self._engine_thread = engine_thread
+        self._flush_bytes = flush_bytes
+        self._flush_versions = flush_versions
+        self._checkpoint = Checkpoint(os.path.join(path, "rows"))
+        self._changelog: Changelog
+        self._flusher: Flusher | None = None  # None while recovering
+        self._closed = False
+        self._failure: BaseException | None = None
+        self._durable_callbacks: list[Callable[[int], None]] = []
+        self._on_fatal: Callable[[BaseException], None] = _ignore
+        flushed = self._checkpoint.flushed_lsn
+        self.sequenced_lsn = self.durable_lsn = self.flushed_lsn = self._handed_over = flushed
+        self._snapshots: dict[int, int] = {}  # LSN -> open snapshots at it
+        self._horizon = flushed
+        self._active = Memtable(flushed + 1)
+        self._frozen: list[Layer] = []  # newest first
+        self._history: list[Layer] = []  # newest first: flushed, and older snapshots are open
+        self._flush_waiters: list[tuple[int, Callable[[], None]]] = []
+        self._generation = Generation(self._checkpoint.environment, self._checkpoint.rows, flushed)
+        self.current = CurrentView(flushed, (self._active,), self._generation)
+        """The newest durable state, for statements that run to their end at once (engine/storage/views.py)."""
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        open_changelog: OpenChangelog,
+        engine_thread: EngineThread,
+        *,
+        on_fatal: Callable[[BaseException], None] | None = None,
+        flush_bytes: int = FLUSH_BYTES,
+        flush_versions: int = FLUSH_VERSIONS,
+    ) -> Tablespace:
+        """Opens or creates the directory and recovers it to the last entry of its changelog.
+
+        Raises DirectoryInUse (55006), FormatTooNew (XX001), XX001 for damage. `on_fatal` is called once on the engine's
+        thread when a write or sync has failed: nothing is committed after it, and the process should end.
+        """
+        lock = _lock_directory(path)
+        try:
+            tablespace = cls(path, lock, engine_thread, flush_bytes, flush_versions)
+            tablespace._on_fatal = on_fatal or _ignore
+            tablespace._changelog = open_changelog(
+                tablespace._checkpoint.tablespace, tablespace._committed, tablespace._fail
+            )
+        except BaseException:
+            os.close(lock)
+            raise
+        tablespace._recover()
+        return tablespace
+
+    def _recover(self) -> None:
+        for lsn, _, body in self._changelog.read(self.flushed_lsn):
+            self.sequenced_lsn = self.durable_lsn = self._horizon = lsn
+            self._apply(lsn, Edits.decode(body))
+        self.current.lsn = self.durable_lsn
+        self._flusher = Flusher(self._checkpoint, self._engine_thread, self._flushed, self._fail)
+        self._hand_over()
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def sequence(self, edits: Edits, commit_time: int, schema_version: int) -> int:
+        """Gives the commit its LSN: from now on `newest` shows it, and it becomes durable or the node stops.
+
+        `commit_time` in microseconds since 2000-01-01 UTC. Raises 58030 after a failure; then nothing has happened.
+        """
+        if self._failure is not None:
+            raise SqlError("58030", f"storage has failed: {self._failure}")
+        lsn = self.sequenced_lsn + 1
+        self._changelog.submit(lsn, edits.encode(), commit_time, schema_version)
+        self.sequenced_lsn = lsn
+        self._apply(lsn, edits)
+        return lsn
+
+    def _apply(self, lsn: int, edits: Edits) -> None:
+        active = self._active
+        active.apply(lsn, edits.writes, self._horizon)
+        if edits.drops:
+            active.drops.extend(edits.drops)
+        if active.size > self._flush_bytes or len(active.versions) > self._flush_versions:
+            self._freeze()
+
+    def on_durable(self, callback: Callable[[int], None]) -> None:
+        """`callback(durable_lsn)` is called whenever durable_lsn has moved."""
+        self._durable_callbacks.append(callback)
+
+    def _committed(self, lsn: int) -> None:
+        if self._closed:
+            return
+        self.durable_lsn = self.current.lsn = lsn
+        self._horizon = min(min(self._snapshots, default=lsn), lsn)
+        if self._frozen:
+            self._hand_over()
+        for callback in self._durable_callbacks:
+            callback(lsn)
+
+    @property
+    def pressure(self) -> bool:
+        """Whether writers should wait a moment: the flush is behind, or the changelog is."""
+        return len(self._frozen) >= FROZEN_LIMIT or self._changelog.pending_bytes > self._flush_bytes
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._failure
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._on_fatal(error)
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
+        """The newest sequenced version: (LSN, value, None for a deletion); None if the key has never been seen.
+
+        The LSN is exact if it is above the oldest open snapshot's, else it may be a later one that is not above it.
+        """
+        for layer in (self._active, *self._frozen, *self._history):
+            version = layer.find(key)
+            if version is not None:
+                return version[0], version[1]
+        value = self._generation.get(key)
+        if value is None:
+            return None
+        return (self._history[-1].first_lsn - 1 if self._history else self.flushed_lsn), value
+
+    def get(self, key: bytes, lsn: int) -> bytes | None:
+        """The value at an LSN from the horizon on."""
+        return self._view(lsn).get(key)
+
+    def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Keys in [low, high) at an LSN from the horizon on; for reading across turns of the loop take a snapshot."""
+        return self._view(lsn).scan(low, high, reverse)
+
+    def _view(self, lsn: int) -> CurrentView:
+        return CurrentView(lsn, (self._active, *self._frozen), self._generation)
+
+    def snapshot(self, lsn: int | None = None) -> Snapshot:
+        """A view that stays as it is: at the durable LSN, or at a given one that is not older than any open snapshot.
+
+        Raises 72000 (snapshot too old) for an LSN below the horizon.
+        """
+        at = self.durable_lsn if lsn is None else lsn
+        if at < self._horizon or at < self._generation.flushed_lsn:
+            raise SqlError("72000", f"snapshot too old: LSN {at} is no longer kept")
+        self._snapshots[at] = self._snapshots.get(at, 0) + 1
+        self._horizon = min(self._horizon, at)
+        return Snapshot(at, (self._active, *self._frozen), self._generation, self._release)
+
+    def _release(self, lsn: int) -> None:
+        left = self._snapshots[lsn] - 1
+        if left:
+            self._snapshots[lsn] = left
+            return
+        del self._snapshots[lsn]
+        if lsn == self._horizon:
+            self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn)
+        self._forget_history()
+
+    def changed_since(self, storage_id: int, lsn: int, upto: int | None = None) -> list[tuple[int, bytes]]:
+        """(LSN, key) of every write to a storage id after `lsn` up to `upto` (default: durable), in LSN order.
+
+        Raises 72000 when changes after `lsn` have been flushed and are no longer kept in memory.
+        """
+        layers: list[Layer] = [self._active, *self._frozen, *self._history]
+        if lsn + 1 < layers[-1].first_lsn:
+            raise SqlError("72000", f"changes after LSN {lsn} are no longer kept")
+        last = self.durable_lsn if upto is None else upto
+        prefix = storage_id.to_bytes(4, "big")
+        found: list[tuple[int, bytes]] = []
+        for layer in reversed(layers):
+            if layer.last_lsn > lsn:
+                found.extend(layer.changes(prefix, lsn, last))
+        return found
+
+    # --- flushing ----------------------------------------------------------------------------------------------
+
+    def flush(self, done: Callable[[], None] | None = None) -> None:
+        """Starts moving everything sequenced so far into LMDB; `done` is called when it is there."""
+        if self._active.last_lsn >= self._active.first_lsn:
+            self._freeze()
+        if done is not None:
+            if self.flushed_lsn >= self.sequenced_lsn:
+                done()
+            else:
+                self._flush_waiters.append((self.sequenced_lsn, done))
+
+    def _freeze(self) -> None:
+        self._frozen.insert(0, self._active)
+        self._active = Memtable(self.sequenced_lsn + 1)
+        self._renew()
+        self._hand_over()
+
+    def _renew(self) -> None:
+        self.current.renew((self._active, *self._frozen), self._generation)
+
+    def _hand_over(self) -> None:
+        """Gives the flusher every frozen layer that has become durable."""
+        if self._flusher is None:
+            return
+        for layer in reversed(self._frozen):
+            if self._handed_over < layer.last_lsn <= self.durable_lsn:
+                self._handed_over = layer.last_lsn
+                self._flusher.add(layer)
+        self._flusher.hurry = len(self._frozen) >= FROZEN_LIMIT
+
+    def _flushed(self, layer: Layer) -> None:
+        if self._closed:
+            return
+        assert self._flusher is not None
+        self._frozen.remove(layer)
+        self._history.insert(0, layer)
+        self.flushed_lsn = layer.last_lsn
+        self._generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
+        self._renew()
+        self._forget_history()
+        self._flusher.hurry = len(self._frozen) >= FROZEN_LIMIT
+        self._changelog.retire(self.flushed_lsn)
+        waiting, self._flush_waiters = self._flush_waiters, []
+        for lsn, done in waiting:
+            if lsn <= self.flushed_lsn:
+                done()
+            else:
+                self._flush_waiters.append((lsn, done))
+
+    def _forget_history(self) -> None:
+        oldest = min(self._snapshots, default=self.durable_lsn)
+        while self._history and self._history[-1].last_lsn <= oldest:
+            self._history.pop()
+
+    def close(self) -> None:
+        """Makes everything durable, flushes it, and lets go of files and threads. Views are dead afterwards.
+
+        Raises 58030 if something sequenced could not be made durable; the rest is done all the same.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        assert self._flusher is not None
+        try:
+            self._changelog.close()
+            self._flusher.stop()
+            if self._failure is None and not self._flusher.failed:
+                for layer in (*reversed(self._frozen), self._active):
+                    if layer.last_lsn > self._checkpoint.flushed_lsn:
+                        self._checkpoint.write(layer, _no_pause)
+        finally:
+            self._flusher.stop()
+            self._checkpoint.close()
+            os.close(self._lock)
+
+
+def _ignore(_: BaseException) -> None:
+    return
+
+
+def _no_pause(_: float) -> None:
+    return
+
+
+def _lock_directory(path: str) -> int:
+    os.makedirs(path, exist_ok=True)
+    fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(fd, 100, 0).decode(errors="replace").strip()
+        os.close(fd)
+        raise DirectoryInUse(path, f"Process {owner} holds it." if owner else "") from error
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd

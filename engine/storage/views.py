@@ -1,0 +1,167 @@
+"""Reading through the layers: memtables and runs over LMDB, as of one LSN.
+
+    active memtable -> frozen memtables and runs, newest first -> LMDB (a read transaction at the flushed LSN)
+
+The first layer that has a version at or below the reader's LSN decides. A view is a few references; layers and the
+LMDB read transaction (a `Generation`) live until the last view of them is gone, which is Python's own counting.
+
+Views belong to the engine's thread. One may be read in another thread only if nobody else uses the same Generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from engine.storage.memtable import Version
+
+
+class Layer(Protocol):
+    """A memtable, or a bulk run: the versions of the LSNs first_lsn..last_lsn."""
+
+    first_lsn: int
+    last_lsn: int
+    size: int
+    drops: list[int]
+    find: Callable[[bytes], Version | None]
+
+    def scan(
+        self, low: bytes, high: bytes, lsn: int, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes | None]]: ...
+    def has(self, prefix: bytes) -> bool: ...
+    def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
+    def newest(self) -> Iterator[list[tuple[bytes, bytes | None]]]: ...
+
+
+class Generation:
+    """What LMDB held after one flush: a read transaction that stays open as long as anything refers to it."""
+
+    __slots__ = ("flushed_lsn", "get", "transaction")
+
+    def __init__(self, environment: Any, rows: Any, flushed_lsn: int) -> None:
+        self.transaction = environment.begin(db=rows)
+        self.get: Callable[[bytes], bytes | None] = self.transaction.get
+        self.flushed_lsn = flushed_lsn
+
+    def scan(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        cursor = self.transaction.cursor()
+        if reverse:
+            if not (cursor.prev() if cursor.set_range(high) else cursor.last()):
+                return
+            for item in cursor.iterprev():
+                if item[0] < low:
+                    return
+                yield item
+        elif cursor.set_range(low):
+            for item in cursor.iternext():
+                if item[0] >= high:
+                    return
+                yield item
+
+
+class View:
+    """Rows as of `lsn`: an engine.storage.interface.Reader."""
+
+    __slots__ = ("_finders", "_generation", "_layers", "_stored", "lsn")
+
+    def __init__(self, lsn: int, layers: tuple[Layer, ...], generation: Generation) -> None:
+        self.lsn = lsn
+        self._look_through(layers, generation)
+
+    def _look_through(self, layers: tuple[Layer, ...], generation: Generation) -> None:
+        self._layers = layers
+        self._generation = generation
+        self._finders = tuple(layer.find for layer in layers)
+        self._stored = generation.get
+
+    def get(self, key: bytes) -> bytes | None:
+        for find in self._finders:
+            version = find(key)
+            while version is not None:
+                if version[0] <= self.lsn:
+                    return version[1]  # type: ignore[no-any-return]
+                version = version[2]
+        return self._stored(key)
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Keys in [low, high), which lie within one storage id."""
+        prefix = low[:4]
+        rows: Any = self._generation.scan(low, high, reverse)
+        covered = False
+        for layer in reversed(self._layers):
+            if layer.has(prefix):
+                rows = overlay(layer.scan(low, high, self.lsn, reverse), rows, reverse)
+                covered = True
+        return without_deletions(rows) if covered else rows
+
+
+class Snapshot(View):
+    """A view that stays as it is until it is closed. Open snapshots keep old versions alive: close them."""
+
+    __slots__ = ("_release",)
+
+    def __init__(
+        self, lsn: int, layers: tuple[Layer, ...], generation: Generation, release: Callable[[int], None]
+    ) -> None:
+        super().__init__(lsn, layers, generation)
+        self._release: Callable[[int], None] | None = release
+
+    def close(self) -> None:
+        """Lets go of layers and LMDB pages; closing twice is the same as once."""
+        if (release := self._release) is not None:
+            self._release = None
+            self._look_through((), self._generation)
+            self._finders = (_closed,)
+            release(self.lsn)
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _closed(_: bytes) -> Version | None:
+    raise RuntimeError("the snapshot is closed")
+
+
+class CurrentView(View):
+    """The newest durable state, always: one object for the life of the tablespace, changed in place.
+
+    For statements that run to their end at once; what keeps reading across turns of the event loop takes a snapshot.
+    """
+
+    __slots__ = ()
+
+    def renew(self, layers: tuple[Layer, ...], generation: Generation) -> None:
+        """Called when a memtable was frozen or flushed."""
+        self._look_through(layers, generation)
+
+
+def overlay(
+    upper: Iterator[tuple[bytes, bytes | None]], lower: Iterator[tuple[bytes, bytes | None]], reverse: bool = False
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Merges two ordered streams of (key, value); of the same key in both, the upper one's counts."""
+    above, below = next(upper, None), next(lower, None)
+    while above is not None and below is not None:
+        if above[0] == below[0]:
+            yield above
+            above, below = next(upper, None), next(lower, None)
+        elif (above[0] < below[0]) != reverse:
+            yield above
+            above = next(upper, None)
+        else:
+            yield below
+            below = next(lower, None)
+    if above is not None:
+        yield above
+        yield from upper
+    elif below is not None:
+        yield below
+        yield from lower
+
+
+def without_deletions(rows: Iterator[tuple[bytes, bytes | None]]) -> Iterator[tuple[bytes, bytes]]:
+    for key, value in rows:
+        if value is not None:
+            yield key, value

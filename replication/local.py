@@ -1,0 +1,354 @@
+"""The changelog of a single node: segment files in a directory, appended and synced by one thread.
+
+    directory/00000000000000000001.segment   entries from LSN 1 (replication/segments.py)
+    directory/spare-1                        a retired segment, to be written again
+    directory/durable                        the last durable LSN, in two slots
+    directory/bulk/<name>                    files that entries refer to (engine/storage/runs.py)
+
+**Group commit.** `submit` puts the entry into a queue and returns. The writing thread takes everything that is queued,
+writes it with one call on an O_DSYNC file (an append + fdatasync in one system call, so that the thread has to win the
+interpreter back only once), and tells the engine's thread. What comes in meanwhile forms the next group. The fuller
+the machine, the larger the groups; there is no timer.
+
+**Rolling.** A segment is closed when the next group would take it past its size. The next one is a retired segment, or a
+new file. A file grows by 256 KiB of zeros behind a group that reaches its end: an append + sync inside a file takes
+0.10 ms, one that makes it longer 0.13 ms.
+
+**What was acknowledged.** After each group its last LSN goes into the mapped file `durable`, without a sync: it
+survives a crash of the process to the last entry, and a power cut as far as the system wrote it back. So a chain that
+ends before that LSN is damaged, however cleanly it ends. Two slots, written in turn, because the page may be written
+back while one of them changes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from queue import SimpleQueue
+
+import google_crc32c
+
+from catalog.errors import SqlError
+from replication.entry import HEADER_SIZE, MAX_BODY, NO_HASH, encode_entry
+from replication.files import Files
+from replication.segments import (
+    BLOCK,
+    damaged,
+    decode_segment_header,
+    encode_segment_header,
+    list_segments,
+    mapped,
+    proves_loss,
+    segment_name,
+    walk,
+)
+
+SEGMENT_BYTES = 64 << 20
+GROUP_BYTES = 4 << 20  # a group stops gathering here, so that the first entry of it does not wait for a long write
+SPARES = 2
+ZERO_STEP = 256 << 10
+_SLOT = struct.Struct("<QI")
+_SLOT_LSN = struct.Struct("<Q")
+_SLOT_DISTANCE = 512
+
+Submission = tuple[int, bytes, int, int]
+
+
+class DurableMark:
+    """The last durable LSN in a mapped file; see the module's text."""
+
+    def __init__(self, path: str, files: Files) -> None:
+        fd = files.open(path)
+        try:
+            if os.fstat(fd).st_size < BLOCK:
+                files.write(fd, self._slot(0).ljust(BLOCK, b"\0"), 0)
+                files.sync(fd)
+            self._pages = mmap.mmap(fd, BLOCK)
+        finally:
+            os.close(fd)
+        self._next_slot = 0
+
+    @staticmethod
+    def _slot(lsn: int) -> bytes:
+        return _SLOT.pack(lsn, google_crc32c.value(_SLOT_LSN.pack(lsn)))
+
+    def read(self) -> int:
+        """Raises XX001 when neither slot is whole."""
+        found: list[int] = []
+        for place in (0, _SLOT_DISTANCE):
+            lsn, crc = _SLOT.unpack_from(self._pages, place)
+            if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc:
+                found.append(lsn)
+        if not found:
+            raise damaged("the file 'durable' is broken")
+        return max(found)
+
+    def write(self, lsn: int) -> None:
+        self._pages[self._next_slot : self._next_slot + _SLOT.size] = self._slot(lsn)
+        self._next_slot ^= _SLOT_DISTANCE
+
+    def close(self) -> None:
+        self._pages.flush()
+        self._pages.close()
+
+
+class LocalChangelog:
+    """engine.storage.interface.Changelog over a local directory.
+
+    Opening finds the end of the chain (and raises XX001 on damage in the last segment; `read` finds damage in earlier
+    ones). `tablespace` (16 bytes) and `epoch` go into every entry. Callbacks run on the engine's thread.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        engine_thread: Callable[[Callable[[], None]], None],
+        on_committed: Callable[[int], None],
+        on_failure: Callable[[BaseException], None],
+        *,
+        tablespace: bytes = bytes(16),
+        epoch: int = 1,
+        segment_bytes: int = SEGMENT_BYTES,
+        files: Files | None = None,
+    ) -> None:
+        self._directory = directory
+        self._engine_thread = engine_thread
+        self._on_committed = on_committed
+        self._on_failure = on_failure
+        self._tablespace = tablespace
+        self._epoch = epoch
+        self._segment_bytes = segment_bytes
+        self._files = files or Files()
+        self._failure: BaseException | None = None
+        self._submitted_lsn: int | None = None
+        self._submitted_bytes = 0  # written by the engine's thread only
+        self._committed_bytes = 0  # written by the writing thread only
+        os.makedirs(os.path.join(directory, "bulk"), exist_ok=True)
+        self._mark = DurableMark(os.path.join(directory, "durable"), self._files)
+        self._files.sync_directory(directory)
+        self._files.sync_directory(os.path.dirname(os.path.abspath(directory)))
+        self._fd = -1
+        self._offset = self._capacity = self._written = 0
+        self._hash = NO_HASH
+        self._committed: int | None = None  # None: the chain has not begun
+        self._find_end()
+        self._queue: SimpleQueue[Submission | None] = SimpleQueue()
+        self._chores: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._writer = threading.Thread(target=self._write_groups, name="changelog", daemon=True)
+        self._keeper = threading.Thread(target=self._do_chores, name="changelog-files", daemon=True)
+        self._writer.start()
+        self._keeper.start()
+
+    # --- the engine's side -------------------------------------------------------------------------------------
+
+    def submit(self, lsn: int, body: bytes, commit_time: int, schema_version: int) -> None:
+        """See engine.storage.interface.Changelog. Raises 58030 after a failure,
+        54000 for a body past 4 GiB; then nothing was queued."""
+        if self._failure is not None:
+            raise SqlError("58030", f"changelog has failed: {self._failure}")
+        if self._submitted_lsn is not None and lsn != self._submitted_lsn + 1:
+            raise SqlError("XX000", f"changelog entry {lsn} does not follow {self._submitted_lsn}")
+        if len(body) > MAX_BODY:
+            raise SqlError("54000", "transaction is too large for one changelog entry")
+        self._submitted_lsn = lsn
+        self._submitted_bytes += len(body)
+        self._queue.put((lsn, body, commit_time, schema_version))
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._submitted_bytes - self._committed_bytes
+
+    @property
+    def last_lsn(self) -> int | None:
+        """The last durable entry's LSN; None while the chain has not begun."""
+        return self._committed
+
+    def bulk_path(self, name: str) -> str:
+        return os.path.join(self._directory, "bulk", name)
+
+    def bulk_names(self) -> list[str]:
+        """The bulk segments that exist, those included that no entry refers to."""
+        return os.listdir(os.path.join(self._directory, "bulk"))
+
+    def drop_bulk(self, name: str) -> None:
+        """The bulk segment is no longer needed here: in the checkpoint, or never referred to."""
+        self._chores.put(lambda: self._files.unlink(self.bulk_path(name)))
+
+    def retire(self, upto: int) -> None:
+        self._chores.put(lambda: self._retire(upto))
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._writer.join()
+        self._chores.put(None)
+        self._keeper.join()
+        self._mark.close()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._failure is not None:
+            raise SqlError("58030", f"changelog has failed: {self._failure}")
+
+    def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
+        last = self._committed
+        if last is None:
+            return
+        if last < after:
+            raise damaged(f"it ends at LSN {last}, before the checkpoint at {after}")
+        starts = list_segments(self._directory)
+        if starts[0] > after + 1:
+            raise damaged(f"it begins at LSN {starts[0]}, after the checkpoint at {after}")
+        first = max(index for index, start in enumerate(starts) if start <= after + 1)
+        known: bytes | None = None  # the hash that the next segment must name as its predecessor
+        for index in range(first, len(starts)):
+            lsn = starts[index] - 1
+            with mapped(os.path.join(self._directory, segment_name(starts[index]))) as data:
+                previous = decode_segment_header(data, starts[index], self._tablespace)
+                if known is not None and previous != known:
+                    raise damaged(f"segment {segment_name(starts[index])} does not continue the one before it")
+                known = previous
+                for entry in walk(data, starts[index], previous, self._tablespace):
+                    lsn, known = entry.header.lsn, entry.hash
+                    if lsn > last:
+                        return
+                    if lsn > after:
+                        yield lsn, entry.header.commit_time, entry.body
+            end = starts[index + 1] - 1 if index + 1 < len(starts) else last
+            if lsn < end:
+                raise damaged(f"entry {lsn + 1} cannot be read")
+
+    # --- opening -----------------------------------------------------------------------------------------------
+
+    def _find_end(self) -> None:
+        starts = list_segments(self._directory)
+        if not starts:
+            if self._mark.read() > 0:
+                raise damaged("its segments are gone")
+            return
+        durable = self._mark.read()
+        path = os.path.join(self._directory, segment_name(starts[-1]))
+        lsn, offset = starts[-1] - 1, BLOCK
+        with mapped(path) as data:
+            self._hash = decode_segment_header(data, starts[-1], self._tablespace)
+            for entry in walk(data, starts[-1], self._hash, self._tablespace):
+                lsn, offset, self._hash = entry.header.lsn, entry.end, entry.hash
+            if lsn < durable or proves_loss(data, offset, lsn + 1, self._tablespace):
+                raise damaged(f"entry {lsn + 1} cannot be read")
+            self._written = len(data)
+            self._capacity = max(len(data), self._segment_bytes)
+        self._fd = self._files.open_durable(path)
+        self._offset = offset
+        self._committed = self._submitted_lsn = lsn
+        # What was found may have been written without having been synced (a crash between the two): it is about to
+        # be replayed and shown to clients, so it has to be durable first.
+        self._files.sync(self._fd)
+        self._mark.write(lsn)
+
+    # --- the writing thread ------------------------------------------------------------------------------------
+
+    def _write_groups(self) -> None:
+        take, size = self._queue.get, self._queue.qsize
+        while (item := take()) is not None:
+            group, gathered, last = [item], len(item[1]), False
+            for _ in range(size()):
+                if gathered >= GROUP_BYTES:
+                    break
+                following = take()
+                if following is None:
+                    last = True
+                    break
+                group.append(following)
+                gathered += len(following[1])
+            try:
+                self._write_group(group)
+            except BaseException as error:  # the thread ends here: whatever happened is reported, and is fatal
+                self._failure = error
+                self._engine_thread(partial(self._on_failure, error))
+                return
+            self._committed_bytes += gathered
+            self._engine_thread(partial(self._on_committed, group[-1][0]))
+            if last:
+                return
+
+    def _write_group(self, group: list[Submission]) -> None:
+        committed = self._committed if self._committed is not None else group[0][0] - 1
+        previous = self._hash
+        parts = []
+        for lsn, body, commit_time, schema_version in group:
+            entry, previous = encode_entry(
+                lsn, body, commit_time, schema_version, committed, self._epoch, self._tablespace, previous
+            )
+            parts.append(entry)
+        data = b"".join(parts)
+        if self._offset + len(data) > self._capacity:
+            self._roll(group[0][0], len(data))
+        end = self._offset + len(data)
+        if end > self._written:
+            self._written = end + ZERO_STEP
+            data = data.ljust(self._written - self._offset, b"\0")
+        self._files.write(self._fd, data, self._offset)
+        self._offset = end
+        self._hash = previous
+        lsn = group[-1][0]
+        self._mark.write(lsn)
+        self._committed = lsn
+
+    def _roll(self, first_lsn: int, need: int) -> None:
+        """Opens the next segment. Its header is durable before the file has its name: a segment that can be found
+        has a header."""
+        spare = next((path for path in self._spares() if os.path.getsize(path) >= need + BLOCK), None)
+        if spare is None:
+            spare = os.path.join(self._directory, "new")
+            if os.path.exists(spare):
+                self._files.unlink(spare)
+        fd = self._files.open_durable(spare)
+        try:
+            self._files.write(fd, encode_segment_header(first_lsn, self._tablespace, self._hash), 0)
+            self._files.rename(spare, os.path.join(self._directory, segment_name(first_lsn)))
+            self._files.sync_directory(self._directory)
+        except BaseException:
+            os.close(fd)
+            raise
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._offset, self._written = fd, BLOCK, os.fstat(fd).st_size
+        self._capacity = max(self._segment_bytes, need + BLOCK)
+
+    # --- the chores thread -------------------------------------------------------------------------------------
+
+    def _do_chores(self) -> None:
+        while (chore := self._chores.get()) is not None:
+            try:
+                chore()
+            except OSError:
+                continue  # a spare or a removal that failed costs speed or disk, never data; the next one tries again
+
+    def _spares(self) -> list[str]:
+        names = sorted(name for name in os.listdir(self._directory) if name.startswith("spare-"))
+        return [os.path.join(self._directory, name) for name in names]
+
+    def _free_spare_name(self) -> str | None:
+        taken = set(self._spares())
+        for number in range(1, SPARES + 1):
+            path = os.path.join(self._directory, f"spare-{number}")
+            if path not in taken:
+                return path
+        return None
+
+    def _retire(self, upto: int) -> None:
+        starts = list_segments(self._directory)
+        for start, following in pairwise(starts):
+            if following - 1 > upto:
+                break
+            path = os.path.join(self._directory, segment_name(start))
+            spare = self._free_spare_name()
+            if spare is not None and os.path.getsize(path) >= self._segment_bytes - HEADER_SIZE:
+                self._files.rename(path, spare)
+            else:
+                self._files.unlink(path)
+        self._files.sync_directory(self._directory)

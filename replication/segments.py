@@ -1,0 +1,122 @@
+"""Segment files of the local changelog: their header, and how entries are found and verified in them.
+
+A segment is a header block of 4 KiB, then entries back to back, then zeros or, in a reused file, entries of an older
+part of the chain. It is named by its first LSN (20 digits, so that names sort as numbers). The header repeats that LSN
+and holds the hash of the entry before it, so that the chain holds across files.
+
+Reading stops at the first place where the chain does not go on. That is the torn tail of a write that was never
+acknowledged, unless something proves that the missing entry was durable once (`proves_loss`): then it is damage.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import google_crc32c
+
+from catalog.errors import SqlError
+from replication.entry import HEADER_SIZE, MAGIC, EntryHeader, decode_header, entry_hash, verify
+
+BLOCK = 4096
+FORMAT = 1
+SUFFIX = ".segment"
+_SEGMENT = struct.Struct("<8sIQ16s16s")
+_CRC = struct.Struct("<I")
+_SEGMENT_MAGIC = b"SHLSEGM\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A verified entry; `end` is the offset after it in its segment."""
+
+    end: int
+    header: EntryHeader
+    body: bytes
+    hash: bytes
+
+
+def damaged(what: str) -> SqlError:
+    return SqlError("XX001", f"changelog is damaged: {what}", hint="Restore from a checkpoint or another replica.")
+
+
+def segment_name(first_lsn: int) -> str:
+    return f"{first_lsn:020d}{SUFFIX}"
+
+
+def list_segments(directory: str) -> list[int]:
+    """The first LSNs of all segments, in order."""
+    return sorted(int(name[: -len(SUFFIX)]) for name in os.listdir(directory) if name.endswith(SUFFIX))
+
+
+def encode_segment_header(first_lsn: int, tablespace: bytes, previous: bytes) -> bytes:
+    fields = _SEGMENT.pack(_SEGMENT_MAGIC, FORMAT, first_lsn, tablespace, previous)
+    return (fields + _CRC.pack(google_crc32c.value(fields))).ljust(BLOCK, b"\0")
+
+
+def decode_segment_header(data: memoryview, first_lsn: int, tablespace: bytes) -> bytes:
+    """The hash of the entry before this segment's first. Raises XX001 if this is not the segment of that name."""
+    fields = bytes(data[: _SEGMENT.size])
+    name = segment_name(first_lsn)
+    if len(data) < BLOCK or _CRC.unpack_from(data, _SEGMENT.size)[0] != google_crc32c.value(fields):
+        raise damaged(f"segment {name} has a broken header")
+    magic, version, stored_lsn, stored_tablespace, previous = _SEGMENT.unpack(fields)
+    if magic != _SEGMENT_MAGIC or stored_lsn != first_lsn:
+        raise damaged(f"segment {name} has the header of another one")
+    if version != FORMAT:
+        raise SqlError("XX001", f"segment {name} has format {version}, this release reads up to {FORMAT}")
+    if stored_tablespace != tablespace:
+        raise SqlError("XX001", f"segment {name} belongs to another tablespace")
+    assert isinstance(previous, bytes)
+    return previous
+
+
+@contextmanager
+def mapped(path: str) -> Iterator[memoryview]:
+    """The file's bytes, read-only, for the time of the `with`."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            yield memoryview(b"")
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+            view = memoryview(pages)
+            try:
+                yield view
+            finally:
+                view.release()
+
+
+def walk(data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes) -> Iterator[Entry]:
+    """Every entry of the chain in a segment, verified, up to where it does not go on."""
+    lsn, offset = first_lsn, BLOCK
+    while True:
+        header = decode_header(data, offset)
+        if header is None or header.lsn != lsn or header.previous != previous or header.tablespace != tablespace:
+            return
+        if not verify(data, offset, header):
+            return
+        end = offset + HEADER_SIZE + header.length
+        previous = entry_hash(data[offset:end])
+        yield Entry(end, header, bytes(data[offset + HEADER_SIZE : end]), previous)
+        lsn, offset = lsn + 1, end
+
+
+def proves_loss(data: memoryview, offset: int, lsn: int, tablespace: bytes) -> bool:
+    """Whether, past `offset`, a whole entry shows that `lsn` was durable when it was written."""
+    text = data.obj
+    find = text.find if isinstance(text, mmap.mmap) else bytes(data).find
+    at = find(MAGIC, offset)
+    while at >= 0:
+        header = decode_header(data, at)
+        if header is not None and header.lsn > lsn and header.committed >= lsn and header.tablespace == tablespace:
+            try:
+                if verify(data, at, header):
+                    return True
+            except SqlError:
+                return True  # a newer format's entry, whole: more proof than we can read
+        at = find(MAGIC, at + 1)
+    return False
