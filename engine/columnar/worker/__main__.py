@@ -1,0 +1,57 @@
+"""The columnar worker: a process with DuckDB that answers analytic queries. See ARCHITECTURE.md and frames.py.
+
+    engine -> worker                                      worker -> engine
+    load      a table: build it from LMDB                 loaded   {storage_id, lsn}  or  lost {storage_id, error}
+    describe  a table has a new row layout
+    apply     changed keys with their new values          applied  {bytes}            or  lost
+    drop      a table
+    virtual   a virtual table's content, under a name
+    forget    that name
+    query     SQL with its overlays and encoding          rows | batch, then end | error
+    credit    bytes of a result have been taken
+    cancel    a query
+
+Threads: the main thread reads frames. `cancel` and `credit` act at once; everything else goes, in order, to the applier
+thread, which alone writes to DuckDB. When a query's turn comes, the applier opens a cursor and pins it to DuckDB's state
+of that moment, that is after every delta sent before the query and before every one sent after it; then a pool thread
+runs the query while the applier goes on. So a query sees exactly what the engine sent before it.
+
+The process ends when its socket does: its parent has died or wants it to. It leaves through os._exit, since nothing
+here outlives it and DuckDB's bindings complain on the way out of an interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+from engine.columnar.worker import sandbox
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="engine.columnar.worker")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--memory-limit", type=int, required=True, help="bytes that DuckDB may hold")
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--spill-directory", required=True)
+    arguments = parser.parse_args()
+    sandbox.enter(arguments.fd, arguments.memory_limit)
+    # Only now: these start threads, and the sandbox must be entered with one.
+    from engine.columnar.worker.serve import Server
+
+    connection = socket.socket(fileno=arguments.fd)
+    status = 1
+    try:
+        Server(connection, arguments.memory_limit, arguments.threads, arguments.spill_directory).serve()
+        status = 0
+    except BaseException as error:
+        print(f"columnar worker: {error!r}", file=sys.stderr)
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""How the worker finds the row that an encoded storage key means.
+
+A changed row is deleted and inserted anew, so every change needs the old row's place. Where all key columns have keys
+of one fixed width (integers, OIDs, booleans, dates, times, timestamps, uuid), or the key is the hidden row number, the
+key bytes are decoded back into those columns, and rows are found by joining on them. Any other key (text, numeric,
+floats, several of them) cannot be turned back in general: equal values may differ in form, and the tail of a long key is
+a hash. Such a table carries the encoded key itself in one more column, `k`, which costs its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from catalog.schema import Table
+from catalog.types import oids
+from engine.columnar.worker import values
+
+PREFIX = 4  # the storage id stands before every key
+ROW_NUMBER = "r"
+ENCODED = "k"
+
+Decoder = Callable[[npt.NDArray[np.uint8]], pa.Array]
+
+
+def _signed(width: int, kind: pa.DataType) -> Decoder:
+    bias = 1 << (width * 8 - 1)
+
+    def decode(raw: npt.NDArray[np.uint8]) -> pa.Array:
+        unsigned = np.ascontiguousarray(raw).view(f">u{width}").reshape(-1).astype(f"<u{width}")
+        return pa.array((unsigned ^ np.array(bias, dtype=f"<u{width}")).view(f"<i{width}")).view(kind)
+
+    return decode
+
+
+def _unsigned(raw: npt.NDArray[np.uint8]) -> pa.Array:
+    return pa.array(np.ascontiguousarray(raw).view(">u4").reshape(-1).astype(np.int64))
+
+
+def _bool(raw: npt.NDArray[np.uint8]) -> pa.Array:
+    return pa.array(raw.reshape(-1) != 0)
+
+
+def _bytes16(raw: npt.NDArray[np.uint8]) -> pa.Array:
+    return pa.array([row.tobytes() for row in raw], type=pa.binary())
+
+
+def _date(raw: npt.NDArray[np.uint8]) -> pa.Array:
+    days = _signed(4, pa.int32())(raw).to_pylist()
+    return values.to_arrow(days, oids.DATE, "DATE")
+
+
+def _timestamp(raw: npt.NDArray[np.uint8]) -> pa.Array:
+    stamps = _signed(8, pa.int64())(raw).to_pylist()
+    return values.to_arrow(stamps, oids.TIMESTAMP, "TIMESTAMP")
+
+
+_FIXED: dict[int, tuple[int, Decoder]] = {
+    oids.BOOL: (1, _bool),
+    oids.INT2: (2, _signed(2, pa.int16())),
+    oids.INT4: (4, _signed(4, pa.int32())),
+    oids.INT8: (8, _signed(8, pa.int64())),
+    oids.OID: (4, _unsigned),
+    oids.UUID: (16, _bytes16),
+    oids.DATE: (4, _date),
+    oids.TIMESTAMP: (8, _timestamp),
+    oids.TIMESTAMPTZ: (8, _timestamp),
+}
+
+
+class KeyPlan:
+    """Names the columns of the DuckDB table by which rows are found, and makes them from encoded keys."""
+
+    def __init__(self, table: Table) -> None:
+        self._parts: list[tuple[int, Decoder]] = []
+        if not table.key_columns:
+            self.columns: tuple[str, ...] = (ROW_NUMBER,)
+            self._parts = [_FIXED[oids.INT8]]
+            return
+        key_types = [table.column_by_number(number).type.oid for number in table.key_columns]
+        if all(oid in _FIXED for oid in key_types):
+            self.columns = tuple(f"c{number}" for number in table.key_columns)
+            self._parts = [_FIXED[oid] for oid in key_types]
+        else:
+            self.columns = (ENCODED,)
+
+    @property
+    def encoded(self) -> bool:
+        """Whether rows are found by the encoded key in column `k`."""
+        return self.columns == (ENCODED,)
+
+    def decode(self, keys: Sequence[bytes]) -> pa.Table:
+        """The key columns of encoded keys (storage id included)."""
+        if self.encoded:
+            return pa.table({ENCODED: pa.array([key[PREFIX:] for key in keys], type=pa.binary())})
+        width = PREFIX + sum(size for size, _ in self._parts)
+        raw = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), width)
+        columns: dict[str, Any] = {}
+        start = PREFIX
+        for name, (size, decode) in zip(self.columns, self._parts, strict=True):
+            columns[name] = decode(raw[:, start : start + size])
+            start += size
+        return pa.table(columns)

@@ -1,0 +1,56 @@
+"""What the worker process gives up before it does anything else.
+
+It evaluates what users wrote, in a large library of C++, so it is treated as the part that may be turned against us:
+
+- every descriptor but its socket and the standard streams is closed (the parent already passes no others);
+- the network: a network namespace of its own without interfaces, through unshare(2). That needs privileges or
+  unprivileged user namespaces; where the kernel refuses both, DuckDB's own switches remain (`enable_external_access` and
+  the extension settings are off, and the configuration is locked). The socket pair goes on working: it is inherited;
+- no new privileges, no core dumps (they would hold users' rows), first choice of the kernel's out-of-memory killer, so
+  that the engine is not;
+- memory: RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it comes from brk or mmap.
+  RLIMIT_AS would also count LMDB's map, which is as large as the database may grow, and could not be used beside it.
+  DuckDB's own memory_limit is lower and ends a query with 53200; the resource limit is for what it does not count
+  (Arrow, Python, results on their way), and meeting it ends the process at worst, never the machine.
+
+Called first thing in the process, before NumPy or DuckDB start threads: unshare(CLONE_NEWUSER) needs a single thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+_PR_SET_NO_NEW_PRIVS = 38
+
+SLACK_BYTES = 1 << 30
+
+
+def enter(keep: int, memory_limit: int) -> bool:
+    """Gives everything up. `keep` is the descriptor of the socket; `memory_limit` is DuckDB's, in bytes.
+
+    Returns whether the network is out of reach.
+    """
+    _close_descriptors(keep)
+    libc = ctypes.CDLL(None, use_errno=True)
+    alone = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    data = memory_limit + memory_limit // 2 + SLACK_BYTES
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY:
+        data = min(data, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("900")
+    return alone
+
+
+def _close_descriptors(keep: int) -> None:
+    os.closerange(3, keep)
+    highest = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    os.closerange(keep + 1, min(highest, 1 << 16))

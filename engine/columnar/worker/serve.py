@@ -1,0 +1,209 @@
+"""The worker's loop: frames in, tables and queries behind them. The protocol stands in __main__.py."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+
+from catalog.errors import SqlError
+from catalog.functions.duckdb_errors import translate
+from catalog.types.base import TypeRef
+from engine.columnar import frames
+from engine.columnar.frames import Buffer, Header, Pairs
+from engine.columnar.interface import UdfSignature
+from engine.columnar.worker import udf
+from engine.columnar.worker.database import open_database, pinned_cursor
+from engine.columnar.worker.query import Query, cancelled, close_cursor, error_header
+from engine.columnar.worker.tables import Tables
+
+QUERY_THREADS = 4
+
+Frame = tuple[Header, list[memoryview]]
+
+
+class Server:
+    def __init__(self, connection: socket.socket, memory_limit: int, threads: int, spill_directory: str) -> None:
+        self._socket = connection
+        self._send_lock = threading.Lock()
+        self._database = open_database(memory_limit, threads, spill_directory)
+        self._tables = Tables(self._database)
+        self._functions: set[str] = set()
+        self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(QUERY_THREADS, "query")
+        self._queries: dict[int, Query] = {}
+        self._cancelled: set[int] = set()  # queries cancelled before their turn came
+        self._queries_lock = threading.Lock()
+        self._operations: dict[str, Callable[[Header, list[memoryview]], None]] = {
+            "load": self._load,
+            "describe": self._describe,
+            "apply": self._apply,
+            "drop": self._drop,
+            "virtual": self._virtual,
+            "forget": self._forget,
+            "query": self._query,
+        }
+
+    # ---- the socket ---------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Reads frames until the socket ends."""
+        threading.Thread(target=self._apply_all, name="applier", daemon=True).start()
+        self._send({"op": "ready"}, ())
+        while True:
+            fixed = self._receive(frames.FIXED.size)
+            if fixed is None:
+                return
+            header_size, body_size = frames.sizes_of(fixed)
+            header = self._receive(header_size)
+            body = self._receive(body_size)
+            if header is None or body is None:
+                return
+            self._dispatch(*frames.decode(header, body))
+
+    def _receive(self, size: int) -> bytearray | None:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view.nbytes:
+            count = self._socket.recv_into(view)
+            if count == 0:
+                return None
+            view = view[count:]
+        return data
+
+    def _send(self, header: Header, buffers: Sequence[Buffer]) -> None:
+        pieces = frames.encode(header, buffers)
+        with self._send_lock:
+            for piece in pieces:
+                self._socket.sendall(piece)
+
+    def _dispatch(self, header: Header, buffers: list[memoryview]) -> None:
+        operation = header["op"]
+        if operation == "credit" or operation == "cancel":
+            identifier: int = header["id"]  # type: ignore[assignment]
+            with self._queries_lock:
+                query = self._queries.get(identifier)
+                if query is None and operation == "cancel":
+                    self._cancelled.add(identifier)
+            if query is None:
+                return
+            if operation == "cancel":
+                query.cancel()
+            else:
+                query.credit.give(header["bytes"])  # type: ignore[arg-type]
+            return
+        self._work.put((header, buffers))
+
+    # ---- the applier --------------------------------------------------------------------------------------------
+
+    def _apply_all(self) -> None:
+        while True:
+            header, buffers = self._work.get()
+            self._operations[str(header["op"])](header, buffers)
+
+    def _load(self, header: Header, buffers: list[memoryview]) -> None:
+        description: Any = header["table"]
+        try:
+            lsn = self._tables.load(description, str(header["path"]))
+        except Exception as error:
+            self._lose(description["storage_id"], error)
+            return
+        self._send({"op": "loaded", "storage_id": description["storage_id"], "lsn": lsn}, ())
+
+    def _describe(self, header: Header, buffers: list[memoryview]) -> None:
+        self._tables.describe_again(header["table"])
+
+    def _apply(self, header: Header, buffers: list[memoryview]) -> None:
+        storage_id: Any = header["storage_id"]
+        try:
+            self._tables.apply(storage_id, Pairs(buffers))
+        except Exception as error:
+            self._lose(storage_id, error)
+        self._send({"op": "applied", "bytes": sum(buffer.nbytes for buffer in buffers)}, ())
+
+    def _lose(self, storage_id: int, error: Exception) -> None:
+        known = error if isinstance(error, SqlError) else translate(str(error))
+        self._tables.lose(storage_id, known)
+        self._send({**error_header(0, known), "op": "lost", "storage_id": storage_id}, ())
+
+    def _drop(self, header: Header, buffers: list[memoryview]) -> None:
+        self._tables.drop(header["storage_id"])  # type: ignore[arg-type]
+
+    def _virtual(self, header: Header, buffers: list[memoryview]) -> None:
+        name = header["name"]
+        self._database.register("content", _read_ipc(buffers[0]))
+        self._database.execute(f"CREATE TABLE {name} AS SELECT * FROM content")
+        self._database.unregister("content")
+
+    def _forget(self, header: Header, buffers: list[memoryview]) -> None:
+        self._database.execute(f"DROP TABLE {header['name']}")
+
+    # ---- queries ------------------------------------------------------------------------------------------------
+
+    def _query(self, header: Header, buffers: list[memoryview]) -> None:
+        identifier: int = header["id"]  # type: ignore[assignment]
+        cursor = None
+        try:
+            self._tables.check(header["tables"])  # type: ignore[arg-type]
+            self._register_functions(header["functions"])
+            cursor = pinned_cursor(self._database)
+            self._hand_over(header, buffers, cursor)
+            query = Query(header, cursor, self._send)
+            with self._queries_lock:
+                if identifier in self._cancelled:
+                    raise cancelled()
+                self._queries[identifier] = query
+        except Exception as error:
+            self._cancelled.discard(identifier)
+            if cursor is not None:
+                close_cursor(cursor)
+            self._send(error_header(identifier, error), ())
+            return
+        self._pool.submit(self._run, query)
+
+    def _run(self, query: Query) -> None:
+        query.run()
+        with self._queries_lock:
+            self._queries.pop(query.identifier, None)
+            self._cancelled.discard(query.identifier)
+
+    def _hand_over(self, header: Header, buffers: list[memoryview], cursor: Any) -> None:
+        """The overlays and virtual tables that only this query sees: five buffers an overlay, one a virtual table."""
+        position = 0
+        overlays: Any = header["overlays"]
+        for storage_id in overlays:
+            self._tables.overlay(cursor, storage_id, Pairs(buffers[position : position + 5]))
+            position += 5
+        own: Any = header["virtual"]
+        for name in own:
+            cursor.register(name, _read_ipc(buffers[position]))
+            position += 1
+
+    def _register_functions(self, signatures: Any) -> None:
+        for fields in signatures:
+            if fields["name"] in self._functions:
+                continue
+            udf.register(self._database, signature_of(fields))
+            self._functions.add(fields["name"])
+
+
+def signature_of(fields: Any) -> UdfSignature:
+    """A UDF signature from its JSON form (dataclasses.asdict)."""
+    return UdfSignature(
+        **{
+            **fields,
+            "argument_types": tuple(TypeRef(**reference) for reference in fields["argument_types"]),
+            "argument_duckdb": tuple(fields["argument_duckdb"]),
+            "result_type": TypeRef(**fields["result_type"]),
+            "result_fields": tuple(TypeRef(**reference) for reference in fields["result_fields"]),
+        }
+    )
+
+
+def _read_ipc(buffer: memoryview) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(buffer)).read_all()

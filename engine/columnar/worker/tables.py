@@ -1,0 +1,202 @@
+"""The worker's tables: built from LMDB, then kept up by deltas.
+
+`t<storage_id>` has a column `c<attnum>` for every live column, and, where rows are found by something else than columns,
+`r` (hidden row number) or `k` (encoded key): see keys.py. A delta is one DuckDB transaction with one delete (a join on
+the key columns) and one insert, so a query's pinned snapshot sees all of it or nothing. Only one thread, the applier,
+writes.
+
+What cannot be applied (out of memory, a row that does not decode) makes the table *lost*: it is dropped, queries that
+name it get the error, and the engine loads it again when it is next asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import types
+from catalog.errors import SqlError
+from catalog.schema import Column, Layout, Table
+from catalog.types.base import TypeRef
+from engine.columnar.frames import Header, Pairs
+from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
+from engine.storage.readonly import read_table_batches
+from engine.storage.rows import RowCodec
+
+
+def describe_table(table: Table) -> Header:
+    """What the worker must know of a table, as JSON."""
+    return {
+        "storage_id": table.storage_id,
+        "columns": [[c.number, c.type.oid, c.type.typmod, c.missing] for c in table.columns],
+        "key": list(table.key_columns),
+        "layouts": [
+            [layout.version, list(layout.columns), [[t.oid, t.typmod] for t in layout.types]]
+            for layout in table.layouts
+        ],
+    }
+
+
+def table_of(description: Any) -> Table:
+    """The inverse of `describe_table`: a Table with everything that the row codec reads."""
+    return Table(
+        oid=0,
+        schema=0,
+        name="",
+        columns=tuple(
+            Column(number, f"c{number}", TypeRef(oid, typmod), missing=missing)
+            for number, oid, typmod, missing in description["columns"]
+        ),
+        storage_id=description["storage_id"],
+        key_columns=tuple(description["key"]),
+        layouts=tuple(
+            Layout(version, tuple(columns), tuple(TypeRef(*reference) for reference in references))
+            for version, columns, references in description["layouts"]
+        ),
+    )
+
+
+@dataclass(slots=True)
+class _Held:
+    table: Table
+    codec: RowCodec
+    keys: KeyPlan
+    columns: str  # the column list, in the table's order
+
+
+class Tables:
+    """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._held: dict[int, _Held] = {}
+        self.lost: dict[int, SqlError] = {}
+
+    def load(self, description: Any, lmdb_path: str) -> int:
+        """Builds the table from LMDB (or anew if it exists). Returns the LSN that LMDB had reached."""
+        held = _prepare(table_of(description))
+        storage_id = held.table.storage_id
+        self.drop(storage_id)
+        connection = self._connection
+        lsn, batches = read_table_batches(lmdb_path, storage_id, held.codec)
+        connection.execute("BEGIN")
+        try:
+            connection.execute(f"CREATE TABLE t{storage_id} ({_definition(held)})")
+            for keys, rows in batches:
+                self._insert(connection, held, _with_key(held, rows, keys))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        self._held[storage_id] = held
+        return lsn
+
+    def describe_again(self, description: Any) -> None:
+        """Takes a new description of a table whose columns stay (a new row layout)."""
+        held = _prepare(table_of(description))
+        self._held[held.table.storage_id] = held
+
+    def apply(self, storage_id: int, pairs: Pairs) -> None:
+        """One delta: every key is deleted, and inserted anew where it has a value. Each key occurs once."""
+        held = self._held.get(storage_id)
+        if held is None:
+            return  # lost: the engine has been told
+        keys, rows = self._decoded(held, pairs)
+        connection = self._connection
+        connection.execute("BEGIN")
+        try:
+            if keys.num_rows:
+                connection.register("gone", keys)
+                joined = " AND ".join(f"x.{name} = gone.{name}" for name in held.keys.columns)
+                connection.execute(f"DELETE FROM t{storage_id} AS x USING gone WHERE {joined}")
+            if rows.num_rows:
+                self._insert(connection, held, rows)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        finally:
+            connection.unregister("gone")
+
+    def overlay(self, cursor: Any, storage_id: int, pairs: Pairs) -> None:
+        """Gives the cursor `o<storage_id>` (rows) and `x<storage_id>` (keys that the rows stand for, or that are gone)."""
+        held = self._held[storage_id]
+        keys, rows = self._decoded(held, pairs)
+        cursor.register(f"x{storage_id}", keys)
+        cursor.register(f"n{storage_id}", rows)
+        casts = ", ".join(
+            f"CAST({name} AS {kind}) AS {name}" for name, kind in _column_types(held)
+        )
+        cursor.execute(f"CREATE TEMP VIEW o{storage_id} AS SELECT {casts} FROM n{storage_id}")
+
+    def key_columns(self, storage_id: int) -> tuple[str, ...]:
+        return self._held[storage_id].keys.columns
+
+    def drop(self, storage_id: int) -> None:
+        """Forgets a table; running queries keep their snapshot of it."""
+        self.lost.pop(storage_id, None)
+        if self._held.pop(storage_id, None) is not None:
+            self._connection.execute(f"DROP TABLE t{storage_id}")
+
+    def lose(self, storage_id: int, error: SqlError) -> None:
+        """Drops a table that can no longer be kept up."""
+        self.drop(storage_id)
+        self.lost[storage_id] = error
+
+    def check(self, storage_ids: Iterable[int]) -> None:
+        """Raises the error of the first of these tables that is lost."""
+        for storage_id in storage_ids:
+            if storage_id not in self._held:
+                raise self.lost.get(storage_id) or SqlError("XX000", f"columnar table {storage_id} is not loaded")
+
+    def _decoded(self, held: _Held, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
+        keys = held.keys.decode(pairs.keys)
+        kept = [index for index, gone in enumerate(pairs.gone.tolist()) if not gone]
+        if len(kept) == len(pairs.keys):
+            row_keys, row_values = pairs.keys, pairs.values
+        else:
+            row_keys = [pairs.keys[index] for index in kept]
+            row_values = [pairs.values[index] for index in kept]
+        rows = held.codec.decode_batch(row_values)
+        return keys, _with_key(held, rows, row_keys)
+
+    def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
+        connection.register("fresh", rows)
+        try:
+            connection.execute(f"INSERT INTO t{held.table.storage_id} ({held.columns}) SELECT {held.columns} FROM fresh")
+        finally:
+            connection.unregister("fresh")
+
+
+def _prepare(table: Table) -> _Held:
+    held = _Held(table, RowCodec(table), KeyPlan(table), "")
+    held.columns = ", ".join(name for name, _ in _column_types(held))
+    return held
+
+
+def _column_types(held: _Held) -> list[tuple[str, str]]:
+    found = [
+        (f"c{column.number}", types.lookup(column.type.oid).duckdb_type(column.type.typmod))
+        for column in held.table.columns
+    ]
+    if held.keys.columns == (ROW_NUMBER,):
+        found.append((ROW_NUMBER, "BIGINT"))
+    elif held.keys.encoded:
+        found.append((ENCODED, "BLOB"))
+    return found
+
+
+def _definition(held: _Held) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in _column_types(held))
+
+
+def _with_key(held: _Held, rows: pa.RecordBatch, keys: Sequence[bytes]) -> pa.Table:
+    """The rows with their hidden key column, if the table has one."""
+    table = pa.Table.from_batches([rows])
+    if held.keys.columns == (ROW_NUMBER,) or held.keys.encoded:
+        name = held.keys.columns[0]
+        table = table.append_column(name, held.keys.decode(keys).column(name))
+    return table

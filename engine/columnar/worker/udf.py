@@ -1,0 +1,248 @@
+"""Python functions inside DuckDB: the same implementations that the row path calls, over Arrow columns.
+
+`register` makes a DuckDB function of a `UdfSignature` (engine/columnar/interface.py says what each kind runs). Columns
+are turned into internal-form values, the Python function is called once a row, and its results go back as Arrow. An
+SqlError that it raises travels through DuckDB as text and is found again by `duckdb_errors.translate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from catalog import types
+from catalog.errors import SqlError, not_supported
+from catalog.functions.base import CallContext, Implementation
+from catalog.functions.duckdb_errors import udf_error_message
+from catalog.functions.registry import implementation
+from catalog.types.base import FormatSettings
+from engine.columnar.interface import CONTEXT_TYPES, UdfSignature, settings_of
+from engine.columnar.worker import values
+
+RowFunction = Callable[..., Any]
+
+
+def register(connection: Any, signature: UdfSignature) -> None:
+    """Makes the function known to all connections of the database. Raises 0A000 for what has no Python side."""
+    function = _Function(signature)
+    parameters = [connection.sqltype(name) for name in signature.parameters]
+    native = not parameters
+    connection.create_function(
+        signature.name,
+        function.single if native else function.column,
+        parameters,
+        connection.sqltype(signature.result_duckdb),
+        type="native" if native else "arrow",
+        null_handling="special",
+        side_effects=signature.volatile,
+    )
+
+
+class _Function:
+    def __init__(self, signature: UdfSignature) -> None:
+        self._signature = signature
+        self._context_arguments = len(CONTEXT_TYPES[signature.context])
+        self._maker = _MAKERS[signature.kind](signature)
+        self._made: dict[tuple[Any, ...], RowFunction] = {}
+        self._oids = [reference.oid for reference in signature.argument_types]
+
+    def _row_function(self, context: tuple[Any, ...]) -> RowFunction:
+        """The function under these context values: made once for each that occurs."""
+        made = self._made.get(context)
+        if made is None:
+            if len(self._made) > 64:
+                self._made.clear()
+            made = self._made[context] = self._maker(context)
+        return made
+
+    def single(self) -> Any:
+        """For functions without arguments: one value."""
+        try:
+            result = self._row_function(())()
+        except SqlError as error:
+            raise ValueError(udf_error_message(error)) from None
+        made = self._result([result])
+        return made[0].as_py()
+
+    def column(self, *columns: Any) -> pa.Array:
+        """Arrow columns in, one Arrow column out."""
+        try:
+            return self._column(columns)
+        except SqlError as error:
+            raise ValueError(udf_error_message(error)) from None
+
+    def _column(self, columns: Sequence[Any]) -> pa.Array:
+        count = self._context_arguments
+        rows = len(columns[0])
+        if rows == 0:
+            return self._result([])
+        context = _context_values(columns[:count])
+        function = self._row_function(context)
+        if self._signature.kind == "aggregate":
+            arguments = [_groups(column, oid) for column, oid in zip(columns[count:], self._oids, strict=True)]
+        else:
+            arguments = [
+                values.from_arrow(column, oid) for column, oid in zip(columns[count:], self._oids, strict=True)
+            ]
+        if not arguments:
+            return self._result([function() for _ in range(rows)])
+        if self._signature.strict and self._signature.kind != "aggregate":
+            results = [None if None in row else function(*row) for row in zip(*arguments, strict=True)]
+        else:
+            results = [function(*row) for row in zip(*arguments, strict=True)]
+        return self._result(results)
+
+    def _result(self, results: list[Any]) -> pa.Array:
+        signature = self._signature
+        if signature.kind == "set":
+            flat, offsets = _flattened(results)
+            element = signature.result_duckdb.removesuffix("[]")
+            return pa.ListArray.from_arrays(offsets, self._items(flat, element))
+        return self._items(results, signature.result_duckdb)
+
+    def _items(self, results: list[Any], kind: str) -> pa.Array:
+        """Results as an Arrow array of the DuckDB type: of records if the signature says so."""
+        signature = self._signature
+        if signature.kind == "key":
+            return pa.array(results, type=pa.binary())
+        if not signature.result_fields:
+            return values.to_arrow(results, signature.result_type.oid, kind)
+        kinds = values.struct_fields(kind)
+        columns = [
+            values.to_arrow([None if row is None else row[i] for row in results], reference.oid, kinds[i][1])
+            for i, reference in enumerate(signature.result_fields)
+        ]
+        mask = pa.array([row is None for row in results], type=pa.bool_())
+        return pa.StructArray.from_arrays(columns, names=[name for name, _ in kinds], mask=mask)
+
+
+def _context_values(columns: Sequence[Any]) -> tuple[Any, ...]:
+    """The context arguments, which are the same in every row: settings text, statement and transaction time."""
+    if not columns:
+        return ()
+    first = [values.combined(column).slice(0, 1) for column in columns]
+    times = [int(values.postgres_microseconds(column)[0]) for column in first[1:]]
+    return (first[0][0].as_py(), *times)
+
+
+def _groups(column: Any, oid: int) -> list[list[Any] | None]:
+    """A LIST column as one list of internal values a row."""
+    array = values.combined(column)
+    elements = values.from_arrow(array.values, oid)
+    offsets = array.offsets.to_pylist()
+    groups: list[list[Any] | None] = [elements[offsets[i] : offsets[i + 1]] for i in range(len(array))]
+    for index in np.flatnonzero(~values.valid_mask(array)).tolist():
+        groups[index] = None
+    return groups
+
+
+def _flattened(results: list[Any]) -> tuple[list[Any], pa.Array]:
+    """The values of all sets, and where each begins; None is a NULL list."""
+    offsets: list[int | None] = []
+    flat: list[Any] = []
+    for result in results:
+        if result is None:
+            offsets.append(None)
+            continue
+        offsets.append(len(flat))
+        flat.extend(result)
+    offsets.append(len(flat))
+    return flat, pa.array(offsets, type=pa.int32())
+
+
+# ---- what runs, by kind: each makes a function of the context values that makes the function of a row -----------------
+
+Maker = Callable[[tuple[Any, ...]], RowFunction]
+
+
+def _settings(context: tuple[Any, ...]) -> FormatSettings:
+    return settings_of(context[0]) if context else FormatSettings()
+
+
+def _implementation(source: str) -> Implementation:
+    found = implementation(source)
+    if found is None:
+        not_supported(f"function {source}")
+    return found
+
+
+def _python_side(signature: UdfSignature) -> Maker:
+    found = _implementation(signature.source)
+    python = found.python
+    if python is None and found.python_for_types is not None:
+        python = found.python_for_types(signature.argument_types, signature.result_type)
+    if python is None:
+        not_supported(f"function {signature.source} in an analytic query")
+    side: RowFunction = python
+    if not found.needs_context:
+        return lambda context: side
+
+    def bound(context: tuple[Any, ...]) -> RowFunction:
+        settings = _settings(context)
+        statement, transaction = context[1:] if len(context) == 3 else (0, 0)
+        call = CallContext(statement, transaction, settings.timezone, None, settings)
+        return lambda *arguments: side(call, *arguments)
+
+    return bound
+
+
+def _aggregate(signature: UdfSignature) -> Maker:
+    found = _implementation(signature.source)
+    if found.python_aggregate is None:
+        not_supported(f"aggregate {signature.source} in an analytic query")
+    initial, step, final = found.python_aggregate
+    strict = signature.strict
+
+    def whole_group(*arguments: list[Any] | None) -> Any:
+        state = initial()
+        if arguments[0] is not None:
+            for row in zip(*(argument or () for argument in arguments), strict=True):
+                if not (strict and None in row):
+                    state = step(state, *row)
+        return final(state)
+
+    return lambda context: whole_group
+
+
+def _input(signature: UdfSignature) -> Maker:
+    target = types.lookup(signature.result_type.oid)
+    return lambda context: target.text_decoder(_settings(context), signature.result_type.typmod)
+
+
+def _output(signature: UdfSignature) -> Maker:
+    source = types.lookup(signature.argument_types[0].oid)
+
+    def bound(context: tuple[Any, ...]) -> RowFunction:
+        encode = source.text_encoder(_settings(context))
+        return lambda value: encode(value).decode()
+
+    return bound
+
+
+def _length(signature: UdfSignature) -> Maker:
+    target = types.lookup(signature.result_type.oid)
+    coerce = target.length_coercion(signature.result_type.typmod, signature.source == "explicit")
+    function: RowFunction = coerce if coerce is not None else lambda value: value
+    return lambda context: function
+
+
+def _key(signature: UdfSignature) -> Maker:
+    encode = types.lookup(signature.argument_types[0].oid).key_encoder()
+    if encode is None:
+        not_supported("ordering values of this type")
+    function: RowFunction = encode
+    return lambda context: function
+
+
+_MAKERS: dict[str, Callable[[UdfSignature], Maker]] = {
+    "function": _python_side,
+    "set": _python_side,
+    "aggregate": _aggregate,
+    "input": _input,
+    "output": _output,
+    "length": _length,
+    "key": _key,
+}
