@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from catalog.errors import SqlError, not_supported
 from catalog.types import oids
+from catalog.types.array import ArrayType, VectorType
 from catalog.types.base import (
     DEFAULT_FORMAT,
     EMPTY_ARRAY,
@@ -19,12 +20,15 @@ from catalog.types.base import (
     TypeRef,
 )
 from catalog.types.boolean import Bool
+from catalog.types.bytea import Bytea
 from catalog.types.float import FLOAT4, FLOAT8
 from catalog.types.integer import INT2, INT4, INT8
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
+from catalog.types.pseudo import PgLsn, Record, Tid, Void
 from catalog.types.rows import TypeRow, read_type_rows
 from catalog.types.text import BPCHAR, CHAR, CSTRING, NAME, REFCURSOR, TEXT, UNKNOWN, VARCHAR
+from catalog.types.uuid import Uuid
 
 __all__ = [
     "DEFAULT_FORMAT",
@@ -72,10 +76,23 @@ _SCALARS: tuple[SqlType, ...] = (
     UNKNOWN,
     CSTRING,
     REFCURSOR,
+    Bytea(),
+    Uuid(),
+    PgLsn(),
+    Tid(),
+    Void(),
+    Record(),
+    VectorType(oids.INT2VECTOR, oids.INT2VECTOR_ARRAY, "int2vector", INT2),
+    VectorType(oids.OIDVECTOR, oids.OIDVECTOR_ARRAY, "oidvector", OID),
+)
+_ARRAYS: tuple[SqlType, ...] = tuple(
+    ArrayType(element.array_oid, pg_type_by_oid[element.array_oid].name, element)
+    for element in _SCALARS
+    if element.array_oid and element.oid != oids.RECORD
 )
 
-by_oid: dict[int, SqlType] = {sql_type.oid: sql_type for sql_type in _SCALARS}
-by_name: dict[str, SqlType] = {sql_type.name: sql_type for sql_type in _SCALARS}
+by_oid: dict[int, SqlType] = {sql_type.oid: sql_type for sql_type in _SCALARS + _ARRAYS}
+by_name: dict[str, SqlType] = {sql_type.name: sql_type for sql_type in _SCALARS + _ARRAYS}
 
 
 def lookup(oid: int) -> SqlType:
@@ -97,7 +114,7 @@ def array_of(oid: int) -> int:
 def element_of(oid: int) -> int:
     """The OID of the element type of an array type (also of int2vector and oidvector), 0 for anything else."""
     row = pg_type_by_oid.get(oid)
-    return row.element if row and row.category == "A" else 0
+    return row.element if row and (row.category == "A" or row.oid == oids.RECORD_ARRAY) else 0
 
 
 _SQL_NAMES = {
@@ -131,7 +148,7 @@ def format_type(oid: int, typmod: int | None = None) -> str:
     row = pg_type_by_oid.get(oid)
     if row is None:
         return "???"
-    if row.category == "A" and row.element and row.name.startswith("_"):
+    if row.element and row.name.startswith("_"):
         return _format_scalar(pg_type_by_oid[row.element], typmod) + "[]"
     return _format_scalar(row, typmod)
 

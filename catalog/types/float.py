@@ -32,8 +32,10 @@ _NONZERO = re.compile(r"[+-]?(?:0[xX])?[0.]*[1-9a-dA-Df-oF-O]")
 _SINGLE = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 _BITS = struct.Struct("<Q")
+_SINGLE_BITS = struct.Struct("<I")
 _FIXED_DIGITS8 = 1e15
 _FIXED_DIGITS4 = 1e6
+_WHOLE_DOUBLES = 2.0**53  # no double from here on has a fraction
 
 
 @total_ordering
@@ -140,12 +142,33 @@ def format_float8(value: float) -> str:
         return text[:-2] if text.endswith(".0") else text
     if value - value != 0.0:
         return _format_special(value)
-    text = repr(value)
-    if "e" in text:
-        return text
-    sign = "-" if value < 0 else ""
-    digits = text.lstrip("-")[:-2]  # 16 digits and '.0': repr() changes to the exponent form one digit later
-    return _exponent_form(digits.rstrip("0"), len(digits) - 1, sign)
+    magnitude = abs(value)
+    text = repr(magnitude)
+    if "e" not in text:  # repr() turns to the exponent form at 1e16, PostgreSQL at 1e15
+        whole, _, fraction = text.partition(".")
+        digits, exponent = (whole + fraction).rstrip("0"), len(whole) - 1
+    else:
+        digits, exponent = _split(text)
+    if magnitude >= _WHOLE_DOUBLES:
+        precision = len(digits)
+        while float(text) != magnitude or _on_the_border(magnitude, int(digits) * 10 ** (exponent - len(digits) + 1)):
+            precision = max(precision, 14) + 1
+            text = f"{magnitude:.{precision}e}"
+            digits, exponent = _split(text)
+    return _exponent_form(digits, exponent, "-" if value < 0 else "")
+
+
+def _on_the_border(magnitude: float, shown: int) -> bool:
+    """Is the decimal halfway to the next double? Reading rounds it to even; PostgreSQL does not rely on that."""
+    exact = int(magnitude)
+    neighbours = (int(math.nextafter(magnitude, 0.0)), exact + int(math.ulp(magnitude)))
+    return shown != exact and 2 * shown - exact in neighbours
+
+
+def _split(text: str) -> tuple[str, int]:
+    """Digits without trailing zeros and the exponent of the first one, from the form '1.50e+20'."""
+    mantissa, _, exponent = text.partition("e")
+    return mantissa.replace(".", "").rstrip("0"), int(exponent)
 
 
 def format_float4(value: float) -> str:
@@ -167,16 +190,23 @@ def format_float4(value: float) -> str:
 
 
 def _shortest_single(magnitude: float) -> tuple[str, int]:
+    """The fewest digits strictly between the midpoints to both neighbours, and of those the nearest."""
+    (bits,) = _SINGLE_BITS.unpack(_SINGLE.pack(magnitude))
+    below = Decimal((magnitude + _SINGLE.unpack(_SINGLE_BITS.pack(bits - 1))[0]) / 2)
+    step = magnitude - _SINGLE.unpack(_SINGLE_BITS.pack(bits - 1))[0]
+    if bits & 0x7FFFFF == 0 and bits > 0x800000:
+        step *= 2  # singles are twice as far apart above a power of two
+    above = Decimal(magnitude + step / 2)
     for precision in range(9):
         text = f"{magnitude:.{precision}e}"
-        try:
-            found = round_to_single(float(text)) == magnitude
-        except OverflowError:
-            found = False
-        if found:
+        nearest = Decimal(text)
+        if below < nearest < above:
             break
-    mantissa, exponent = text.split("e")
-    return mantissa.replace(".", "").rstrip("0"), int(exponent)
+        nearest += Decimal((0, (1,), int(text.partition("e")[2]) - precision))
+        if below < nearest < above:
+            text = f"{nearest:.{precision}e}"
+            break
+    return _split(text)
 
 
 def _format_special(value: float) -> str:

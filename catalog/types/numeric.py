@@ -174,8 +174,10 @@ def decode_binary(data: bytes) -> Decimal:
 def encode_binary(value: Any) -> bytes:
     """numeric_send."""
     if not value.is_finite():
-        sign = _SIGN_NAN if value.is_nan() else _SIGN_INFINITY if value > 0 else _SIGN_MINUS_INFINITY
-        return _HEADER.pack(0, 0, sign, 0)
+        if value.is_nan():
+            return _HEADER.pack(0, 0, _SIGN_NAN, 0)
+        # PostgreSQL sends a bit of the header's flags as the scale of an infinity.
+        return _HEADER.pack(0, 0, _SIGN_INFINITY if value > 0 else _SIGN_MINUS_INFINITY, 0x20)
     text = format(value, "f")
     sign = _SIGN_POSITIVE
     if text[0] == "-":

@@ -1,0 +1,101 @@
+"""bytea: octets, as text in hexadecimal or in the older escaped form (PostgreSQL 16 manual, 8.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.texts import null_byte
+
+_ESCAPE = re.compile(rb"\\(\\|[0-3][0-7][0-7]|)")
+_UNPRINTABLE = re.compile(rb"[^ -\[\]-~]")
+_HEX_SPACE = b" \n\t\r"
+
+
+def parse_bytea(text: str) -> bytes:
+    """Both input forms. Raises 22023 for bad hexadecimal, 22P02 for bad escapes."""
+    if text.startswith("\\x"):
+        try:
+            return bytes.fromhex(text[2:]) if text.isascii() else _parse_hex(text)
+        except ValueError:
+            return _parse_hex(text)
+    if "\0" in text:
+        raise null_byte()
+    data = text.encode()
+    return _ESCAPE.sub(_unescape, data) if "\\" in text else data
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    escape = match[1]
+    if not escape:
+        raise SqlError("22P02", "invalid input syntax for type bytea")
+    return escape if escape == b"\\" else bytes((int(escape, 8),))
+
+
+def _parse_hex(text: str) -> bytes:
+    """As slow as needed to find the same fault that PostgreSQL names: white space only between pairs of digits."""
+    data = text.encode()[2:]
+    result = bytearray()
+    position = 0
+    while position < len(data):
+        if data[position] in _HEX_SPACE:
+            position += 1
+            continue
+        high = _hex_digit(text, position)
+        if position + 1 >= len(data):
+            raise SqlError("22023", "invalid hexadecimal data: odd number of digits")
+        result.append(high << 4 | _hex_digit(text, position + 1))
+        position += 2
+    return bytes(result)
+
+
+def _hex_digit(text: str, position: int) -> int:
+    data = text.encode()[2 + position :]
+    digit = chr(data[0])
+    if digit not in "0123456789abcdefABCDEF":
+        shown = data.decode(errors="ignore")[:1]
+        raise SqlError("22023", f'invalid hexadecimal digit: "{shown}"')
+    return int(digit, 16)
+
+
+def escape_bytea(data: bytes) -> bytes:
+    """The output form of bytea_output = escape."""
+    return _UNPRINTABLE.sub(lambda match: b"\\\\" if match[0] == b"\\" else b"\\%03o" % match[0][0], data)
+
+
+class Bytea(SqlType):
+    """bytea, internal form `bytes`."""
+
+    oid = oids.BYTEA
+    array_oid = oids.BYTEA_ARRAY
+    name = "bytea"
+    sql_name = "bytea"
+    category = "U"
+    preferred = False
+    length = -1
+    storage = Storage(None)
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return parse_bytea
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        if settings.bytea_output == "escape":
+            return escape_bytea
+        return lambda value: b"\\x" + value.hex().encode()
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return bytes
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return cast(Callable[[object], bytes], bytes)
+
+    def key_encoder(self) -> Callable[[Any], bytes]:
+        """0x00 becomes 0x00 0xFF, and 0x00 0x00 ends the value."""
+        return lambda value: value.replace(b"\0", b"\0\xff") + b"\0\0"
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "BLOB"

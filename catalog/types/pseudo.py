@@ -1,0 +1,212 @@
+"""void and record, the pseudo-types that results can have, and pg_lsn and tid, which are as small."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+from catalog.errors import SqlError, not_supported
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.texts import bad_syntax, wrong_length
+
+_LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})\Z")
+
+
+class Void(SqlType):
+    """What a function without a result gives. Internal form: the empty string."""
+
+    oid = oids.VOID
+    array_oid = 0
+    name = "void"
+    sql_name = "void"
+    category = "P"
+    preferred = False
+    length = 4
+    storage = Storage(None, to_storage=lambda value: b"", from_storage=lambda data: "")
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return lambda text: ""
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
+        return lambda value: b""
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return lambda data: ""
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return lambda value: b""
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "VARCHAR"
+
+
+class PgLsn(SqlType):
+    """A position in the log: 64 bits, shown as two hexadecimal halves. Internal form `int`."""
+
+    oid = oids.PG_LSN
+    array_oid = oids.PG_LSN_ARRAY
+    name = "pg_lsn"
+    sql_name = "pg_lsn"
+    category = "U"
+    preferred = False
+    length = 8
+    storage = Storage("Q")
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        def decode(text: str) -> object:
+            match = _LSN.match(text)
+            if match is None:
+                raise bad_syntax("pg_lsn", text)
+            return int(match[1], 16) << 32 | int(match[2], 16)
+
+        return decode
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        return lambda value: b"%X/%X" % (value >> 32, value & 0xFFFFFFFF)
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        def decode(data: bytes) -> object:
+            if len(data) != 8:
+                raise wrong_length("pg_lsn")
+            return int.from_bytes(data, "big")
+
+        return decode
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return struct.Struct(">Q").pack
+
+    def key_encoder(self) -> Callable[[object], bytes]:
+        return struct.Struct(">Q").pack
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "UBIGINT"
+
+
+_TID = re.compile(r"\(([0-9]+),([0-9]+)\)\Z")
+_TID_LAYOUT = struct.Struct(">IH")
+
+
+def _pack_tid(value: Any) -> bytes:
+    return _TID_LAYOUT.pack(*value)
+
+
+class Tid(SqlType):
+    """A row's block and offset. Internal form: a tuple of two."""
+
+    oid = oids.TID
+    array_oid = oids.TID_ARRAY
+    name = "tid"
+    sql_name = "tid"
+    category = "U"
+    preferred = False
+    length = 6
+    storage = Storage(None, _pack_tid, cast(Callable[[object], object], _TID_LAYOUT.unpack))
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        def decode(text: str) -> object:
+            match = _TID.match(text)
+            if match is None or int(match[1]) >= 1 << 32 or int(match[2]) >= 1 << 16:
+                raise bad_syntax("tid", text)
+            return (int(match[1]), int(match[2]))
+
+        return decode
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        return lambda value: b"(%d,%d)" % value
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        def decode(data: bytes) -> object:
+            if len(data) != _TID_LAYOUT.size:
+                raise wrong_length("tid")
+            return _TID_LAYOUT.unpack(data)
+
+        return decode
+
+    def binary_encoder(self) -> Callable[[Any], bytes]:
+        return _pack_tid
+
+    def key_encoder(self) -> Callable[[Any], bytes]:
+        return _pack_tid
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "VARCHAR"
+
+
+_ROW_QUOTED = re.compile(r'[\s"\\(),]', re.ASCII)
+
+
+def quote_field(text: str) -> str:
+    """A field within the text of a row: in double quotes, doubled inside, where it needs them."""
+    if not text or _ROW_QUOTED.search(text):
+        return '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
+    return text
+
+
+class Record(SqlType):
+    """A row of unnamed type, output only. Without the types of its fields it cannot be shown: see `encoder_of`."""
+
+    oid = oids.RECORD
+    array_oid = oids.RECORD_ARRAY
+    name = "record"
+    sql_name = "record"
+    category = "P"
+    preferred = False
+    length = -1
+    storage = Storage(None)
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        def refuse(text: str) -> object:
+            not_supported("input of anonymous composite types")
+
+        return refuse
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
+        not_supported("output of a record without its field types")
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        def refuse(data: bytes) -> object:
+            not_supported("input of anonymous composite types")
+
+        return refuse
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        not_supported("output of a record without its field types")
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        raise SqlError("0A000", "record as a column's type is not supported")
+
+
+def record_text_encoder(
+    fields: tuple[SqlType, ...], settings: FormatSettings = DEFAULT_FORMAT
+) -> Callable[[Any], bytes]:
+    """The output function of a row with fields of these types: '(1,"a b",)'."""
+    encoders = tuple(field.text_encoder(settings) for field in fields)
+
+    def encode(value: Any) -> bytes:
+        parts = [
+            "" if item is None else quote_field(encode_item(item).decode())
+            for encode_item, item in zip(encoders, value, strict=True)
+        ]
+        return ("(" + ",".join(parts) + ")").encode()
+
+    return encode
+
+
+def record_binary_encoder(fields: tuple[SqlType, ...]) -> Callable[[Any], bytes]:
+    """record_send: the number of fields, then each field's type, length (-1 for NULL) and bytes."""
+    encoders = tuple((field.oid, field.binary_encoder()) for field in fields)
+
+    def encode(value: Any) -> bytes:
+        parts = [struct.pack(">i", len(encoders))]
+        for (oid, encode_item), item in zip(encoders, value, strict=True):
+            if item is None:
+                parts.append(struct.pack(">Ii", oid, -1))
+            else:
+                data = encode_item(item)
+                parts.append(struct.pack(">Ii", oid, len(data)) + data)
+        return b"".join(parts)
+
+    return encode
