@@ -1,0 +1,88 @@
+"""SQL text -> the trees of ast.py, exactly as PostgreSQL 15 reads it.
+
+What is sqlglot's here, and what is not. `Shoal` is a sqlglot dialect, a subclass of its Postgres: its tokenizer hands
+out sqlglot's tokens, its parser is a sqlglot parser. But the rules inside are ours, for sqlglot reads for many dialects
+and forgives: it renames functions, shifts subscripts, reads `SAVEPOINT x` as an alias, has one class of identifiers,
+and keeps no position for most nodes. Undoing that after the fact is more work, and less exact, than reading
+PostgreSQL's grammar by recursive descent and building PostgreSQL's parse tree directly, so that every syntax error is
+found at the same token as in PostgreSQL. The grammar is a line of classes, one file each, from the cursor up:
+
+    Cursor -> TypeNames -> FunctionSyntax -> Expressions -> Queries -> Changes -> Sessions -> Tables -> Objects
+
+Locations in trees, and positions in errors, count characters of the whole text, also when it holds many statements.
+Nesting is bounded by Python's recursion limit: deeper text is 54001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.parsers.postgres import PostgresParser
+
+from catalog.errors import SqlError
+from engine.sql import ast
+from engine.sql.parser.lexer import Scanner, Token
+from engine.sql.parser.statements import Statements
+
+__all__ = ["parse", "parse_expression", "parse_select", "parse_type_name"]
+
+_T = TypeVar("_T")
+
+
+class Shoal(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
+    """The dialect: PostgreSQL 15, as it is."""
+
+    class Tokenizer(Postgres.Tokenizer):  # type: ignore[misc]
+        def tokenize(self, sql: str) -> list[Token]:
+            return Scanner(sql).scan()
+
+    class Parser(Statements, PostgresParser):  # type: ignore[misc]
+        def parse(self, raw_tokens: list[Token], sql: str) -> list[ast.Statement]:
+            self.open(raw_tokens, sql)
+            return self.statements()
+
+
+_DIALECT = Shoal()
+_TOKENIZER = Shoal.Tokenizer(dialect=_DIALECT)
+
+
+def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool) -> _T:
+    parser: Statements = Shoal.Parser(dialect=_DIALECT)
+    parser.open(_TOKENIZER.tokenize(sql), sql)
+    try:
+        node = rule(parser)
+        if whole:
+            parser.expect_end()
+    except RecursionError:
+        raise SqlError(
+            "54001",
+            "stack depth limit exceeded",
+            hint="Simplify the statement: it nests too deeply.",
+        ) from None
+    return node
+
+
+def parse(sql: str) -> tuple[ast.Statement, ...]:
+    """The statements of a query string; empty ones are left out.
+
+    Raises 42601 (syntax error) with the position in the whole string, 54001 if it nests too deeply, 0A000 for syntax
+    that is PostgreSQL's but has no tree here, and the few others that PostgreSQL's own parser raises.
+    """
+    return tuple(_read(sql, Statements.statements, whole=False))
+
+
+def parse_expression(sql: str) -> ast.Node:
+    """One expression (a stored default, a check). Raises as `parse` does."""
+    return _read(sql, Statements.expression, whole=True)
+
+
+def parse_type_name(sql: str) -> ast.TypeName:
+    """One type name, as in `'numeric(10,2)[]'::regtype`. Raises as `parse` does."""
+    return _read(sql, Statements.type_name, whole=True)
+
+
+def parse_select(sql: str) -> ast.SelectStmt:
+    """One query without a semicolon (the text of a view). Raises as `parse` does."""
+    return _read(sql, Statements.select, whole=True)

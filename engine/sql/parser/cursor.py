@@ -1,0 +1,260 @@
+"""The cursor over one string's tokens, and the grammar's names.
+
+The methods look at exactly one token, or at a named number of tokens ahead, and never go back: so an error is found at
+the first token that cannot continue the text, which is where PostgreSQL's parser finds it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from catalog.errors import SqlError, not_supported
+from engine.sql import ast
+from engine.sql.parser.keywords import COLUMN_NAME, LABEL, NON_RESERVED_WORD, TYPE_FUNCTION_NAME
+from engine.sql.parser.lexer import ErrorToken, Token
+
+
+class Cursor:
+    """`_curr` is the token that comes next; `key` its terminal."""
+
+    sql: str
+    _tokens: list[Token]
+    _index: int
+    _curr: Token
+    _highest_parameter: int
+    _labels_allowed: bool
+
+    if TYPE_CHECKING:
+        # Rules that call each other across the files of this package: each is defined further down the line of classes.
+        def expression(self) -> ast.Node: ...
+        def restricted_expression(self) -> ast.Node: ...
+        def expressions(self) -> tuple[ast.Node, ...]: ...
+        def select_or_expression(self) -> ast.Node: ...
+        def indirection(self, argument: ast.Node) -> ast.Node: ...
+        def typed_literal(self, type_name: ast.TypeName) -> ast.Node: ...
+        def any_operator(self) -> tuple[str, ...]: ...
+        def operator_name(self) -> tuple[str, ...]: ...
+        def sort_clause(self) -> tuple[ast.SortBy, ...]: ...
+        def window_specification(self) -> ast.WindowDef: ...
+        def select_in_parentheses(self) -> ast.SelectStmt: ...
+        def select_without_parentheses(self) -> ast.SelectStmt: ...
+        def at_query_continuation(self) -> bool: ...
+        def continue_select(self, left: ast.SelectStmt) -> ast.SelectStmt: ...
+        def statement(self) -> ast.Node: ...
+
+    def open(self, tokens: list[Token], sql: str) -> None:
+        self.sql = sql
+        self._tokens = tokens
+        self._index = 0
+        self._curr = tokens[0]
+        self._highest_parameter = 0
+        self._labels_allowed = False
+
+    def advance(self) -> Token:
+        """Takes the current token, which is not the end."""
+        token = self._curr
+        self._index += 1
+        self._curr = self._tokens[self._index]
+        return token
+
+    def accept(self, key: str) -> bool:
+        if self._curr.key != key:
+            return False
+        self._index += 1
+        self._curr = self._tokens[self._index]
+        return True
+
+    def accept_words(self, *keys: str) -> bool:
+        """Takes all of these tokens if they come next, or none."""
+        if self._curr.key != keys[0]:
+            return False
+        for distance in range(1, len(keys)):
+            if self.peek(distance) != keys[distance]:
+                return False
+        self._index += len(keys)
+        self._curr = self._tokens[self._index]
+        return True
+
+    def expect(self, *keys: str) -> Token:
+        """Takes these tokens in a row; 42601 at the first that is another. Gives the last one."""
+        token = self._curr
+        for key in keys:
+            token = self._curr
+            if token.key != key:
+                self.fail()
+            self._index += 1
+            self._curr = self._tokens[self._index]
+        return token
+
+    def expect_one_of(self, *keys: str) -> str:
+        """Takes one of these tokens and gives its key; 42601 if another comes."""
+        if self._curr.key not in keys:
+            self.fail()
+        return self.advance().key
+
+    def peek(self, distance: int = 1) -> str:
+        """The key of the token `distance` after the current one; '' past the end."""
+        at = self._index + distance
+        return self._tokens[at].key if at < len(self._tokens) else ""
+
+    def fail(self, token: Token | None = None) -> NoReturn:
+        """42601 at this token (the current one by default)."""
+        token = token or self._curr
+        if isinstance(token, ErrorToken):
+            raise token.error
+        if token.key == "":
+            raise SqlError("42601", "syntax error at end of input", position=token.start + 1)
+        near = self.sql[token.start : token.end]
+        raise SqlError("42601", f'syntax error at or near "{near}"', position=token.start + 1)
+
+    def complain(self, message: str, location: int, sqlstate: str = "42601") -> NoReturn:
+        """An error that the grammar raises itself; `location` counts from 0, -1 for none."""
+        raise SqlError(sqlstate, message, position=location + 1 if location >= 0 else None)
+
+    def refuse(self, feature: str, location: int) -> NoReturn:
+        """0A000 for syntax that PostgreSQL has and Shoal has not."""
+        not_supported(feature, position=location + 1)
+
+    def source(self, start: int) -> str:
+        """What was written from offset `start` to the end of the last token taken."""
+        return self.sql[start : self._tokens[self._index - 1].end]
+
+    # ---- names ----
+
+    def _name_of(self, keys: frozenset[str]) -> str:
+        token = self._curr
+        if token.key not in keys:
+            self.fail()
+        self._index += 1
+        self._curr = self._tokens[self._index]
+        return token.text
+
+    def column_name(self) -> str:
+        """ColId: a name of a column, table, or most other things."""
+        return self._name_of(COLUMN_NAME)
+
+    def type_function_name(self) -> str:
+        return self._name_of(TYPE_FUNCTION_NAME)
+
+    def non_reserved_word(self) -> str:
+        return self._name_of(NON_RESERVED_WORD)
+
+    def label(self) -> str:
+        """ColLabel: any word at all."""
+        return self._name_of(LABEL)
+
+    def at_name(self) -> bool:
+        return self._curr.key in COLUMN_NAME
+
+    def string(self) -> str:
+        return self.expect("SCONST").text
+
+    def integer(self) -> int:
+        """Iconst: an unsigned integer that fits int4."""
+        return int(self.expect("ICONST").text)
+
+    def signed_integer(self) -> int:
+        if self.accept("-"):
+            return -self.integer()
+        self.accept("+")
+        return self.integer()
+
+    def signed_number(self) -> str:
+        """NumericOnly, as text."""
+        sign = "-" if self.accept("-") else ""
+        if not sign:
+            self.accept("+")
+        if self._curr.key not in ("ICONST", "FCONST"):
+            self.fail()
+        return sign + self.advance().text
+
+    def names(self) -> tuple[str, ...]:
+        """name, name, ..."""
+        items = [self.column_name()]
+        while self.accept(","):
+            items.append(self.column_name())
+        return tuple(items)
+
+    def names_in_parentheses(self) -> tuple[str, ...]:
+        self.expect("(")
+        items = self.names()
+        self.expect(")")
+        return items
+
+    def optional_names_in_parentheses(self) -> tuple[str, ...]:
+        return self.names_in_parentheses() if self._curr.key == "(" else ()
+
+    def any_name(self) -> tuple[str, ...]:
+        """ColId.attribute..."""
+        parts = [self.column_name()]
+        while self.accept("."):
+            parts.append(self.label())
+        return tuple(parts)
+
+    def any_names(self) -> tuple[tuple[str, ...], ...]:
+        items = [self.any_name()]
+        while self.accept(","):
+            items.append(self.any_name())
+        return tuple(items)
+
+    def qualified_name(self, alias: ast.Alias | None = None, *, only: bool = False) -> ast.RangeVar:
+        """[catalog.][schema.]name"""
+        start = self._curr.start
+        parts = self.any_name()
+        return self.range_var(parts, start, alias, only=only)
+
+    def range_var(
+        self, parts: tuple[str, ...], start: int, alias: ast.Alias | None = None, *, only: bool = False
+    ) -> ast.RangeVar:
+        if len(parts) == 1:
+            return ast.RangeVar(None, None, parts[0], alias, only, location=start)
+        if len(parts) == 2:
+            return ast.RangeVar(None, parts[0], parts[1], alias, only, location=start)
+        if len(parts) == 3:
+            return ast.RangeVar(parts[0], parts[1], parts[2], alias, only, location=start)
+        return self.complain(f"improper qualified name (too many dotted names): {'.'.join(parts)}", start)
+
+    def qualified_names(self) -> tuple[ast.RangeVar, ...]:
+        items = [self.qualified_name()]
+        while self.accept(","):
+            items.append(self.qualified_name())
+        return tuple(items)
+
+    def role_name(self) -> str:
+        """RoleSpec: a role, or one of current_user, current_role, session_user, public (by those names)."""
+        token = self._curr
+        if token.key in ("current_user", "current_role", "session_user"):
+            return self.advance().text
+        name = self.non_reserved_word()
+        if name == "none":
+            self.complain('role name "none" is reserved', token.start, "42939")
+        return name
+
+    def role_names(self) -> tuple[str, ...]:
+        items = [self.role_name()]
+        while self.accept(","):
+            items.append(self.role_name())
+        return tuple(items)
+
+    def if_exists(self) -> bool:
+        if self._curr.key != "if":
+            return False
+        self.expect("if", "exists")
+        return True
+
+    def if_not_exists(self) -> bool:
+        if self._curr.key != "if":
+            return False
+        self.expect("if", "not", "exists")
+        return True
+
+    def drop_behavior(self) -> bool:
+        """CASCADE is True; RESTRICT and nothing are False."""
+        if self.accept("cascade"):
+            return True
+        self.accept("restrict")
+        return False
+
+    def optional_keyword(self, *keys: str) -> str:
+        """Takes one of these keywords if it comes next; '' otherwise."""
+        return self.advance().key if self._curr.key in keys else ""

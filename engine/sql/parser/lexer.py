@@ -1,0 +1,372 @@
+"""SQL text -> tokens, by the rules of PostgreSQL's scan.l (PostgreSQL 16 manual, 4.1; release 15 in doubt).
+
+A token's `key` is the terminal that the grammar sees:
+
+    select, from, ...        a keyword, in lower case
+    ( ) , ; :: .. := => <>   punctuation and the operators that the grammar knows, by their text
+    Op                       any other operator
+    IDENT ICONST FCONST SCONST BCONST XCONST PARAM
+    ERROR                    what cannot be scanned; `text` is the message. It is the last token, and only becomes an
+                             error when the parser reaches it, since PostgreSQL scans as it parses.
+    ''                       the end
+
+`start` and `end` are character offsets (end is past the token). sqlglot's scanner goes character by character and
+knows neither operators of any length nor keyword categories, so one regular expression takes its place here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from sqlglot.tokens import Token as SqlglotToken
+from sqlglot.tokens import TokenType
+
+from catalog.errors import SqlError
+from engine.sql.parser.keywords import KEYWORDS
+
+_IDENTIFIER_START: Final = r"A-Za-z_\x80-\U0010ffff"
+_TOKEN: Final = re.compile(
+    rf"""(?:[ \t\n\r\f]++|--[^\n\r]*+)*+(?:
+    ([{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9$]*)                      # 1 word
+  | ((?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)           # 2 number
+  | ('[^']*(?:''[^']*)*'(?![ \t\f]*(?:[\n\r]|--)|'))                          # 3 string that nothing can continue
+  | ([~!@\#^&|`?+\-*/%<>=]+)                                               # 4 operator characters
+  | (::|:=|\.\.|[,()\[\].;:])                                              # 5 punctuation
+  | ("(?:[^"]++|"")++")                                                    # 6 quoted identifier
+  | \$([0-9]+)                                                             # 7 parameter
+  | (\$(?:[{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9]*)?\$)              # 8 dollar quote
+  | (.)                                                                    # 9 anything else
+  )""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, _OTHER = range(1, 10)
+
+_STRING_BODY: Final = re.compile(r"[^']*(?:''[^']*)*'")
+_ESCAPED_BODY: Final = re.compile(r"[^'\\]*(?:(?:''|\\.)[^'\\]*)*'", re.DOTALL)
+_QUOTED_BODY: Final = re.compile(r'[^"]*(?:""[^"]*)*"')
+_CONTINUATION: Final = re.compile(r"[ \t\f]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*'")
+_UESCAPE: Final = re.compile(
+    r"(?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*uescape(?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*('(?:[^']|'')*')", re.IGNORECASE
+)
+_JUNK: Final = re.compile(rf"[eE][+-]?|[{_IDENTIFIER_START}]")
+_COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
+_ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|''", re.DOTALL)
+
+# Operators that are terminals of the grammar, by what was written.
+_KNOWN_OPERATORS: Final = {op: op for op in ("=", "<", ">", "+", "-", "*", "/", "%", "^", "<=", ">=", "<>", "=>")} | {
+    "!=": "<>"
+}
+_KEEPS_TRAILING_SIGN: Final = frozenset("~!@#^&|`?%")
+_LETTER_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_TO_LOWER: Final = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_MAX_INT4: Final = 2147483647
+_IDENTIFIER_BYTES: Final = 63
+
+
+class Token(SqlglotToken):  # type: ignore[misc]  # sqlglot is untyped here
+    """One terminal; `text` is its value: folded identifier, string with escapes resolved, number as written."""
+
+    __slots__ = ("key",)
+    key: str
+    text: str
+    start: int
+    end: int
+    # What sqlglot's tokens carry and nothing here reads; class attributes cost nothing per token.
+    token_type = TokenType.VAR
+    line = 1
+    col = 1
+    comments: list[str] = []
+
+    def __init__(self, key: str, text: str, start: int, end: int) -> None:
+        self.key = key
+        self.text = text
+        self.start = start
+        self.end = end
+
+
+def cut_identifier(name: str) -> str:
+    """The first 63 bytes of a name, whole characters only (NAMEDATALEN - 1)."""
+    if len(name) <= _IDENTIFIER_BYTES // 4 or len(name.encode("utf-8", "surrogatepass")) <= _IDENTIFIER_BYTES:
+        return name
+    return name.encode("utf-8", "surrogatepass")[:_IDENTIFIER_BYTES].decode("utf-8", "ignore")
+
+
+def fold_identifier(word: str) -> str:
+    """Lower case for ASCII letters only, as PostgreSQL folds in a multi-byte encoding, and cut to 63 bytes."""
+    return cut_identifier(word.lower() if word.isascii() else word.translate(_TO_LOWER))
+
+
+class _LexicalError(Exception):
+    """`end` is where the offending text ends, None for the end of the input."""
+
+    def __init__(self, message: str, end: int | None = None, sqlstate: str = "42601") -> None:
+        super().__init__(message)
+        self.message = message
+        self.end = end
+        self.sqlstate = sqlstate
+
+
+class ErrorToken(Token):
+    """What cannot be scanned, with the error that it is."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, sql: str, start: int, error: _LexicalError) -> None:
+        super().__init__("ERROR", error.message, start, len(sql))
+        near = sql[start : error.end] if error.end is not None else sql[start:]
+        message = f'{error.message} at or near "{near}"' if error.sqlstate == "42601" else error.message
+        self.error = SqlError(error.sqlstate, message, position=start + 1)
+
+
+class Scanner:
+    """Scans one string once; `scan` gives all its tokens, the last one being the end or an error."""
+
+    def __init__(self, sql: str) -> None:
+        self._sql = sql
+        self._tokens: list[Token] = []
+
+    def scan(self) -> list[Token]:
+        sql, tokens = self._sql, self._tokens
+        match_at, keywords, size = _TOKEN.match, KEYWORDS, len(sql)
+        position = 0
+        while found := match_at(sql, position):
+            group = found.lastindex
+            start, position = found.span(group)  # type: ignore[arg-type]
+            if group == _WORD:
+                word = found[1]
+                if position < size and sql[position] in "'&\"" and (end := self._prefixed(word, start, position)):
+                    if end < 0:
+                        return tokens
+                    position = end
+                    continue
+                lower = word.lower()
+                if lower in keywords and word.isascii():
+                    tokens.append(Token(lower, lower, start, position))
+                else:
+                    tokens.append(Token("IDENT", fold_identifier(word), start, position))
+            elif group == _PUNCTUATION:
+                text = found[5]
+                tokens.append(Token(text, text, start, position))
+            elif group == _STRING:
+                tokens.append(Token("SCONST", found[3][1:-1].replace("''", "'"), start, position))
+            elif group == _OPERATOR and (text := found[4]) in _KNOWN_OPERATORS:
+                tokens.append(Token(_KNOWN_OPERATORS[text], text, start, position))
+            else:
+                if group == _PARAMETER:
+                    start -= 1
+                try:
+                    position = self._scan_rarer(group, found, start, position)  # type: ignore[arg-type]
+                except _LexicalError as error:
+                    tokens.append(ErrorToken(sql, start, error))
+                    return tokens
+        tokens.append(Token("", "", size, size))
+        return tokens
+
+    def _scan_rarer(self, group: int, found: re.Match[str], start: int, position: int) -> int:
+        sql, text = self._sql, found[group]
+        if group == _NUMBER:
+            if junk := _JUNK.match(sql, position):
+                raise _LexicalError("trailing junk after numeric literal", junk.end())
+            is_int4 = text.isdigit() and int(text) <= _MAX_INT4 if len(text) < 4000 else False
+            return self._add("ICONST" if is_int4 else "FCONST", text, start, position)
+        if group == _OPERATOR:
+            return self._operator(text, start)
+        if group == _QUOTED:
+            return self._add("IDENT", cut_identifier(text[1:-1].replace('""', '"')), start, position)
+        if group == _PARAMETER:
+            if _JUNK.match(sql, position):
+                raise _LexicalError("trailing junk after parameter", position + 1)
+            return self._add("PARAM", text, start, position)
+        if group == _DOLLAR:
+            end = sql.find(text, position)
+            if end < 0:
+                raise _LexicalError("unterminated dollar-quoted string")
+            return self._add("SCONST", sql[position:end], start, end + len(text))
+        if text == "'":
+            value, end = self._continued(_STRING_BODY, position, "unterminated quoted string")
+            return self._add("SCONST", value.replace("''", "'"), start, end)
+        if text == '"':
+            return self._quoted_identifier(start, position)
+        return self._add("OTHER", text, start, position)
+
+    def _add(self, key: str, text: str, start: int, end: int) -> int:
+        self._tokens.append(Token(key, text, start, end))
+        return end
+
+    def _operator(self, run: str, start: int) -> int:
+        """A run of operator characters: ends before a comment, and before a trailing sign unless that may stay."""
+        length = min((at for at in (run.find("/*"), run.find("--")) if at >= 0), default=len(run))
+        if length == 0:
+            if run.startswith("/*"):
+                return self._block_comment(start)
+            raise AssertionError("a line comment is skipped with the space before a token")
+        text = run[:length]
+        if length > 1 and text[-1] in "+-" and not _KEEPS_TRAILING_SIGN.intersection(text):
+            text = text[0] + text[1:].rstrip("+-")
+        if len(text) > _IDENTIFIER_BYTES:
+            raise _LexicalError("operator too long", start + len(text))
+        return self._add(_KNOWN_OPERATORS.get(text, "Op"), text, start, start + len(text))
+
+    def _block_comment(self, start: int) -> int:
+        depth, position = 1, start + 2
+        while edge := _COMMENT_EDGE.search(self._sql, position):
+            position = edge.end()
+            depth += 1 if edge[0] == "/*" else -1
+            if depth == 0:
+                return position
+        raise _LexicalError("unterminated /* comment")
+
+    def _continued(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[str, int]:
+        """The raw inside of a string that starts at `position`, with its continuations on later lines; its end."""
+        pieces = []
+        while found := body.match(self._sql, position):
+            pieces.append(found[0][:-1])
+            position = found.end()
+            more = _CONTINUATION.match(self._sql, position)
+            if more is None:
+                return "".join(pieces), position
+            position = more.end()
+        raise _LexicalError(complaint)
+
+    def _quoted_identifier(self, start: int, position: int) -> int:
+        found = _QUOTED_BODY.match(self._sql, position)
+        if found is None:
+            raise _LexicalError("unterminated quoted identifier")
+        if found[0] == '"':
+            raise _LexicalError("zero-length delimited identifier", found.end())
+        return self._add("IDENT", cut_identifier(found[0][:-1].replace('""', '"')), start, found.end())
+
+    def _prefixed(self, word: str, start: int, position: int) -> int:
+        """A string whose prefix is `word`: its end, 0 if this is no such string, -1 if it was an error."""
+        sql, prefix = self._sql, word.lower()
+        try:
+            if sql[position] == "'":
+                if prefix == "e":
+                    raw, end = self._continued(_ESCAPED_BODY, position + 1, "unterminated quoted string")
+                    return self._add("SCONST", _resolve_escapes(raw), start, end)
+                if prefix == "n":  # nchar 'abc'
+                    self._add("nchar", "nchar", start, position)
+                    return position
+                if prefix in ("b", "x"):
+                    kind = "bit string" if prefix == "b" else "hexadecimal string"
+                    raw, end = self._continued(_STRING_BODY, position + 1, f"unterminated {kind} literal")
+                    return self._add(f"{prefix.upper()}CONST", raw.replace("''", "'"), start, end)
+            elif prefix == "u" and sql[position : position + 2] == "&'":
+                raw, end = self._continued(_STRING_BODY, position + 2, "unterminated quoted string")
+                return self._unicode("SCONST", raw.replace("''", "'"), start, end)
+            elif prefix == "u" and sql[position : position + 2] == '&"':
+                found = _QUOTED_BODY.match(sql, position + 2)
+                if found is None:
+                    raise _LexicalError("unterminated quoted identifier")
+                if found[0] == '"':
+                    raise _LexicalError("zero-length delimited identifier", found.end())
+                return self._unicode("IDENT", found[0][:-1].replace('""', '"'), start, found.end())
+        except _LexicalError as error:
+            self._tokens.append(ErrorToken(sql, start, error))
+            return -1
+        return 0
+
+    def _unicode(self, key: str, raw: str, start: int, end: int) -> int:
+        escape = "\\"
+        if found := _UESCAPE.match(self._sql, end):
+            end, escape = found.end(), found[1][1:-1].replace("''", "'")
+            if len(escape) != 1 or escape in "+'\" \t\n\r\f" or escape in "0123456789abcdefABCDEF":
+                raise _LexicalError("invalid Unicode escape character", end)
+        value = _resolve_unicode(raw, escape)
+        return self._add(key, cut_identifier(value) if key == "IDENT" else value, start, end)
+
+
+def _resolve_escapes(raw: str) -> str:
+    """The value of E'raw'. \\ooo and \\xhh are bytes, which together must be UTF-8 (22021 otherwise)."""
+    if "\\" not in raw:
+        return raw.replace("''", "'")
+    has_bytes = False
+    pending_high: list[int] = []
+
+    def unicode_value(code: int) -> str:
+        if pending_high:
+            high = pending_high.pop()
+            if 0xDC00 <= code <= 0xDFFF:
+                return chr(0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00))
+            raise _LexicalError("invalid Unicode surrogate pair")
+        if 0xD800 <= code <= 0xDBFF:
+            pending_high.append(code)
+            return ""
+        if 0xDC00 <= code <= 0xDFFF:
+            raise _LexicalError("invalid Unicode surrogate pair")
+        if code == 0 or code > 0x10FFFF:
+            raise _LexicalError("invalid Unicode escape value")
+        return chr(code)
+
+    def replace(found: re.Match[str]) -> str:
+        nonlocal has_bytes
+        what = found[1]
+        if what is None:
+            return "'"
+        first = what[0]
+        if first in "uU":
+            if len(what) == 1:
+                raise _LexicalError("invalid Unicode escape", None, "22025")
+            return unicode_value(int(what[1:], 16))
+        if first in "01234567" or (first == "x" and len(what) > 1):
+            has_bytes = True
+            byte = int(what[1:], 16) if first == "x" else int(what, 8) & 0xFF
+            return chr(byte) if 0 < byte < 0x80 else chr(0xDC00 + byte)  # surrogateescape's form of a raw byte
+        return _LETTER_ESCAPES.get(what, what)
+
+    value = _ESCAPE.sub(replace, raw)
+    if pending_high:
+        raise _LexicalError("invalid Unicode surrogate pair")
+    return _check_bytes(value) if has_bytes else value
+
+
+def _check_bytes(value: str) -> str:
+    data = b"".join(bytes((ord(ch) - 0xDC00,)) if 0xDC00 <= ord(ch) <= 0xDCFF else ch.encode("utf-8") for ch in value)
+    if 0 in data:
+        raise _LexicalError('invalid byte sequence for encoding "UTF8": 0x00', None, "22021")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        wrong = " ".join(f"0x{byte:02x}" for byte in data[error.start : max(error.end, error.start + 1)])
+        raise _LexicalError(f'invalid byte sequence for encoding "UTF8": {wrong}', None, "22021") from None
+
+
+def _resolve_unicode(raw: str, escape: str) -> str:
+    """The value of U&'raw' with that escape character: \\XXXX and \\+XXXXXX, surrogate pairs joined."""
+    if escape not in raw:
+        return raw
+    mark = re.escape(escape)
+    pieces: list[str] = []
+    high = 0
+    for found in re.finditer(
+        rf"{mark}{mark}|{mark}([0-9A-Fa-f]{{4}})|{mark}\+([0-9A-Fa-f]{{6}})|({mark})|(.)", raw, re.S
+    ):
+        if found[3]:
+            raise _LexicalError("invalid Unicode escape")
+        digits = found[1] or found[2]
+        code = int(digits, 16) if digits else None
+        if high and (code is None or not 0xDC00 <= code <= 0xDFFF):
+            raise _LexicalError("invalid Unicode surrogate pair")
+        if code is None:
+            pieces.append(found[4] or escape)
+        elif high:
+            pieces.append(chr(0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)))
+            high = 0
+        elif 0xD800 <= code <= 0xDBFF:
+            high = code
+        elif 0xDC00 <= code <= 0xDFFF:
+            raise _LexicalError("invalid Unicode surrogate pair")
+        elif code == 0 or code > 0x10FFFF:
+            raise _LexicalError("invalid Unicode escape value")
+        else:
+            pieces.append(chr(code))
+    if high:
+        raise _LexicalError("invalid Unicode surrogate pair")
+    return "".join(pieces)
+
+
+def error_of(token: Token) -> Any:
+    """The error that an ERROR token stands for."""
+    assert isinstance(token, ErrorToken)
+    return token.error
