@@ -98,6 +98,8 @@ class CallContext:
     format: FormatSettings = DEFAULT_FORMAT  # how values turn into text: concat(), format(), string output
 
 
+DISTINCT_MARK, ORDER_MARK, FILTER_MARK = "/*distinct*/", "/*order*/", "/*filter*/"
+
 AggregateSteps = tuple[Callable[[], object], Callable[..., object], Callable[[object], object]]
 
 
@@ -125,11 +127,12 @@ class Implementation:
     the result from the same TypeRefs, and is asked only if `duckdb` gave SQL (default: the declared result type; for
     numeric that is VARCHAR). `duckdb_udfs` are the sources of the UDFs that the SQL calls by `udf_name`.
 
-    Aggregates: `duckdb` gives the aggregate call up to the closing parenthesis of its arguments, or an expression with
-    the mark `{filter}` after every aggregate call in it (a caller puts FILTER and OVER clauses there).
+    Aggregates: `duckdb` gives SQL in which every aggregate call has the marks DISTINCT_MARK, ORDER_MARK and FILTER_MARK
+    (SQL comments, so that they do no harm if left): a caller replaces them by DISTINCT, ORDER BY and FILTER / OVER.
     `python_aggregate` is (state maker, step(state, *arguments) -> state, final(state)); a step is not called for rows
-    with a NULL argument unless the aggregate is in `not strict` terms: see `steps_see_nulls`. The state maker of an
-    ordered-set aggregate takes the direct arguments.
+    with a NULL argument, unless `steps_see_nulls`. An ordered-set aggregate's steps are called in the order of its WITHIN
+    GROUP, and its direct arguments are the arguments of the state maker. `aggregate_for_types` makes the three from the
+    argument types (direct ones first) and the result type.
 
     `python_source` is a str.format template of a Python *expression* for code that inlines the call, with
     `python_names` the globals that it needs. It means the same as `python`.

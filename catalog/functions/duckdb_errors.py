@@ -21,12 +21,15 @@ _TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "922337203685477580
 _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), sqlstate, message)
     for pattern, sqlstate, message in (
+        (r"cast decimal value [^ ]+ to type (INT16|INT32|INT64)", "22003", "{0}"),
+        (r"Casting value .* to type DECIMAL", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
+        (r"Overflow in HUGEINT multiplication", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
         (r"Overflow in (?:addition|subtraction|multiplication|division) of (INT16|INT32|INT64)", "22003", "{0}"),
         (r"Overflow in negation of integer", "22003", "integer out of range"),
         (r"Overflow in (?:division|negation) of -(32768|2147483648|9223372036854775808)\b", "22003", "{0}"),
         (r"Overflow on abs\(-(32768|2147483648|9223372036854775808)\)", "22003", "{0}"),
         (r"value [^ ]+ can't be cast .*out of range for the destination type (INT16|INT32|INT64)", "22003", "{0}"),
-        (r"Overflow in (?:addition|subtraction|multiplication|SUM|negation) of DECIMAL", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
+        (r"Overflow in (?:addition|subtract|subtraction|multiplication|SUM|negation) of DECIMAL", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
         (r"Could not cast value .* to DECIMAL\(", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
         (r"Division by zero", "22012", "division by zero"),
         (r"(?i)sum.*out of range|HUGEINT.*INT64|(INT64) out of range", "22003", "bigint out of range"),
