@@ -10,7 +10,7 @@ writes it with one call on an O_DSYNC file (an append + fdatasync in one system 
 interpreter back only once), and tells the engine's thread. What comes in meanwhile forms the next group. The fuller
 the machine, the larger the groups; there is no timer.
 
-**Rolling.** A segment is closed when the next group would take it past its size. The next one is a retired segment, or a
+**Rolling.** A segment is closed when the next group would take it past its size. The next one is a retired segment or a
 new file. A file grows by 256 KiB of zeros behind a group that reaches its end: an append + sync inside a file takes
 0.10 ms, one that makes it longer 0.13 ms.
 

@@ -1,0 +1,311 @@
+"""Columns between Arrow (in DuckDB's types, ARCHITECTURE.md 'Values in columns'), stored form and internal form.
+
+For each SQL type a `ColumnForm` says what its Arrow type is and how whole columns get there and back:
+
+    fixed in the row       a NumPy array of the stored dtype <-> Arrow          (integers, floats, dates, times, bool)
+    bytes in the row       the heap's bytes as a binary array <-> Arrow         (text, bytea, numeric's text)
+    anything else          value by value, through the internal form            (interval, arrays, timetz)
+
+DuckDB counts from 1970 and its minus infinity is -(2**31 - 1) and -(2**63 - 1), where PostgreSQL counts from 2000 and
+has -2**31 and -2**63; plus infinity is the top of the range on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.errors import not_supported
+from catalog.types import element_of, lookup, oids
+from catalog.types.base import Array, Interval, SqlType
+
+EPOCH_DAYS = 10957  # 1970-01-01 .. 2000-01-01
+EPOCH_MICROSECONDS = EPOCH_DAYS * 86_400_000_000
+
+Numbers = Any  # numpy.ndarray: NumPy's own stubs make every dtype a type parameter
+Column = Any  # pyarrow.Array
+
+_TEXTS = frozenset(
+    (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.JSONB, oids.XML)
+)
+_STORED_IS_ARROW = {
+    oids.INT2: pa.int16(),
+    oids.INT4: pa.int32(),
+    oids.INT8: pa.int64(),
+    oids.FLOAT4: pa.float32(),
+    oids.FLOAT8: pa.float64(),
+    oids.TIME: pa.time64("us"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnForm:
+    """How a type's columns convert. Exactly one of the three pairs is set; NULL slots may hold anything.
+
+    numbers_in/out: Arrow array -> stored dtype, and back (without validity). bytes_in/out: Arrow array <-> the same
+    array as binary (validity kept). values_in/out: Arrow array <-> list of internal-form values, None for NULL.
+    """
+
+    arrow_type: Any
+    numbers_in: Callable[[Column], Numbers] | None = None
+    numbers_out: Callable[[Numbers], Column] | None = None
+    bytes_in: Callable[[Column], Column] | None = None
+    bytes_out: Callable[[Column], Column] | None = None
+    values_in: Callable[[Column], list[Any]] | None = None
+    values_out: Callable[[Sequence[Any]], Column] | None = None
+
+
+def column_form(oid: int) -> ColumnForm:
+    """The form of a type. 0A000 for a type that cannot be stored in columns."""
+    found = _FORMS.get(oid)
+    if found is None:
+        found = _FORMS[oid] = _make_form(lookup(oid))
+    return found
+
+
+def one_array(column: Any) -> Column:
+    """A ChunkedArray or Array as one Array that starts at offset 0 of its buffers."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if column.offset:
+        column = pa.concat_arrays([column])
+        if column.offset:  # a single array is handed through as it is
+            column = column.take(pa.array(np.arange(len(column))))
+    return column
+
+
+def numbers_of(column: Column, dtype: str) -> Numbers:
+    """The values buffer of a fixed-width Arrow array, NULL slots included, without copying."""
+    buffer = column.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(column), dtype=dtype)
+    item = np.dtype(dtype).itemsize
+    return np.frombuffer(buffer, dtype=dtype, count=len(column), offset=column.offset * item)
+
+
+def valid_mask(column: Column) -> Numbers | None:
+    """Booleans, True where the value is not NULL; None when no value is."""
+    if not column.null_count:
+        return None
+    return column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def with_validity(column: Column, valid: Numbers | None) -> Column:
+    """The array with NULL where `valid` is False."""
+    if valid is None:
+        return column
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+    return pa.Array.from_buffers(column.type, len(column), [bits, *column.buffers()[1:]])
+
+
+def _make_form(sql_type: SqlType) -> ColumnForm:
+    oid, code = sql_type.oid, sql_type.storage.struct_code
+    if oid in _STORED_IS_ARROW:
+        return _plain_form(_STORED_IS_ARROW[oid], "<" + str(np.dtype(_DTYPES[code or ""]).str[1:]))
+    if oid == oids.BOOL:
+        return ColumnForm(
+            pa.bool_(),
+            numbers_in=lambda column: column.fill_null(False).to_numpy(zero_copy_only=False),
+            numbers_out=lambda numbers: pa.array(numbers.astype(np.bool_)),
+        )
+    if oid == oids.DATE:
+        return _shifted_form(pa.date32(), "<i4", EPOCH_DAYS)
+    if oid in (oids.TIMESTAMP, oids.TIMESTAMPTZ):
+        return _shifted_form(pa.timestamp("us"), "<i8", EPOCH_MICROSECONDS)
+    if sql_type.duckdb_type() == "BIGINT" and code in ("I", "i"):
+        return ColumnForm(
+            pa.int64(),
+            numbers_in=lambda column: numbers_of(column, "<i8").astype(_DTYPES[code]),
+            numbers_out=lambda numbers: pa.array(numbers.astype(np.int64)),
+        )
+    if sql_type.duckdb_type() == "UBIGINT" and code == "Q":
+        return _plain_form(pa.uint64(), "<u8")
+    if oid in _TEXTS or oid == oids.NUMERIC:
+        return ColumnForm(
+            pa.string(), bytes_in=_numeric_bytes if oid == oids.NUMERIC else _as_binary, bytes_out=_as_string
+        )
+    if oid == oids.BYTEA:
+        return ColumnForm(pa.binary(), bytes_in=_as_binary, bytes_out=_as_binary)
+    if oid == oids.UUID:
+        return ColumnForm(pa.binary(), numbers_in=_uuid_in, numbers_out=_uuid_out)
+    if oid == oids.INTERVAL:
+        return ColumnForm(pa.month_day_nano_interval(), values_in=_intervals_in, values_out=_intervals_out)
+    if element := element_of(oid):
+        return _array_form(element)
+    return _text_form(sql_type)
+
+
+_DTYPES = {"?": "?", "h": "<i2", "i": "<i4", "q": "<i8", "I": "<u4", "Q": "<u8", "f": "<f4", "d": "<f8", "16s": "S16"}
+
+
+def stored_dtype(struct_code: str) -> str:
+    """The NumPy dtype of a struct code of `Storage`."""
+    return "V16" if struct_code == "16s" else _DTYPES[struct_code]
+
+
+def _plain_form(arrow_type: Any, dtype: str) -> ColumnForm:
+    def numbers_in(column: Column) -> Numbers:
+        return numbers_of(column if column.type == arrow_type else column.cast(arrow_type), dtype)
+
+    def numbers_out(numbers: Numbers) -> Column:
+        data = np.ascontiguousarray(numbers)
+        return pa.Array.from_buffers(arrow_type, len(data), [None, pa.py_buffer(data)])
+
+    return ColumnForm(arrow_type, numbers_in=numbers_in, numbers_out=numbers_out)
+
+
+def _shifted_form(arrow_type: Any, dtype: str, epoch: int) -> ColumnForm:
+    info = np.iinfo(dtype)
+    low, high = info.min, info.max
+
+    def numbers_in(column: Column) -> Numbers:
+        numbers = numbers_of(column if column.type == arrow_type else column.cast(arrow_type), dtype)
+        shifted = numbers - numbers.dtype.type(epoch)
+        shifted[numbers == high] = high
+        shifted[numbers == low + 1] = low
+        return shifted
+
+    def numbers_out(numbers: Numbers) -> Column:
+        shifted = numbers + numbers.dtype.type(epoch)
+        shifted[numbers == high] = high
+        shifted[numbers == low] = low + 1
+        return pa.Array.from_buffers(arrow_type, len(shifted), [None, pa.py_buffer(shifted)])
+
+    return ColumnForm(arrow_type, numbers_in=numbers_in, numbers_out=numbers_out)
+
+
+def _as_binary(column: Column) -> Column:
+    if column.type == pa.string():
+        return column.view(pa.binary())
+    return column if column.type == pa.binary() else column.cast(pa.binary())
+
+
+def _as_string(column: Column) -> Column:
+    """Bytes from our own rows: they were UTF-8 when they were stored, so they are not checked again."""
+    return pa.Array.from_buffers(pa.string(), len(column), column.buffers(), column.null_count, column.offset)
+
+
+def _numeric_bytes(column: Column) -> Column:
+    """DuckDB's DECIMAL, whole numbers, or PostgreSQL's text: as PostgreSQL's text."""
+    if pa.types.is_string(column.type):
+        return column.view(pa.binary())
+    text = column.cast(pa.string())
+    if pa.types.is_decimal(column.type) and pc.any(pc.match_substring(text, "E")).as_py():
+        text = pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
+    return text.view(pa.binary())
+
+
+def _uuid_in(column: Column) -> Numbers:
+    if column.null_count:
+        column = column.fill_null(bytes(16))
+    offsets, data = column.buffers()[1], column.buffers()[2]
+    first = int(np.frombuffer(offsets, "<i4", 1, column.offset * 4)[0])
+    return np.frombuffer(data, "V16", len(column), first)
+
+
+def _uuid_out(numbers: Numbers) -> Column:
+    data = np.ascontiguousarray(numbers)
+    offsets = np.arange(0, 16 * (len(data) + 1), 16, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data.view(np.uint8))]
+    )
+
+
+def _intervals_in(column: Column) -> list[Any]:
+    return [
+        None if value is None else Interval(value.months, value.days, value.nanoseconds // 1000)
+        for value in column.to_pylist()
+    ]
+
+
+def _intervals_out(values: Sequence[Any]) -> Column:
+    return pa.array(
+        [None if v is None else pa.MonthDayNano([v.months, v.days, v.microseconds * 1000]) for v in values],
+        pa.month_day_nano_interval(),
+    )
+
+
+def _text_form(sql_type: SqlType) -> ColumnForm:
+    """A type that DuckDB holds as its text (timetz)."""
+    if sql_type.duckdb_type() != "VARCHAR":
+        not_supported(f"type {sql_type.sql_name} in columns")
+    encode, decode = sql_type.text_encoder(), sql_type.text_decoder()
+    return ColumnForm(
+        pa.string(),
+        values_in=lambda column: [None if text is None else decode(text) for text in column.to_pylist()],
+        values_out=lambda values: pa.array([None if v is None else encode(v).decode() for v in values], pa.string()),
+    )
+
+
+def _array_form(element_oid: int) -> ColumnForm:
+    element = column_form(element_oid)
+
+    def values_in(column: Column) -> list[Any]:
+        elements = to_values(one_array(column.values), element_oid)
+        offsets = column.offsets.to_pylist()
+        valid = column.is_valid().to_pylist()
+        return [
+            Array.of(tuple(elements[start:stop])) if known else None
+            for start, stop, known in zip(offsets, offsets[1:], valid, strict=False)
+        ]
+
+    def values_out(values: Sequence[Any]) -> Column:
+        offsets: list[int | None] = []
+        elements: list[Any] = []
+        for value in values:
+            if value is None:
+                offsets.append(None)
+                continue
+            if len(value.dimensions) > 1 or value.lower_bounds not in ((), (1,)):
+                not_supported("an array of several dimensions, or not starting at 1, in an analytic query")
+            offsets.append(len(elements))
+            elements.extend(value.elements)
+        offsets.append(len(elements))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), from_values(elements, element_oid))
+
+    return ColumnForm(pa.list_(element.arrow_type), values_in=values_in, values_out=values_out)
+
+
+def to_values(column: Column, oid: int) -> list[Any]:
+    """A column's values in internal form, None for NULL."""
+    form, storage = column_form(oid), lookup(oid).storage
+    if form.values_in is not None:
+        return form.values_in(column)
+    if form.bytes_in is not None:
+        values = form.bytes_in(column).to_pylist()
+    else:
+        assert form.numbers_in is not None
+        numbers = form.numbers_in(column)
+        values = [item.tobytes() for item in numbers] if oid == oids.UUID else numbers.tolist()
+        if (valid := valid_mask(column)) is not None:
+            for index in np.flatnonzero(~valid).tolist():
+                values[index] = None
+    decode = storage.from_storage
+    return values if decode is None else [None if value is None else decode(value) for value in values]
+
+
+def from_values(values: Sequence[Any], oid: int) -> Column:
+    """Internal-form values as a column."""
+    form, storage = column_form(oid), lookup(oid).storage
+    if form.values_out is not None:
+        return form.values_out(values)
+    encode = storage.to_storage
+    stored = values if encode is None else [None if value is None else encode(value) for value in values]
+    if form.bytes_out is not None:
+        return form.bytes_out(pa.array(stored, pa.binary()))
+    assert form.numbers_out is not None and storage.struct_code is not None
+    valid = np.array([value is not None for value in stored], dtype=np.bool_)
+    empty: Any = bytes(16) if storage.struct_code == "16s" else 0
+    dtype = stored_dtype(storage.struct_code)
+    filled: list[Any] = [empty if value is None else value for value in stored]
+    numbers = np.frombuffer(b"".join(filled), dtype) if dtype == "V16" else np.array(filled, dtype=dtype)
+    column = form.numbers_out(numbers)
+    return column if valid.all() else with_validity(column, valid)
+
+
+_FORMS: dict[int, ColumnForm] = {}
