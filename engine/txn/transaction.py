@@ -50,6 +50,7 @@ class Savepoint:
     runs: int
     row_locks: int  # how many were held: dicts keep their order, so the later ones are known
     table_locks: int
+    settings: dict[str, str] | None  # the session's settings, to be put back
 
 
 class Transaction:
@@ -64,8 +65,10 @@ class Transaction:
         "_table_space",
         "_undo",
         "catalog",
+        "catalog_base",
         "changed_objects",
         "dropped_storage",
+        "exclusive",
         "isolation",
         "process_id",
         "read_only",
@@ -108,8 +111,10 @@ class Transaction:
         self.snapshot_lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
         self.catalog: Catalog | None = None  # the catalog with this transaction's own DDL; None while it has none
+        self.catalog_base: Catalog | None = None  # the committed catalog that `catalog` was made from
         self.changed_objects: dict[int, SchemaObject | None] = {}
         self.dropped_storage: list[int] = []
+        self.exclusive = False  # holds, or waits for, a table lock that shuts out readers
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -245,7 +250,7 @@ class Transaction:
 
     # ---- savepoints -----------------------------------------------------------------------------------------------
 
-    def savepoint(self, name: str) -> None:
+    def savepoint(self, name: str, settings: dict[str, str] | None = None) -> None:
         self.savepoints.append(
             Savepoint(
                 name,
@@ -255,6 +260,7 @@ class Transaction:
                 len(self.runs),
                 len(self.row_locks),
                 len(self.table_locks),
+                settings,
             )
         )
 
@@ -293,6 +299,10 @@ class Transaction:
     @property
     def has_writes(self) -> bool:
         return bool(self.writes or self.runs or self.changed_objects)
+
+    @property
+    def has_snapshot(self) -> bool:
+        return self._snapshot is not None
 
     def release(self) -> None:
         """Lets go of every lock and of the snapshot: after sequencing, or at rollback."""

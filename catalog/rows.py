@@ -1,0 +1,106 @@
+"""Schema objects as rows of system tables.
+
+There is one system table for each kind of object. Its rows lie in the same storage as every other row, under the
+storage ids below 100 given here: key = storage id (4 bytes, big-endian) + OID (4 bytes); value = the object's fields as
+JSON (names as in catalog/schema.py), led by a format byte. A change of the schema is then a change of rows, and
+whoever applies the changelog applies it: `apply` turns committed rows into the next catalog.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import typing
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+import orjson
+
+from catalog.schema import (
+    Catalog,
+    Database,
+    Index,
+    Role,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
+
+FORMAT = b"\x01"
+_KEY = struct.Struct(">II")
+
+SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
+    Database: 1,
+    Role: 2,
+    Tablespace: 3,
+    Schema: 4,
+    Table: 5,
+    Index: 6,
+    Sequence: 7,
+    View: 8,
+}
+KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
+COUNTERS = 9  # storage id of the counters: next OID, next storage id
+FIRST_USER_STORAGE = 100
+SYSTEM_PREFIXES = frozenset(struct.pack(">I", number) for number in KINDS)
+
+
+def object_key(item: SchemaObject) -> bytes:
+    """The key of the object's row."""
+    return _KEY.pack(SYSTEM_TABLES[type(item)], item.oid)
+
+
+def encode(item: SchemaObject) -> bytes:
+    """The object as the value of its row."""
+    return FORMAT + orjson.dumps(item)
+
+
+def decode(key: bytes, value: bytes) -> SchemaObject:
+    """The object of a row."""
+    storage, _ = _KEY.unpack(key)
+    assert value[:1] == FORMAT
+    return typing.cast(SchemaObject, _build(KINDS[storage], orjson.loads(value[1:])))
+
+
+def changes(edits: Iterable[tuple[bytes, bytes | None]]) -> dict[int, SchemaObject | None]:
+    """The schema objects among committed edits: OID -> object, None where it was dropped."""
+    found: dict[int, SchemaObject | None] = {}
+    for key, value in edits:
+        if key[:4] in SYSTEM_PREFIXES:
+            found[_KEY.unpack(key)[1]] = None if value is None else decode(key, value)
+    return found
+
+
+def load(rows: Iterable[tuple[bytes, bytes]], database: int) -> Catalog:
+    """The catalog that these rows of the system tables make."""
+    objects = [decode(key, value) for key, value in rows]
+    return Catalog(database=database).with_changes({item.oid: item for item in objects})
+
+
+@cache
+def _hints(kind: type) -> dict[str, object]:
+    return typing.get_type_hints(kind)
+
+
+def _build(kind: object, value: object) -> object:
+    """JSON back into the declared type: dataclasses, tuples of them, optional ones, plain values."""
+    if value is None:
+        return None
+    if dataclasses.is_dataclass(kind):
+        assert isinstance(kind, type) and isinstance(value, dict)
+        hints = _hints(kind)
+        return kind(**{name: _build(hints[name], item) for name, item in value.items() if name in hints})
+    origin = typing.get_origin(kind)
+    if origin is tuple:
+        arguments = typing.get_args(kind)
+        assert isinstance(value, list)
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_build(arguments[0], item) for item in value)
+        return tuple(_build(argument, item) for argument, item in zip(arguments, value, strict=True))
+    if origin is not None:  # X | None
+        inner = [argument for argument in typing.get_args(kind) if argument is not type(None)]
+        return _build(inner[0], value)
+    return value

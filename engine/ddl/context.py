@@ -1,0 +1,93 @@
+"""What a schema change needs of the session that runs it. engine/session/ddl.py implements the Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, Constraint, Index, Schema, SchemaObject, Table
+from engine.execute.context import ExecContext
+from engine.sql import ast, tree
+from engine.sql.analyze import Environment
+from engine.txn.interface import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTable:
+    """Every row of `old` goes to `new`'s storage id and key, through `conversions` (column number -> expression over the
+    old row, range entry 0) where a column's type changed; then every index of `new` is built. Raises 23502, 23505."""
+
+    old: Table
+    new: Table
+    conversions: tuple[tuple[int, tree.Expr], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BuildIndex:
+    """Entries for every row. Raises 23505 (could not create unique index) with PostgreSQL's detail."""
+
+    table: Table
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateConstraint:
+    """A new check, not-null or foreign key constraint against every row. Raises 23514, 23502, 23503."""
+
+    table: Table
+    constraint: Constraint
+
+
+Job = RewriteTable | BuildIndex | ValidateConstraint
+
+
+class DdlContext(Protocol):
+    """One schema change. Runs on the engine's thread inside a transaction and may raise LockWait (then it runs again)."""
+
+    transaction: Transaction
+    user_oid: int
+
+    @property
+    def catalog(self) -> Catalog:
+        """With this transaction's own changes so far."""
+
+    @property
+    def environment(self) -> Environment:
+        """For analyse_expression, resolve_type, analyse."""
+
+    def creation_schema(self, relation: ast.RangeVar | None, persistence: str = "p") -> Schema:
+        """The schema that a new relation goes to: named, or the first of search_path; the session's temporary schema
+        for 't'. Raises 3F000 (schema does not exist / no schema has been selected to create in)."""
+
+    def change(self, changes: Mapping[int, SchemaObject | None]) -> None:
+        """Writes objects (None drops) as rows of system tables in the transaction; `catalog` shows them at once."""
+
+    def new_oid(self) -> int: ...
+    def new_storage_id(self) -> int: ...
+
+    def lock_relation(self, oid: int, mode: str) -> None:
+        """mode as in LOCK TABLE ('access exclusive', 'share', ...)."""
+
+    def lock_name(self, schema: int, name: str) -> None:
+        """Serialises creators of one name in one schema until the transaction ends."""
+
+    def drop_storage(self, storage_id: int) -> None:
+        """At commit, everything under this storage id is removed in the background."""
+
+    def table_is_empty(self, table: Table) -> bool:
+        """Whether this transaction sees no row in it (then no job is needed)."""
+
+    def add_job(self, job: Job) -> None:
+        """Work on the table's rows that the change needs. The session runs the jobs after the catalog change, in the
+        same transaction and under the locks taken, off the engine's thread and in whole columns (engine/bulk)."""
+
+    def exec_context(self) -> ExecContext:
+        """For compiled defaults and checks."""
+
+    def notice(self, notice: SqlError) -> None:
+        """Sends a NOTICE (severity set in it) before the statement's answer."""
+
+    def query_fields(self, query: tree.Query) -> tuple[tree.Target, ...]:
+        """The output columns of an analysed query (CREATE TABLE AS, views)."""

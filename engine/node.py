@@ -1,0 +1,252 @@
+"""A node: what all sessions share.
+
+The store (changelog, memtable, LMDB), the committed catalog, locks, sequences, the commit queue, the plan caches, the
+columnar worker's client, and the register of sessions. Made by the composition root (shoal/), which hands in the
+changelog; everything here runs on the engine's thread.
+
+Start-up: open the store (which replays the changelog), read the system tables into a catalog, make the first objects if
+there are none. Stop: sessions end, sequences are settled, the store flushes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from catalog import rows as system_rows
+from catalog.errors import SqlError
+from catalog.schema import (
+    BOOTSTRAP_ROLE_OID,
+    DEFAULT_TABLESPACE_OID,
+    FIRST_USER_OID,
+    INFORMATION_SCHEMA_OID,
+    PG_CATALOG_OID,
+    POSTGRES_DATABASE_OID,
+    PUBLIC_OID,
+    Catalog,
+    Database,
+    Role,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+    Tablespace,
+)
+from engine.columnar.client import WorkerClient
+from engine.session.settings import PlanKey
+from engine.storage.keys import prefix_range
+from engine.storage.tablespace import Tablespace as Store
+from engine.txn.commit import CommitQueue
+from engine.txn.locks import ROW_CONFLICTS, TABLE_CONFLICTS, LockSpace
+from engine.txn.sequences import Sequences
+
+if TYPE_CHECKING:
+    from engine.session.prepared import Prepared
+    from engine.session.session import Session
+
+EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
+PLANS_PER_KEY = 4096
+PLAN_KEYS = 64
+
+_OIDS = Sequence(0, 0, "oid", system_rows.COUNTERS, start=FIRST_USER_OID, maximum=2**32 - 1)
+_STORAGE_IDS = Sequence(
+    0, 0, "storage_id", system_rows.COUNTERS + 1, start=system_rows.FIRST_USER_STORAGE, maximum=2**32 - 1
+)
+
+
+def now() -> int:
+    """The wall clock as a timestamptz: microseconds since 2000-01-01 UTC."""
+    return time.time_ns() // 1000 - EPOCH_2000
+
+
+class PlanCache:
+    """Plans of one PlanKey by statement text, the oldest dropped first."""
+
+    def __init__(self) -> None:
+        self.plans: dict[object, Prepared | None] = {}
+
+    def put(self, key: object, plan: Prepared | None) -> None:
+        if len(self.plans) >= PLANS_PER_KEY:
+            for old in list(itertools.islice(self.plans, PLANS_PER_KEY // 4)):
+                del self.plans[old]
+        self.plans[key] = plan
+
+
+class Node:
+    """`store` is open; `columnar` may be started lazily. Use `bootstrap` once after construction."""
+
+    def __init__(self, store: Store, columnar: WorkerClient, clock: Callable[[], int] = now) -> None:
+        self.store = store
+        self.columnar = columnar
+        self.clock = clock
+        self.row_locks = LockSpace(ROW_CONFLICTS)
+        self.table_locks = LockSpace(TABLE_CONFLICTS)
+        self.exclusive_tables = 0  # transactions that hold or wait for a table lock which shuts out readers
+        self.commits = CommitQueue(store, clock)
+        self.sequences = Sequences(self._newest, self.commits.sequence)
+        self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
+        self.sessions: dict[int, Session] = {}
+        self.secrets: dict[int, bytes] = {}
+        self.started = clock()
+        self._background: set[asyncio.Task[None]] = set()
+        self._plans: OrderedDict[PlanKey, PlanCache] = OrderedDict()
+        self._row_numbers: dict[int, itertools.count[int]] = {}
+        self._process_ids = itertools.count(1000 + secrets.randbelow(20000))
+        store.on_durable(self.commits.on_durable)
+
+    def _newest(self, key: bytes) -> bytes | None:
+        found = self.store.newest(key)
+        return None if found is None else found[1]
+
+    # ---- catalog ----------------------------------------------------------------------------------------------------
+
+    def bootstrap(self) -> None:
+        """Reads the catalog from the system tables; makes the first objects in an empty store."""
+        found: list[tuple[bytes, bytes]] = []
+        with self.store.snapshot() as snapshot:
+            for number in system_rows.KINDS:
+                low, high = prefix_range(number.to_bytes(4, "big"))
+                found.extend(snapshot.scan(low, high))
+        objects = [system_rows.decode(key, value) for key, value in found]
+        if not objects:
+            objects = first_objects()
+            self.commits.sequence({system_rows.object_key(item): system_rows.encode(item) for item in objects})
+        self._load({item.oid: item for item in objects})
+
+    def _load(self, objects: Mapping[int, SchemaObject | None]) -> None:
+        for item in objects.values():
+            if isinstance(item, Database):
+                self.catalogs[item.oid] = Catalog(database=item.oid).with_changes(objects)
+
+    def publish(self, changes: dict[int, SchemaObject | None]) -> None:
+        """Committed schema changes become the catalog of every session's next statement."""
+        everything = next(iter(self.catalogs.values())).objects
+        self.catalogs = {oid: catalog.with_changes(changes) for oid, catalog in self.catalogs.items()}
+        for oid, item in changes.items():
+            if isinstance(item, Database) and oid not in self.catalogs:
+                self.catalogs[oid] = Catalog(database=oid).with_changes({**everything, **changes})
+            elif item is None:
+                self.catalogs.pop(oid, None)
+        self.commits.schema_version += 1
+
+    @property
+    def shared_catalog(self) -> Catalog:
+        """Any database's catalog, for what all of them share: roles, databases, tablespaces."""
+        return self.catalogs[POSTGRES_DATABASE_OID] if POSTGRES_DATABASE_OID in self.catalogs else next(
+            iter(self.catalogs.values())
+        )
+
+    def new_oid(self) -> int:
+        return self.sequences.next_value(_OIDS)
+
+    def new_storage_id(self) -> int:
+        return self.sequences.next_value(_STORAGE_IDS)
+
+    def next_row_number(self, table: Table) -> int:
+        """The next hidden row number of a table without a primary key: above every one that was ever stored."""
+        return next(self._row_counter(table.storage_id))
+
+    def next_row_numbers(self, table: Table, count: int) -> int:
+        """The first of `count` consecutive hidden row numbers."""
+        counter = self._row_counter(table.storage_id)
+        first = next(counter)
+        self._row_numbers[table.storage_id] = itertools.count(first + count)
+        return first
+
+    def _row_counter(self, storage_id: int) -> itertools.count[int]:
+        counter = self._row_numbers.get(storage_id)
+        if counter is None:
+            low, high = prefix_range(storage_id.to_bytes(4, "big"))
+            last = 0
+            for key, _ in self.store.scan(low, high, self.store.sequenced_lsn, reverse=True):
+                last = int.from_bytes(key[4:12], "big") - 2**63
+                break
+            counter = self._row_numbers[storage_id] = itertools.count(last + 1)
+        return counter
+
+    # ---- plans and sessions --------------------------------------------------------------------------------------------
+
+    def plans(self, key: PlanKey) -> PlanCache:
+        """The plan cache for one combination of the settings that plans depend on."""
+        cache = self._plans.get(key)
+        if cache is None:
+            cache = self._plans[key] = PlanCache()
+            if len(self._plans) > PLAN_KEYS:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
+        return cache
+
+    def open_session(self, user: str, database: str, settings: dict[str, str]) -> Session:
+        """A new session. Raises 28000 (no such role, no login), 3D000 (no such database), 22023 (all FATAL)."""
+        from engine.session.session import Session
+
+        catalog = self.shared_catalog
+        found = catalog.roles.get(user)
+        if found is None:
+            raise SqlError("28000", f'role "{user}" does not exist', severity="FATAL")
+        role = catalog.get(found)
+        assert isinstance(role, Role)
+        if not role.login:
+            raise SqlError("28000", f'role "{user}" is not permitted to log in', severity="FATAL")
+        if database not in catalog.databases:
+            raise SqlError("3D000", f'database "{database}" does not exist', severity="FATAL")
+        try:
+            return Session(self, role, catalog.databases[database], database, settings)
+        except SqlError as error:
+            error.severity = "FATAL"
+            raise
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that nobody waits for, and keeps it from being collected before it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def register(self, session: Session) -> tuple[int, bytes]:
+        """Gives a new session its process id and cancel key."""
+        process_id = next(self._process_ids)
+        self.sessions[process_id] = session
+        self.secrets[process_id] = secrets.token_bytes(4)
+        return process_id, self.secrets[process_id]
+
+    def unregister(self, process_id: int) -> None:
+        self.sessions.pop(process_id, None)
+        self.secrets.pop(process_id, None)
+
+    def cancel(self, process_id: int, secret: bytes) -> None:
+        """Ends what the session runs, if the key is right; says nothing either way."""
+        known = self.secrets.get(process_id)
+        if known is not None and secrets.compare_digest(known, secret):
+            self.sessions[process_id].cancel()
+
+    async def flush(self) -> None:
+        """CHECKPOINT: waits until everything sequenced so far is in LMDB."""
+        done = asyncio.get_running_loop().create_future()
+        self.store.flush(lambda: done.done() or done.set_result(None))
+        await done
+
+    def settle(self) -> None:
+        """Logs where the sequences stand, so that a clean stop skips no values."""
+        writes = self.sequences.settle()
+        if writes:
+            self.commits.sequence(writes)
+
+
+def first_objects() -> list[SchemaObject]:
+    """What a new store starts with: whatever is written for PostgreSQL connects unchanged."""
+    database = POSTGRES_DATABASE_OID
+    return [
+        Role(BOOTSTRAP_ROLE_OID, "postgres", True, True, True, True, True, True, True),
+        Tablespace(DEFAULT_TABLESPACE_OID, "pg_default"),
+        Tablespace(1664, "pg_global"),
+        Database(database, "postgres", comment="default administrative connection database"),
+        Schema(PG_CATALOG_OID, database, "pg_catalog", comment="system catalog schema"),
+        Schema(PUBLIC_OID, database, "public", comment="standard public schema"),
+        Schema(INFORMATION_SCHEMA_OID, database, "information_schema"),
+    ]

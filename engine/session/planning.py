@@ -1,0 +1,187 @@
+"""From statement text to a `Prepared`, and the plan cache around it.
+
+    text -> parse -> analyse -> row plan?  yes: row path      (falls back to the columnar path when it meets many rows)
+                                          no:  columnar query, or columnar DML
+                     utility statements are not analysed here (engine/session/utility.py)
+
+A simple Query's literals are lifted out (engine/sql/lift.py) and its template is planned as if they were parameters. Only
+row plans are cached by template: there, a literal and a parameter of its type mean the same. The rest is cached by text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.types import lookup
+from engine.columnar.generate import generate, generate_dml
+from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
+from engine.execute.context import ExecContext, Field
+from engine.execute.expressions import compile_expression
+from engine.execute.planner import plan_row
+from engine.session.prepared import Prepared, utf8
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze
+from engine.sql.parser import parse
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": 0}
+COMMANDS = {tree.Query: "SELECT", tree.Insert: "INSERT", tree.Update: "UPDATE", tree.Delete: "DELETE"}
+
+
+def prepare_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
+    """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several."""
+    key = (sql, tuple(types)) if types else sql
+    cached = session.cache.plans.get(key)
+    if cached is not None and cached.catalog is session.committed_catalog and session._plain():
+        return cached
+    statements = parse(utf8(sql))
+    if len(statements) > 1:
+        raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
+    statement = statements[0] if statements else ast.Statement(ast.Node(), "")
+    prepared = prepare(session, statement, types)
+    if session._plain() and cacheable(prepared):
+        session.cache.put(key, prepared)
+    return prepared
+
+
+def cacheable(prepared: Prepared) -> bool:
+    """Utility statements but transaction control depend on more than their text."""
+    return prepared.kind != "utility" or isinstance(prepared.statement.tree, ast.TransactionStmt)
+
+
+def prepare(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared:
+    """Plans one parsed statement. Errors carry their position in the whole query string."""
+    try:
+        if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
+            return _prepare_query(session, statement, types)
+        if type(statement.tree) is ast.Node:
+            return Prepared("empty", statement, (), None, session.catalog, session.key)
+        from engine.session import utility
+
+        fields = utility.fields(session, statement.tree)
+        return Prepared("utility", statement, tuple(types), fields, session.catalog, session.key)
+    except SqlError as error:
+        if error.position is not None and statement.offset and not getattr(error, "placed", False):
+            error.position += statement.offset
+            error.placed = True  # type: ignore[attr-defined]
+        raise
+
+
+def _creates_table(node: ast.Node) -> bool:
+    return isinstance(node, ast.SelectStmt) and node.into is not None
+
+
+def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared:
+    from engine.session.session import lock_modes
+
+    analyzed = analyze(statement.tree, session.environment, types)
+    root = analyzed.statement
+    returned = root.output if isinstance(root, tree.Query) else root.returning
+    fields = tuple(
+        Field(target.name, target.expression.type, target.origin_table, target.origin_column) for target in returned
+    )
+    is_query = isinstance(root, tree.Query)
+    marked = isinstance(root, tree.Query) and bool(root.row_marks)
+    prepared = Prepared(
+        "row",
+        statement,
+        analyzed.parameter_types,
+        fields if is_query or fields else None,
+        session.catalog,
+        session.key,
+        command=COMMANDS[type(root)],
+        writes=bool(analyzed.written) or marked,
+        relations=analyzed.relations,
+        written=analyzed.written,
+        analyzed=analyzed,
+        locks=lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked),
+    )
+    session.check_privileges(analyzed)
+    prepared.row = plan_row(analyzed, session.catalog, session.key.format)
+    if prepared.row is None:
+        columnar_of(session, prepared)
+    return prepared
+
+
+def _lockable(session: Session, relations: Sequence[int]) -> list[int]:
+    objects = session.catalog.objects
+    return [oid for oid in relations if oid in objects]
+
+
+def columnar_of(session: Session, prepared: Prepared) -> Prepared:
+    """Makes the statement's columnar plan, once; the kind tells which."""
+    assert prepared.analyzed is not None
+    root = prepared.analyzed.statement
+    if isinstance(root, tree.Query):
+        if prepared.columnar is None:
+            prepared.columnar = generate(root, prepared.parameter_types, prepared.key.format)
+        if prepared.row is None:
+            prepared.kind = "columnar"
+    else:
+        if prepared.dml is None:
+            prepared.dml = generate_dml(root, prepared.parameter_types, prepared.key.format)
+        if prepared.row is None:
+            prepared.kind = "dml"
+    return prepared
+
+
+def columnar_parameters(
+    session: Session, query: ColumnarQuery, parameters: Sequence[object], context: ExecContext
+) -> list[object]:
+    """The values of `query.parameters`, in their order."""
+    values: list[object] = []
+    for source, _ in query.parameters:
+        if source >= 1:
+            values.append(parameters[source - 1])
+        elif source == STATEMENT_TIME:
+            values.append(context.call.statement_time)
+        elif source == TRANSACTION_TIME:
+            values.append(context.call.transaction_time)
+        else:
+            expression = query.computed[FIRST_COMPUTED - source]
+            values.append(compile_expression(expression, context.format)(context, parameters))
+    return values
+
+
+def prepare_lifted(session: Session, template: bytes, tags: bytes) -> Prepared | None:
+    """A row plan for a template with lifted literals; None when it is not to be cached so."""
+    types = tuple(LITERAL_TYPES[chr(tag)] for tag in tags)
+    try:
+        statements = parse(utf8(template))
+        if len(statements) != 1 or not isinstance(statements[0].tree, QUERY_STATEMENTS):
+            return None
+        prepared = prepare(session, statements[0], types)
+    except SqlError:
+        return None  # the text with its literals in place gives the error, or works
+    if prepared.kind != "row":
+        return None
+    prepared.literal_decoders = tuple(
+        _literal_decoder(chr(tag), oid, prepared) for tag, oid in zip(tags, prepared.parameter_types, strict=True)
+    )
+    return prepared
+
+
+def _literal_decoder(tag: str, oid: int, prepared: Prepared) -> Callable[[bytes], object]:
+    if tag in "il":
+        return int
+    decode = lookup(oid).text_decoder(prepared.key.format)
+    return lambda literal: decode(utf8(literal))
+
+
+def decode_literals(prepared: Prepared, literals: Sequence[bytes], tags: bytes) -> list[object]:
+    """Lifted literals in internal form."""
+    return [decode(literal) for decode, literal in zip(prepared.literal_decoders, literals, strict=True)]
+
+
+def renew(session: Session, prepared: Prepared) -> Prepared:
+    """The statement planned against today's catalog. Raises 0A000 when its result would have other columns."""
+    again = prepare(session, prepared.statement, prepared.parameter_types)
+    old, new = prepared.fields, again.fields
+    if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
+        raise SqlError("0A000", "cached plan must not change result type")
+    return again

@@ -1,0 +1,164 @@
+"""A planned statement, and a portal over it.
+
+`Prepared` is what the plan cache holds and every session shares: which path the statement takes and what is made once
+for it. `wire_cache` is a place where the protocol layer keeps what it makes once per result formats (RowDescription).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog
+from catalog.types import lookup
+from engine.columnar.generate import ColumnarDml
+from engine.columnar.interface import ColumnarQuery, ResultStream
+from engine.execute.context import ExecContext, Field, RowPlan
+from engine.session.settings import PlanKey
+from engine.sql import ast, tree
+
+RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
+ParameterDecoder = Callable[[bytes], object]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """kind: row | columnar | dml | utility | empty. `row` may fall back to `columnar`/`dml`, made on first need."""
+
+    kind: str
+    statement: ast.Statement
+    parameter_types: tuple[int, ...]
+    fields: tuple[Field, ...] | None  # None: returns no rows
+    catalog: Catalog
+    key: PlanKey
+    command: str = ""
+    writes: bool = False
+    relations: tuple[int, ...] = ()
+    written: tuple[int, ...] = ()
+    analyzed: tree.Analyzed | None = None
+    row: RowPlan | None = None
+    columnar: ColumnarQuery | None = None
+    dml: ColumnarDml | None = None
+    wire_cache: dict[object, bytes] = field(default_factory=dict)
+    locks: tuple[tuple[int, int], ...] = ()  # (relation OID, mode of engine/txn/locks.py)
+    needs_call: bool = True
+    literal_decoders: tuple[Callable[[bytes], object], ...] = ()
+    runs: dict[tuple[int, ...], RunRow] = field(default_factory=dict)
+    _decoders: dict[tuple[int, ...], tuple[ParameterDecoder, ...]] = field(default_factory=dict)
+
+    @property
+    def text_formats(self) -> tuple[int, ...]:
+        """Every result column as text, as simple queries get them."""
+        return (0,) * len(self.fields or ())
+
+    def formats(self, requested: tuple[int, ...]) -> tuple[int, ...]:
+        """One format code per result column from those of Bind: none, one for all, or one each. Raises 08P01."""
+        count = len(self.fields or ())
+        if len(requested) == count and count != 1:
+            return requested
+        if not requested:
+            return (0,) * count
+        if len(requested) == 1:
+            return requested * count
+        raise SqlError("08P01", f"bind message has {len(requested)} result formats but query has {count} columns")
+
+    def run_row(self, formats: tuple[int, ...]) -> RunRow:
+        """The compiled function for these result formats."""
+        run = self.runs.get(formats)
+        if run is None:
+            assert self.row is not None
+            run = self.runs[formats] = self.row.encoded(formats)
+        return run
+
+    def decode(self, parameters: list[bytes | None], formats: tuple[int, ...]) -> list[object]:
+        """Bind's parameters in internal form. Raises 08P01 for a wrong count, and what the types' inputs raise."""
+        decoders = self._decoders.get(formats)
+        if decoders is None:
+            decoders = self._decoders[formats] = self._make_decoders(formats)
+        if len(parameters) != len(decoders):
+            message = (
+                f"bind message supplies {len(parameters)} parameters, "
+                f'but prepared statement "" requires {len(decoders)}'
+            )
+            raise SqlError("08P01", message)
+        return [
+            None if value is None else decoder(value) for value, decoder in zip(parameters, decoders, strict=True)
+        ]
+
+    def _make_decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:
+        count = len(self.parameter_types)
+        if not formats:
+            formats = (0,) * count
+        elif len(formats) == 1:
+            formats = formats * count
+        elif len(formats) != count:
+            raise SqlError("08P01", f"bind message has {len(formats)} parameter formats but {count} parameters")
+        decoders = []
+        for oid, code in zip(self.parameter_types, formats, strict=True):
+            if code == 1:
+                decoders.append(lookup(oid).binary_decoder())
+            elif code == 0:
+                decoders.append(_from_text(lookup(oid).text_decoder(self.key.format)))
+            else:
+                raise SqlError("08P01", f"unsupported format code: {code}")
+        return tuple(decoders)
+
+
+def _from_text(decode: Callable[[str], object]) -> ParameterDecoder:
+    def decoder(value: bytes) -> object:
+        return decode(utf8(value))
+
+    return decoder
+
+
+def utf8(value: bytes) -> str:
+    """Strict UTF-8 without NUL (22021), as every text from a client must be."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as error:
+        bad = value[error.start : error.start + 4]
+        shown = " ".join(f"0x{byte:02x}" for byte in bad)
+        raise SqlError("22021", f'invalid byte sequence for encoding "UTF8": {shown}') from None
+    if "\0" in text:
+        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
+    return text
+
+
+@dataclass(slots=True)
+class Portal:
+    """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
+
+    prepared: Prepared
+    parameters: Sequence[object]
+    formats: tuple[int, ...]
+    name: bytes = b""
+    started: bool = False
+    done: bool = False
+    pending: bytes = b""
+    pending_rows: int = 0
+    stream: ResultStream | None = None
+    chunks: AsyncIterator[tuple[bytes, int]] = field(default_factory=lambda: _no_chunks())
+    count: int = 0
+    tag: str = ""
+    holdable: bool = False
+    scroll: bool = False
+    position: int = 0
+    rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
+
+    def take(self, limit: int) -> tuple[bytes, int]:
+        """Up to `limit` pending rows (0: all), and how many they are."""
+        data, rows = self.pending, self.pending_rows
+        if not limit or rows <= limit:
+            self.pending, self.pending_rows = b"", 0
+            return data, rows
+        end = 0
+        for _ in range(limit):
+            end += 1 + int.from_bytes(data[end + 1 : end + 5], "big")
+        self.pending, self.pending_rows = data[end:], rows - limit
+        return data[:end], limit
+
+
+async def _no_chunks() -> AsyncIterator[tuple[bytes, int]]:
+    for chunk in ():
+        yield chunk

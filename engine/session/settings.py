@@ -1,0 +1,398 @@
+"""Settings: SET, SHOW, RESET, and their life with transactions (PostgreSQL 16 manual, chapter 20).
+
+Every setting that a driver, an ORM or psql asks for is defined here with its default and its check. A setting that
+shapes what Shoal does is read where it matters; those of PostgreSQL's planner and buffers, which have no counterpart
+here, are kept and shown so that tools that set them work, and are listed as such (`has_effect` False).
+
+SET lasts past the transaction if it commits and is undone if it rolls back; SET LOCAL ends with the transaction.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from catalog.errors import SqlError
+from catalog.types.base import FormatSettings
+
+SERVER_VERSION = "15.0"
+SERVER_VERSION_NUM = "150000"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """`check` gives the canonical value or raises SqlError. context: internal (read-only), backend, user."""
+
+    name: str
+    default: str
+    check: Callable[[str, str], str]
+    context: str = "user"
+    report: bool = False
+    kind: str = "string"
+    unit: str | None = None
+    has_effect: bool = True
+    description: str = ""
+
+
+def _invalid(name: str, value: str, hint: str | None = None) -> SqlError:
+    return SqlError("22023", f'invalid value for parameter "{name}": "{value}"', hint=hint)
+
+
+def _text(name: str, value: str) -> str:
+    return value
+
+
+def _boolean(name: str, value: str) -> str:
+    word = value.strip().lower()
+    if word in ("on", "true", "yes", "1", "t", "y", "tr", "tru", "ye"):
+        return "on"
+    if word in ("off", "false", "no", "0", "f", "n", "of", "fa", "fal", "fals"):
+        return "off"
+    raise SqlError("22023", f'parameter "{name}" requires a Boolean value')
+
+
+def _choice(*words: str) -> Callable[[str, str], str]:
+    def check(name: str, value: str) -> str:
+        word = value.strip().lower()
+        if word not in words:
+            raise _invalid(name, value, f"Available values: {', '.join(words)}.")
+        return word
+
+    return check
+
+
+def _integer(low: int, high: int) -> Callable[[str, str], str]:
+    def check(name: str, value: str) -> str:
+        try:
+            number = int(value.strip())
+        except ValueError:
+            raise _invalid(name, value) from None
+        if not low <= number <= high:
+            message = f'{number} is outside the valid range for parameter "{name}" ({low} .. {high})'
+            raise SqlError("22023", message)
+        return str(number)
+
+    return check
+
+
+def _real(name: str, value: str) -> str:
+    try:
+        float(value)
+    except ValueError:
+        raise _invalid(name, value) from None
+    return value.strip()
+
+
+_TIME_UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _milliseconds(name: str, value: str) -> str:
+    """A duration in any of PostgreSQL's units; shown in the largest unit that keeps it whole."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|)\s*", value)
+    if not found:
+        raise _invalid(name, value, 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".')
+    total = round(float(found[1]) * _TIME_UNITS[found[2]])
+    if total > 2**31 - 1:
+        raise SqlError("22023", f'{total} ms is outside the valid range for parameter "{name}" (0 ms .. 2147483647 ms)')
+    for unit in ("d", "h", "min", "s"):
+        if total and total % _TIME_UNITS[unit] == 0:
+            return f"{total // int(_TIME_UNITS[unit])}{unit}"
+    return f"{total}ms" if total else "0"
+
+
+def milliseconds(value: str) -> int:
+    """The number of milliseconds in a canonical duration."""
+    found = re.fullmatch(r"(\d+)(ms|s|min|h|d|)", value)
+    assert found is not None
+    return int(found[1]) * int(_TIME_UNITS[found[2]])
+
+
+_DATE_STYLES = {"iso": "ISO", "sql": "SQL", "postgres": "Postgres", "german": "German"}
+_DATE_ORDERS = {
+    "mdy": "MDY", "us": "MDY", "noneuro": "MDY", "noneuropean": "MDY",
+    "dmy": "DMY", "euro": "DMY", "european": "DMY", "ymd": "YMD",
+}  # fmt: skip
+
+
+def _date_style(name: str, value: str) -> str:
+    style, order = "ISO", "MDY"
+    for word in value.lower().replace(",", " ").split():
+        if word in _DATE_STYLES:
+            style = _DATE_STYLES[word]
+            order = "DMY" if word == "german" else order
+        elif word in _DATE_ORDERS:
+            order = _DATE_ORDERS[word]
+        elif word != "default":
+            raise _invalid(name, value)
+    return f"{style}, {order}"
+
+
+def _time_zone(name: str, value: str) -> str:
+    word = value.strip()
+    if word.lower() in ("default", "local"):
+        return "UTC"
+    if re.fullmatch(r"[+-]?\d{1,2}(?::?\d{2}(?::?\d{2})?)?(\.\d+)?", word):
+        return word
+    for candidate in (word, word.upper(), word.title()):
+        try:
+            zoneinfo.ZoneInfo(candidate)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            continue
+        return candidate
+    raise _invalid(name, value)
+
+
+def _encoding(name: str, value: str) -> str:
+    if value.replace("-", "").replace("_", "").upper() in ("UTF8", "UNICODE"):
+        return "UTF8"
+    raise SqlError("0A000", f"client encoding {value} is not supported", hint="Shoal speaks UTF8 only.")
+
+
+def _isolation(name: str, value: str) -> str:
+    word = " ".join(value.lower().split())
+    if word == "read uncommitted":
+        return "read uncommitted"
+    if word in ("read committed", "repeatable read"):
+        return word
+    if word == "serializable":
+        raise SqlError("0A000", "isolation level SERIALIZABLE is not supported", hint="Use REPEATABLE READ.")
+    raise _invalid(name, value, "Available values: serializable, repeatable read, read committed, read uncommitted.")
+
+
+def _float_digits(name: str, value: str) -> str:
+    return _integer(-15, 3)(name, value)
+
+
+_DEFINITIONS = (
+    Definition("server_version", f"{SERVER_VERSION} (Shoal 0.1.0)", _text, "internal", True),
+    Definition("server_version_num", SERVER_VERSION_NUM, _text, "internal", kind="integer"),
+    Definition("server_encoding", "UTF8", _text, "internal", True),
+    Definition("client_encoding", "UTF8", _encoding, report=True),
+    Definition("DateStyle", "ISO, MDY", _date_style, report=True),
+    Definition("TimeZone", "UTC", _time_zone, report=True),
+    Definition(
+        "IntervalStyle", "postgres", _choice("postgres", "postgres_verbose", "sql_standard", "iso_8601"), report=True
+    ),
+    Definition("integer_datetimes", "on", _boolean, "internal", True, "bool"),
+    Definition("standard_conforming_strings", "on", _choice("on"), report=True, kind="bool"),
+    Definition("in_hot_standby", "off", _boolean, "internal", True, "bool"),
+    Definition("default_transaction_read_only", "off", _boolean, report=True, kind="bool"),
+    Definition("default_transaction_isolation", "read committed", _isolation, kind="enum"),
+    Definition("default_transaction_deferrable", "off", _boolean, kind="bool"),
+    Definition("transaction_isolation", "read committed", _isolation, kind="enum"),
+    Definition("transaction_read_only", "off", _boolean, kind="bool"),
+    Definition("transaction_deferrable", "off", _boolean, kind="bool"),
+    Definition("is_superuser", "on", _boolean, "internal", True, "bool"),
+    Definition("session_authorization", "postgres", _text, report=True),
+    Definition("role", "none", _text),
+    Definition("application_name", "", _text, report=True),
+    Definition("search_path", '"$user", public', _text),
+    Definition("default_tablespace", "", _text),
+    Definition("temp_tablespaces", "", _text, has_effect=False),
+    Definition("default_table_access_method", "heap", _choice("heap"), kind="enum"),
+    Definition("statement_timeout", "0", _milliseconds, kind="integer", unit="ms"),
+    Definition("lock_timeout", "0", _milliseconds, kind="integer", unit="ms"),
+    Definition("idle_in_transaction_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
+    Definition("idle_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
+    Definition("extra_float_digits", "1", _float_digits, kind="integer"),
+    Definition("bytea_output", "hex", _choice("hex", "escape"), kind="enum"),
+    Definition(
+        "client_min_messages",
+        "notice",
+        _choice("debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error"),
+        kind="enum",
+    ),
+    Definition("max_identifier_length", "63", _text, "internal", kind="integer"),
+    Definition("max_index_keys", "32", _text, "internal", kind="integer"),
+    Definition("max_connections", "500", _text, "internal", kind="integer"),
+    Definition("block_size", "8192", _text, "internal", kind="integer"),
+    Definition("lc_collate", "C", _text, "internal"),
+    Definition("lc_ctype", "C.UTF-8", _text, "internal"),
+    Definition("lc_messages", "C", _text, has_effect=False),
+    Definition("lc_monetary", "C", _text, has_effect=False),
+    Definition("lc_numeric", "C", _text, has_effect=False),
+    Definition("lc_time", "C", _text, has_effect=False),
+    Definition("wal_level", "replica", _text, "internal"),
+    Definition("ssl", "off", _boolean, "internal", kind="bool"),
+    Definition("data_checksums", "on", _boolean, "internal", kind="bool"),
+    Definition("server_version_full", "Shoal 0.1.0", _text, "internal"),
+    Definition("synchronous_commit", "on", _choice("on"), kind="enum"),
+    Definition("row_security", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("check_function_bodies", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),
+    Definition("jit", "off", _boolean, has_effect=False, kind="bool"),
+    Definition("work_mem", "4MB", _text, has_effect=False, kind="integer", unit="kB"),
+    Definition("maintenance_work_mem", "64MB", _text, has_effect=False, kind="integer", unit="kB"),
+    Definition("effective_cache_size", "4GB", _text, has_effect=False, kind="integer", unit="8kB"),
+    Definition("shared_buffers", "128MB", _text, "internal", has_effect=False, kind="integer", unit="8kB"),
+    Definition("random_page_cost", "4", _real, has_effect=False, kind="real"),
+    Definition("seq_page_cost", "1", _real, has_effect=False, kind="real"),
+    Definition("default_statistics_target", "100", _integer(1, 10000), has_effect=False, kind="integer"),
+    Definition("constraint_exclusion", "partition", _choice("on", "off", "partition"), has_effect=False, kind="enum"),
+    Definition(
+        "plan_cache_mode",
+        "auto",
+        _choice("auto", "force_generic_plan", "force_custom_plan"),
+        has_effect=False,
+        kind="enum",
+    ),
+    Definition("max_parallel_workers_per_gather", "2", _integer(0, 1024), has_effect=False, kind="integer"),
+    Definition("parallel_setup_cost", "1000", _real, has_effect=False, kind="real"),
+    Definition("parallel_tuple_cost", "0.1", _real, has_effect=False, kind="real"),
+    Definition("min_parallel_table_scan_size", "8MB", _text, has_effect=False, kind="integer"),
+    Definition("geqo", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("from_collapse_limit", "8", _integer(1, 2**31 - 1), has_effect=False, kind="integer"),
+    Definition("join_collapse_limit", "8", _integer(1, 2**31 - 1), has_effect=False, kind="integer"),
+    Definition("cursor_tuple_fraction", "0.1", _real, has_effect=False, kind="real"),
+    Definition("log_statement", "none", _choice("none", "ddl", "mod", "all"), has_effect=False, kind="enum"),
+    Definition("log_min_duration_statement", "-1", _integer(-1, 2**31 - 1), has_effect=False, kind="integer"),
+    Definition("vacuum_cost_delay", "0", _text, has_effect=False, kind="real"),
+    Definition("array_nulls", "on", _choice("on"), kind="bool"),
+    Definition("backslash_quote", "safe_encoding", _text, has_effect=False, kind="enum"),
+    Definition("escape_string_warning", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("quote_all_identifiers", "off", _boolean, has_effect=False, kind="bool"),
+    Definition("synchronize_seqscans", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("transform_null_equals", "off", _choice("off"), kind="bool"),
+    *(
+        Definition(f"enable_{name}", "on", _boolean, has_effect=False, kind="bool")
+        for name in (
+            "seqscan", "indexscan", "indexonlyscan", "bitmapscan", "hashjoin", "mergejoin", "nestloop", "hashagg",
+            "sort", "material", "memoize", "tidscan", "gathermerge", "parallel_append", "parallel_hash",
+            "partition_pruning", "incremental_sort", "async_append",
+        )  # fmt: skip
+    ),
+)
+DEFINITIONS: Mapping[str, Definition] = {definition.name.lower(): definition for definition in _DEFINITIONS}
+REPORTED = tuple(definition.name for definition in _DEFINITIONS if definition.report)
+
+
+class PlanKey(NamedTuple):
+    """The settings that a plan depends on: plans are cached per value of this."""
+
+    database: int
+    search_path: tuple[str, ...]
+    user: str
+    format: FormatSettings
+
+
+class Settings:
+    """The values of one session. `changed` collects the names whose new value is to be reported to the client."""
+
+    def __init__(self, initial: Mapping[str, str]) -> None:
+        self._values: dict[str, str] = {key: definition.default for key, definition in DEFINITIONS.items()}
+        self._values.update({name.lower(): value for name, value in initial.items()})
+        self._session_defaults = dict(self._values)
+        self._at_begin: dict[str, str] | None = None
+        self._lasting: dict[str, str] | None = None
+        self.changed: list[str] = []
+        self.on_change: Callable[[], None] = lambda: None
+
+    def get(self, name: str) -> str:
+        """The value. Raises 42704 for an unknown name."""
+        try:
+            return self._values[name.lower()]
+        except KeyError:
+            raise _unknown(name) from None
+
+    def find(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def items(self) -> list[tuple[str, str]]:
+        return sorted((self.display_name(key), value) for key, value in self._values.items())
+
+    def display_name(self, name: str) -> str:
+        definition = DEFINITIONS.get(name.lower())
+        return definition.name if definition else name
+
+    def set(self, name: str, value: str | None, *, local: bool = False, in_transaction: bool = False) -> None:
+        """Sets it, to its default with None. Raises 42704, 22023, 55P02 (cannot be changed)."""
+        key = name.lower()
+        definition = DEFINITIONS.get(key)
+        if definition is None and not _is_custom(key):
+            raise _unknown(name)
+        if definition is not None and definition.context == "internal":
+            raise SqlError("55P02", f'parameter "{definition.name}" cannot be changed')
+        if value is None:
+            canonical = self._session_defaults.get(key, "")
+        else:
+            canonical = definition.check(definition.name, value) if definition else value
+        if in_transaction and self._at_begin is None:
+            self._at_begin = dict(self._values)
+        if local and self._lasting is None:
+            self._lasting = dict(self._values)
+        elif not local and self._lasting is not None:
+            self._lasting[key] = canonical
+        self._put({**self._values, key: canonical})
+
+    def force(self, name: str, value: str) -> None:
+        """Sets what SET cannot (is_superuser, session_authorization)."""
+        self._put({**self._values, name.lower(): value})
+        self._session_defaults[name.lower()] = value
+
+    def reset_all(self, in_transaction: bool) -> None:
+        if in_transaction and self._at_begin is None:
+            self._at_begin = dict(self._values)
+        self._put(dict(self._session_defaults))
+
+    def state(self) -> dict[str, str]:
+        """What a savepoint remembers."""
+        return dict(self._values)
+
+    def restore(self, state: dict[str, str]) -> None:
+        self._put(dict(state))
+
+    def end_transaction(self, committed: bool) -> None:
+        """Undoes SET LOCAL, and after a rollback every SET of the transaction."""
+        if self._at_begin is None and self._lasting is None:
+            return
+        if committed:
+            values = self._lasting if self._lasting is not None else self._values
+        else:
+            values = self._at_begin if self._at_begin is not None else self._values
+        self._at_begin = self._lasting = None
+        self._put(dict(values))
+
+    def _put(self, values: dict[str, str]) -> None:
+        old = self._values
+        self._values = values
+        changed = [key for key, value in values.items() if old.get(key) != value]
+        if changed:
+            self.changed += [self.display_name(key) for key in changed if key in DEFINITIONS and DEFINITIONS[key].report]
+            self.on_change()
+
+    def format_settings(self) -> FormatSettings:
+        style, order = self._values["datestyle"].split(", ")
+        return FormatSettings(
+            date_style=style,
+            date_order=order,
+            interval_style=self._values["intervalstyle"],
+            timezone=self._values["timezone"],
+            bytea_output=self._values["bytea_output"],
+            extra_float_digits=int(self._values["extra_float_digits"]),
+        )
+
+    def search_path(self, user: str) -> tuple[str, ...]:
+        """The schemas named by search_path, "$user" replaced."""
+        names = []
+        for part in split_identifiers(self._values["search_path"]):
+            names.append(user if part == "$user" else part)
+        return tuple(names)
+
+
+def split_identifiers(text: str) -> list[str]:
+    """'"$user", public' -> ['$user', 'public']: quoted ones as they are, others folded to lower case."""
+    names = []
+    for quoted, plain in re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))\s*(?:,|$)', text):
+        names.append(quoted.replace('""', '"') if quoted else plain.lower())
+    return names
+
+
+def _is_custom(name: str) -> bool:
+    return bool(re.fullmatch(r"[a-z_][a-z0-9_$]*(\.[a-z_][a-z0-9_$]*)+", name))
+
+
+def _unknown(name: str) -> SqlError:
+    return SqlError("42704", f'unrecognized configuration parameter "{name}"')

@@ -1,0 +1,445 @@
+"""Statements that are not queries: settings, cursors, SQL-level PREPARE, EXPLAIN, and the doors to DDL and COPY.
+
+`fields` says which columns a statement returns (Describe asks before anything runs); `execute` runs it. Each kind has one
+handler in `_HANDLERS`; what has none is refused by name.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from catalog.errors import SqlError, not_supported
+from catalog.types.base import TypeRef
+from engine.execute.context import Field
+from engine.execute.expressions import compile_expression
+from engine.session import planning
+from engine.session.prepared import Portal, Prepared
+from engine.session.settings import DEFINITIONS
+from engine.sql import ast
+from engine.sql.analyze import analyze_expression, resolve_type
+from engine.txn.locks import TABLE_MODES
+
+if TYPE_CHECKING:
+    from engine.session.session import Session, Sink
+
+TEXT = TypeRef(25)
+_LENGTH = struct.Struct(">i")
+
+DDL = (
+    ast.CreateStmt, ast.IndexStmt, ast.AlterTableStmt, ast.RenameStmt, ast.AlterObjectSchemaStmt, ast.AlterOwnerStmt,
+    ast.DropStmt, ast.TruncateStmt, ast.ViewStmt, ast.SequenceStmt, ast.CreateSchemaStmt, ast.CreateDatabaseStmt,
+    ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
+)  # fmt: skip
+
+
+def fields(session: Session, statement: ast.Node) -> tuple[Field, ...] | None:
+    """The result columns; None for a statement that returns no rows."""
+    if isinstance(statement, ast.ShowStmt):
+        if statement.name == "all":
+            return (Field("name", TEXT), Field("setting", TEXT), Field("description", TEXT))
+        return (Field(session.settings.display_name(_setting_name(statement.name)), TEXT),)
+    if isinstance(statement, ast.ExplainStmt):
+        return (Field("QUERY PLAN", TEXT),)
+    if isinstance(statement, ast.ExecuteStmt):
+        return session.statement(statement.name.encode()).fields
+    if isinstance(statement, ast.FetchStmt) and not statement.move:
+        return session.portal(statement.cursor.encode()).prepared.fields
+    return None
+
+
+async def execute(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
+    """Runs a utility statement through the portal."""
+    tree = portal.prepared.statement.tree
+    if isinstance(tree, DDL):
+        from engine.session import ddl
+
+        tag = await ddl.execute(session, tree, portal.prepared.statement)
+        portal.done = True
+        sink.complete(tag)
+        return
+    handler = _HANDLERS.get(type(tree))
+    if handler is None:
+        not_supported(tree.what if isinstance(tree, ast.DoStmt) else type(tree).__name__)
+    portal.done = True
+    await handler(session, tree, portal, sink)
+
+
+def text_row(values: Sequence[str | None]) -> bytes:
+    """One DataRow of text values; text has the same bytes in both formats."""
+    parts = []
+    for value in values:
+        if value is None:
+            parts.append(b"\xff\xff\xff\xff")
+        else:
+            data = value.encode()
+            parts += (_LENGTH.pack(len(data)), data)
+    body = b"".join(parts)
+    return b"D" + _LENGTH.pack(len(body) + 6) + struct.pack(">h", len(values)) + body
+
+
+async def _transaction(session: Session, tree: ast.TransactionStmt, portal: Portal, sink: Sink) -> None:
+    tag, lsn = session.transaction_statement(tree)
+    if lsn:
+        await session.durable(lsn)
+    sink.complete(tag)
+
+
+def _setting_name(name: str) -> str:
+    return {"time zone": "TimeZone", "transaction isolation level": "transaction_isolation"}.get(name.lower(), name)
+
+
+async def _set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sink) -> None:
+    name = _setting_name(tree.name)
+    in_transaction = session.in_block or session.transaction is not None
+    tag = "RESET" if tree.reset else "SET"
+    if tree.modes is not None:
+        _set_modes(session, tree)
+    elif name.lower() == "all" and tree.reset:
+        session.settings.reset_all(in_transaction)
+    elif name.lower() in ("session_authorization", "role"):
+        _set_role(session, name.lower(), tree)
+    else:
+        if name.lower() == "transaction_isolation" and tree.values and session.transaction is not None:
+            session.set_isolation(session.transaction, tree.values[0])
+        if tree.local and not session.in_block:
+            session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
+        value = _joined(name, tree.values) if tree.values else None
+        session.settings.set(name, value, local=tree.local, in_transaction=in_transaction)
+    sink.complete(tag)
+
+
+def _joined(name: str, values: tuple[str, ...]) -> str:
+    if name.lower() not in ("search_path", "temp_tablespaces"):
+        return ", ".join(values)
+    return ", ".join(value if _plain_name(value) else '"' + value.replace('"', '""') + '"' for value in values)
+
+
+def _plain_name(value: str) -> bool:
+    return value.isidentifier() and value == value.lower()
+
+
+def _set_modes(session: Session, tree: ast.SetStmt) -> None:
+    modes = tree.modes
+    assert modes is not None
+    if tree.name.upper() == "SESSION CHARACTERISTICS":
+        if modes.isolation is not None:
+            session.settings.set("default_transaction_isolation", modes.isolation)
+        if modes.read_only is not None:
+            session.settings.set("default_transaction_read_only", "on" if modes.read_only else "off")
+        return
+    transaction = session.transaction
+    if transaction is None or not session.in_block:
+        session.warn("25P01", "SET TRANSACTION can only be used in transaction blocks")
+        return
+    if modes.isolation is not None:
+        session.set_isolation(transaction, modes.isolation)
+    if modes.read_only is not None:
+        transaction.read_only = modes.read_only
+
+
+def _set_role(session: Session, name: str, tree: ast.SetStmt) -> None:
+    wanted = tree.values[0] if tree.values else "none"
+    if wanted.lower() in ("none", "default") or wanted == session.session_user_name:
+        session.user_name = session.session_user_name
+        session.settings.set("role", "none")
+        return
+    if wanted not in session.catalog.roles:
+        raise SqlError("22023", f'role "{wanted}" does not exist')
+    session.user_name = wanted
+    session.settings.set(name, wanted)
+
+
+async def _show(session: Session, tree: ast.ShowStmt, portal: Portal, sink: Sink) -> None:
+    if tree.name == "all":
+        rows = [
+            text_row((name, value, DEFINITIONS[name.lower()].description if name.lower() in DEFINITIONS else ""))
+            for name, value in session.settings.items()
+        ]
+        await sink.rows(b"".join(rows))
+    else:
+        await sink.rows(text_row((shown_setting(session, _setting_name(tree.name)),)))
+    sink.complete("SHOW")
+
+
+def shown_setting(session: Session, name: str) -> str:
+    """What SHOW and current_setting give; the transaction's own values where it has some."""
+    key = name.lower()
+    transaction = session.transaction
+    if key == "transaction_isolation":
+        default = session.settings.get("default_transaction_isolation")
+        return transaction.isolation if transaction is not None and session.in_block else default
+    if key == "transaction_read_only" and transaction is not None and session.in_block:
+        return "on" if transaction.read_only else "off"
+    return session.settings.get(name)
+
+
+async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink: Sink) -> None:
+    name = tree.name.encode()
+    if name in session.prepared:
+        raise SqlError("42P05", f'prepared statement "{tree.name}" already exists')
+    types = tuple(resolve_type(item, session.environment).oid for item in tree.types)
+    statement = ast.Statement(tree.query, portal.prepared.statement.text, portal.prepared.statement.offset)
+    session.prepared[name] = planning.prepare(session, statement, types)
+    sink.complete("PREPARE")
+
+
+async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink: Sink) -> None:
+    prepared = session.statement(tree.name.encode())
+    if len(tree.arguments) != len(prepared.parameter_types):
+        raise SqlError(
+            "42601",
+            f'wrong number of parameters for prepared statement "{tree.name}"',
+            detail=f"Expected {len(prepared.parameter_types)} parameters but got {len(tree.arguments)}.",
+        )
+    context = session.context()
+    values = []
+    for node, oid in zip(tree.arguments, prepared.parameter_types, strict=True):
+        expression = analyze_expression(node, session.environment, None, TypeRef(oid))
+        values.append(compile_expression(expression, context.format)(context, ()))
+    inner = Portal(prepared, values, portal.formats or prepared.text_formats)
+    portal.done = False
+    portal.inner = inner
+    await session.run(inner, 0, sink)
+    portal.done = True
+
+
+async def _deallocate(session: Session, tree: ast.DeallocateStmt, portal: Portal, sink: Sink) -> None:
+    if tree.name is None:
+        session.prepared.clear()
+        sink.complete("DEALLOCATE ALL")
+        return
+    if session.prepared.pop(tree.name.encode(), None) is None:
+        raise SqlError("26000", f'prepared statement "{tree.name}" does not exist')
+    sink.complete("DEALLOCATE")
+
+
+# ---- cursors ----------------------------------------------------------------------------------------------------------------
+
+
+class Collector:
+    """A sink that keeps the rows: for cursors, which may be read backwards."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+
+    def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
+        pass
+
+    async def rows(self, data: bytes) -> None:
+        self.chunks.append(data)
+
+    def complete(self, tag: str) -> None:
+        pass
+
+    def suspended(self) -> None:
+        pass
+
+    def notice(self, notice: SqlError) -> None:
+        pass
+
+    async def copy_in(self, columns: int) -> Any:
+        not_supported("COPY in a cursor")
+
+    def copy_out(self, columns: int) -> None:
+        not_supported("COPY in a cursor")
+
+    def copy_out_done(self) -> None:
+        pass
+
+    def split(self) -> list[bytes]:
+        """One DataRow message each."""
+        data = b"".join(self.chunks)
+        found = []
+        position = 0
+        while position < len(data):
+            end = position + 1 + _LENGTH.unpack_from(data, position + 1)[0]
+            found.append(data[position:end])
+            position = end
+        return found
+
+
+async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal, sink: Sink) -> None:
+    if not session.in_block and "hold" not in tree.options:
+        raise SqlError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
+    name = tree.name.encode()
+    if name in session.portals:
+        raise SqlError("42P03", f'cursor "{tree.name}" already exists')
+    own = portal.prepared.statement
+    statement = ast.Statement(tree.query, own.text, own.offset)
+    prepared = planning.prepare(session, statement, portal.prepared.parameter_types)
+    code = 1 if "binary" in tree.options else 0
+    cursor = Portal(prepared, portal.parameters, (code,) * len(prepared.fields or ()), name)
+    cursor.holdable = "hold" in tree.options
+    cursor.scroll = "no scroll" not in tree.options
+    inner = Portal(prepared, portal.parameters, cursor.formats)
+    rows = Collector()
+    await session.run(inner, 0, rows)
+    cursor.rows = rows.split()
+    cursor.started = True
+    session.portals[name] = cursor
+    sink.complete("DECLARE CURSOR")
+
+
+def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
+    """The rows of a FETCH, and the cursor moved. `position` counts rows from 1; 0 is before the first."""
+    rows = cursor.rows
+    assert rows is not None
+    total = len(rows)
+    direction, count = tree.direction, tree.count
+    if direction in ("absolute", "relative"):
+        assert count is not None
+        target = count if direction == "absolute" else cursor.position + count
+        if direction == "absolute" and count < 0:
+            target = total + 1 + count
+        if target < cursor.position:
+            _refuse_backward(cursor)
+        cursor.position = min(max(target, 0), total + 1)
+        return rows[cursor.position - 1 : cursor.position] if 1 <= cursor.position <= total else []
+    if count is not None and count < 0:
+        direction = "backward" if direction == "forward" else "forward"
+        count = -count
+    if count == 0:
+        return rows[cursor.position - 1 : cursor.position] if 1 <= cursor.position <= total else []
+    if direction == "forward":
+        start = min(cursor.position, total)
+        taken = rows[start:] if count is None else rows[start : start + count]
+        cursor.position = start + len(taken) + (1 if count is None or len(taken) < count else 0)
+        return taken
+    _refuse_backward(cursor)
+    end = max(min(cursor.position, total + 1) - 1, 0)
+    start = 0 if count is None else max(end - count, 0)
+    taken = rows[start:end][::-1]
+    cursor.position = end - len(taken) + 1 - (1 if count is None or len(taken) < count else 0)
+    return taken
+
+
+def _refuse_backward(cursor: Portal) -> None:
+    if not cursor.scroll:
+        message = "cursor can only scan forward"
+        raise SqlError("55000", message, hint="Declare it with SCROLL option to enable backward scan.")
+
+
+async def _fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
+    cursor = session.portals.get(tree.cursor.encode())
+    if cursor is None or cursor.rows is None:
+        raise SqlError("34000", f'cursor "{tree.cursor}" does not exist')
+    taken = _window(cursor, tree)
+    if not tree.move and taken:
+        await sink.rows(b"".join(taken))
+    sink.complete(f"{'MOVE' if tree.move else 'FETCH'} {len(taken)}")
+
+
+async def _close(session: Session, tree: ast.ClosePortalStmt, portal: Portal, sink: Sink) -> None:
+    if tree.name is None:
+        for name in [name for name, item in session.portals.items() if item.rows is not None]:
+            session.close_portal(name)
+        sink.complete("CLOSE CURSOR ALL")
+        return
+    if tree.name.encode() not in session.portals:
+        raise SqlError("34000", f'cursor "{tree.name}" does not exist')
+    session.close_portal(tree.name.encode())
+    sink.complete("CLOSE CURSOR")
+
+
+# ---- the rest ------------------------------------------------------------------------------------------------------------
+
+
+async def _explain(session: Session, tree: ast.ExplainStmt, portal: Portal, sink: Sink) -> None:
+    from engine.session import explain
+
+    for line in await explain.lines(session, tree, portal.prepared.statement):
+        await sink.rows(text_row((line,)))
+    sink.complete("EXPLAIN")
+
+
+async def _copy(session: Session, tree: ast.CopyStmt, portal: Portal, sink: Sink) -> None:
+    from engine.session import copy
+
+    await copy.execute(session, tree, portal.prepared.statement, sink)
+
+
+async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink) -> None:
+    transaction = session.transaction
+    if transaction is None or not session.in_block:
+        raise SqlError("25P01", "LOCK TABLE can only be used in transaction blocks")
+    for relation in tree.relations:
+        found = session.environment.find_relation(relation.schema, relation.name)
+        if found is None:
+            raise SqlError("42P01", f'relation "{relation.name}" does not exist')
+        wait = "nowait" if tree.nowait else "block"
+        await session.lock_table(transaction, found.oid, TABLE_MODES[tree.mode], wait)
+    sink.complete("LOCK TABLE")
+
+
+async def _vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: Sink) -> None:
+    """Rows are versioned in memory and the tables hold one version each: there is nothing to vacuum or analyse. The
+    names are checked, and VACUUM refuses a transaction block, as PostgreSQL does."""
+    if tree.is_vacuum and session.in_block:
+        raise SqlError("25001", "VACUUM cannot run inside a transaction block")
+    for relation in tree.relations:
+        if session.environment.find_relation(relation.schema, relation.name) is None:
+            raise SqlError("42P01", f'relation "{relation.name}" does not exist')
+    sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
+
+
+async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink: Sink) -> None:
+    if tree.target == "all":
+        if session.in_block:
+            raise SqlError("25001", "DISCARD ALL cannot run inside a transaction block")
+        session.prepared.clear()
+        for name in list(session.portals):
+            session.close_portal(name)
+        session.settings.reset_all(False)
+        session.user_name = session.session_user_name
+    if tree.target in ("all", "sequences"):
+        session.sequence_values.clear()
+        session.last_sequence = None
+    if tree.target in ("all", "temp") and session.temporary_schema is not None:
+        from engine.session import ddl
+
+        await ddl.drop_temporary(session)
+    sink.complete(f"DISCARD {tree.target.upper()}")
+
+
+async def _checkpoint(session: Session, tree: ast.CheckPointStmt, portal: Portal, sink: Sink) -> None:
+    await session.node.flush()
+    sink.complete("CHECKPOINT")
+
+
+async def _create_table_as(session: Session, tree: ast.Node, portal: Portal, sink: Sink) -> None:
+    from engine.session import ddl
+
+    sink.complete(await ddl.create_table_as(session, tree, portal.prepared.statement, portal.parameters))
+
+
+async def _notify(session: Session, tree: ast.NotifyStmt, portal: Portal, sink: Sink) -> None:
+    if tree.kind.lower() == "unlisten":
+        sink.complete("UNLISTEN")  # nothing can be listened to yet, so there is nothing to end
+        return
+    not_supported(tree.kind.upper())
+
+
+Handler = Callable[["Session", Any, Portal, "Sink"], Awaitable[None]]
+_HANDLERS: dict[type[ast.Node], Handler] = {
+    ast.TransactionStmt: _transaction,
+    ast.SetStmt: _set,
+    ast.ShowStmt: _show,
+    ast.PrepareStmt: _prepare,
+    ast.ExecuteStmt: _execute,
+    ast.DeallocateStmt: _deallocate,
+    ast.DeclareCursorStmt: _declare,
+    ast.FetchStmt: _fetch,
+    ast.ClosePortalStmt: _close,
+    ast.ExplainStmt: _explain,
+    ast.CopyStmt: _copy,
+    ast.LockStmt: _lock,
+    ast.VacuumStmt: _vacuum,
+    ast.DiscardStmt: _discard,
+    ast.CheckPointStmt: _checkpoint,
+    ast.CreateTableAsStmt: _create_table_as,
+    ast.SelectStmt: _create_table_as,
+    ast.NotifyStmt: _notify,
+}
+

@@ -1,0 +1,61 @@
+"""The `shoal` command: argparse, one function a sub-command, one clear line and a non-zero exit for what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from catalog.errors import SqlError
+from shoal.config import ConfigError, load
+
+EXAMPLES = """examples:
+  shoal serve                                     data in ./shoal-data, on 127.0.0.1:5432
+  shoal serve --data /var/lib/shoal --listen 127.0.0.1:6543
+  shoal serve --config shoal.toml                 the same from a file:  data = "/var/lib/shoal"
+                                                                         listen = "127.0.0.1:6543"
+then:
+  psql "host=127.0.0.1 user=postgres"
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `shoal`."""
+    top = argparse.ArgumentParser(
+        prog="shoal",
+        description="A distributed SQL database that any PostgreSQL driver can use.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"shoal {version('shoal')}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    serve = commands.add_parser(
+        "serve",
+        help="run a server",
+        description="Runs a server until SIGTERM or SIGINT; both finish what runs and flush.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
+    serve.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
+    serve.add_argument("--config", metavar="FILE", help="TOML file with the same settings; the command line wins")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        config = load(options.config, {"data": options.data, "listen": options.listen})
+        from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
+
+        return serve(config)
+    except (ConfigError, SqlError, OSError) as error:
+        message = error.message if isinstance(error, SqlError) else str(error)
+        print(f"shoal: {message}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The composition root: joins store, changelog, columnar worker, node and server, and runs them until a signal.
+
+Start: lock and recover the directory, read the catalog, listen, say so. Stop (SIGTERM, SIGINT): no new connections,
+running statements finish, sequences settle, the memtable is flushed. SIGKILL at any moment loses nothing acknowledged:
+start-up replays the changelog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from engine.columnar.client import WorkerClient
+from engine.node import Node
+from engine.storage.interface import Changelog
+from engine.storage.tablespace import Tablespace
+from replication.local import LocalChangelog
+from shoal.config import Config, ConfigError
+from wire.server import Server
+
+log = logging.getLogger("shoal")
+
+
+def serve(config: Config) -> int:
+    """Runs the server; returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    return uvloop.run(_run(config))
+
+
+async def _run(config: Config) -> int:
+    host, port = config.address
+    loop = asyncio.get_running_loop()
+    data = Path(config.data)
+    stop: asyncio.Future[int] = loop.create_future()
+
+    def fatal(error: BaseException) -> None:
+        log.critical("cannot make commits durable, stopping: %s", error)
+        os._exit(70)  # nothing may be acknowledged any more, and what was is on disk
+
+    store = open_store(data, loop.call_soon_threadsafe, fatal)
+    try:
+        worker = WorkerClient(
+            store,
+            scratch=str(data / "columnar"),
+            memory_limit=config.columnar_memory,
+            threads=config.columnar_threads,
+        )
+        node = Node(store, worker)
+        node.bootstrap()
+        server = Server(node, host, port, config.max_connections)
+        try:
+            bound = await server.start()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another with --listen"
+            ) from error
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, lambda: stop.done() or stop.set_result(0))
+        # What start-up made stays for good: keep the cyclic collector from walking it again and again.
+        gc.collect()
+        gc.freeze()
+        print(f"shoal ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
+        status = await stop
+        await server.stop()
+        node.settle()
+        with contextlib.suppress(Exception):
+            await worker.close()
+        return status
+    finally:
+        store.close()
+
+
+def open_store(
+    data: Path, engine_thread: Callable[[Callable[[], None]], object], fatal: Callable[[BaseException], None]
+) -> Tablespace:
+    """The store of a data directory over its local changelog."""
+
+    def thread(work: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            engine_thread(work)
+
+    def open_changelog(
+        tablespace: bytes, committed: Callable[[int], None], failed: Callable[[BaseException], None]
+    ) -> Changelog:
+        return LocalChangelog(
+            str(data / "changelog"), thread, tablespace=tablespace, on_committed=committed, on_failure=failed
+        )
+
+    return Tablespace.open(str(data), open_changelog, thread, on_fatal=fatal)

@@ -1,0 +1,647 @@
+"""One client connection: the protocol core's events, and the session's answers.
+
+Events are taken one by one. Most are answered at once (the cached path); one that must wait (for a lock, the worker, a
+commit) sets `busy`, and the events behind it stay in the core until it is done. Answers gather in `_out` and leave in one
+write when there is nothing more to do.
+
+Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wait; rows wait while the transport holds
+more than WRITE_BEHIND bytes (asyncio's write buffer limits); an unread COPY holds at most COPY_AHEAD bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from catalog.errors import SqlError
+from engine.execute.context import RowPathFull
+from engine.session.prepared import Portal, Prepared
+from engine.session.settings import REPORTED
+from engine.session.session import Session, aborted, ends_transaction, tag
+from engine.sql import ast
+from engine.txn.interface import LockWait
+from wire import core, messages
+from wire.messages import READY, command_complete
+
+READ_AHEAD = 1 << 20
+WRITE_BEHIND = 1 << 20
+COPY_AHEAD = 8 << 20
+FLUSH_AT = 1 << 16
+
+log = logging.getLogger("shoal.wire")
+
+_TAGS: dict[tuple[str, int], bytes] = {}
+
+
+def complete_bytes(command: str, count: int) -> bytes:
+    """CommandComplete, remembered for the small counts that nearly all statements have."""
+    if count > 256:
+        return command_complete(tag(command, count))
+    known = _TAGS.get((command, count))
+    if known is None:
+        known = _TAGS[(command, count)] = command_complete(tag(command, count))
+    return known
+
+
+class Host(Protocol):
+    """What a connection asks of the server that accepted it."""
+
+    authentication_timeout: float
+
+    def open_session(self, parameters: dict[str, str], peer: Any) -> Session: ...
+    def cancel(self, process_id: int, secret: bytes) -> None: ...
+    def connected(self, connection: Connection) -> None: ...
+    def disconnected(self, connection: Connection) -> None: ...
+
+
+class CopyFeed:
+    """COPY data on its way from the connection to the statement that reads it (engine.session.session.CopySource)."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._ended = False
+        self._error: SqlError | None = None
+        self._reader: asyncio.Future[None] | None = None
+
+    def put(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > COPY_AHEAD:
+            self._connection.pause("copy")
+        self._wake()
+
+    def end(self, error: SqlError | None = None) -> None:
+        self._ended = True
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def read(self) -> bytes | None:
+        while not self._pieces:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return None
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        data = b"".join(self._pieces)
+        self._pieces = []
+        self._size = 0
+        self._connection.resume("copy")
+        return data
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.core = core.ProtocolCore()
+        self.session: Session | None = None
+        self.busy = False
+        self.closing = False
+        self._transport: Any = None
+        self._out: list[bytes] = []
+        self._out_size = 0
+        self._extended = False
+        self._pauses: set[str] = set()
+        self._drained: asyncio.Future[None] | None = None
+        self._copy: CopyFeed | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            core.Query: self._on_query,
+            core.Bind: self._on_bind,
+            core.Describe: self._on_describe,
+            core.Execute: self._on_execute,
+            core.Sync: self._on_sync,
+            core.Parse: self._on_parse,
+            core.Close: self._on_close,
+            core.Flush: lambda _: None,
+            core.Terminate: lambda _: self._close(),
+            core.Startup: self._on_startup,
+            core.EncryptionRequest: lambda _: self._write(messages.SSL_REFUSED),
+            core.CancelRequest: self._on_cancel,
+            core.FunctionCall: self._on_function_call,
+        }
+
+    # ---- asyncio.Protocol -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=WRITE_BEHIND)
+        self._timer = asyncio.get_running_loop().call_later(self.host.authentication_timeout, self._late)
+        self.host.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.core.receive_data(data)
+        if self._copy is not None:
+            self._take_copy()
+        elif not self.busy:
+            self._process()
+        elif self.core.buffered > READ_AHEAD:
+            self.pause("busy")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        if self._copy is not None:
+            self._copy.end(SqlError("08006", "client connection lost during COPY"))
+        self.host.disconnected(self)
+        session = self.session
+        if session is not None:
+            session.cancel()
+            if not self.busy:
+                self._end_session()
+
+    def _end_session(self) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            session.node.background(session.close())
+
+    def pause_writing(self) -> None:
+        if self._drained is None:
+            self._drained = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause(self, reason: str) -> None:
+        if not self._pauses and not self.closing:
+            self._transport.pause_reading()
+        self._pauses.add(reason)
+
+    def resume(self, reason: str) -> None:
+        if reason in self._pauses:
+            self._pauses.discard(reason)
+            if not self._pauses and not self.closing:
+                self._transport.resume_reading()
+
+    def _late(self) -> None:
+        if self.session is None:
+            self._close()
+
+    # ---- events -----------------------------------------------------------------------------------------------------------
+
+    def _process(self) -> None:
+        handlers = self._handlers
+        next_event = self.core.next_event
+        need_data = core.NEED_DATA
+        try:
+            while not self.busy and not self.closing:
+                event = next_event()
+                if event is need_data:
+                    break
+                handlers[type(event)](event)
+        except SqlError as error:
+            self._fatal(error)
+        except Exception as error:
+            self._fatal(self._defect(error))
+        self._flush()
+
+    def _defect(self, error: BaseException) -> SqlError:
+        """XX000: an error that is ours. The log has the traceback."""
+        log.error("internal error: %s", "".join(traceback.format_exception(error)))
+        return SqlError("XX000", f"internal error: {type(error).__name__}: {error}")
+
+    def _fatal(self, error: SqlError) -> None:
+        self._write(messages.error_response(error, "FATAL"))
+        self._close()
+
+    def _close(self) -> None:
+        self._flush()
+        self.closing = True
+        self._transport.close()
+
+    def shut_down(self, error: SqlError) -> None:
+        """Ends an idle connection (57P01)."""
+        if not self.closing:
+            self._fatal(error)
+
+    def _write(self, data: bytes) -> None:
+        self._out.append(data)
+        self._out_size += len(data)
+
+    def _flush(self) -> None:
+        if self._out:
+            if not self._transport.is_closing():
+                self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
+            self._out = []
+            self._out_size = 0
+
+    # ---- start-up ---------------------------------------------------------------------------------------------------------
+
+    def _on_startup(self, event: core.Startup) -> None:
+        unknown = [name for name in event.parameters if name.startswith("_pq_.")]
+        if event.minor > 0 or unknown:
+            self._write(messages.negotiate_version(0, unknown))
+        parameters = {name: value for name, value in event.parameters.items() if not name.startswith("_pq_.")}
+        session = self.session = self.host.open_session(parameters, self._transport.get_extra_info("peername"))
+        if self._timer is not None:
+            self._timer.cancel()
+        self.core.ready()
+        self._write(messages.AUTHENTICATION_OK)
+        session.settings.changed.clear()
+        for name in REPORTED:
+            self._write(messages.parameter_status(name, session.settings.get(name)))
+        self._write(messages.message(b"K", session.process_id.to_bytes(4, "big") + session.secret))
+        self._write(READY["I"])
+
+    def _on_cancel(self, event: core.CancelRequest) -> None:
+        self.host.cancel(event.process_id, event.secret)
+        self._close()
+
+    # ---- simple query -----------------------------------------------------------------------------------------------------
+
+    def _on_query(self, event: core.Query) -> None:
+        session = self.session
+        assert session is not None
+        self._extended = False
+        try:
+            found = session.find(event.sql)
+            if found is None:
+                self._start(self._simple_query(event.sql))
+                return
+            prepared, parameters = found
+            if prepared.kind == "row":
+                data, count, lsn = session.execute_row(prepared, prepared.run_row(prepared.text_formats), parameters)
+                if prepared.fields is not None:
+                    data = self._description(prepared, prepared.text_formats) + data
+                data += complete_bytes(prepared.command, count)
+                if session.transaction is not None and not session.in_block:
+                    lsn = session.finish()
+            elif isinstance(prepared.statement.tree, ast.TransactionStmt):
+                if session.status == "E" and not ends_transaction(prepared):
+                    raise aborted()
+                name, lsn = session.transaction_statement(prepared.statement.tree)
+                data = command_complete(name)
+            else:
+                self._start(self._simple_query(event.sql))
+                return
+        except (LockWait, RowPathFull) as wait:
+            self._start(self._simple_query(event.sql, wait))
+            return
+        except SqlError as error:
+            self._query_failed(error)
+            return
+        except Exception as error:
+            self._query_failed(self._defect(error))
+            return
+        if session.notices or session.settings.changed:
+            self._asides()
+        if lsn:
+            self._await_commit(lsn, data)
+        else:
+            self._out.append(data)
+            self._out.append(READY[session.status])
+
+    def _await_commit(self, lsn: int, data: bytes) -> None:
+        session = self.session
+        assert session is not None
+        if lsn <= session.node.store.durable_lsn:
+            self._out.append(data)
+            self._out.append(READY[session.status])
+            return
+        self.busy = True
+
+        def durable() -> None:
+            self.busy = False
+            self._out.append(data)
+            self._out.append(READY[session.status])
+            self._continue()
+
+        session.node.commits.wait(lsn, durable)
+
+    def _query_failed(self, error: SqlError) -> None:
+        session = self.session
+        assert session is not None
+        session.fail(error)
+        self._asides()
+        self._write(messages.error_response(error))
+        self._write(READY[session.status])
+
+    async def _simple_query(self, sql: bytes, wait: BaseException | None = None) -> None:
+        session = self.session
+        assert session is not None
+        try:
+            if isinstance(wait, LockWait):
+                await session.wait_for(wait)
+            await session.simple_query(sql, self)
+        except SqlError as error:
+            session.fail(error)
+            self._asides()
+            self._write(messages.error_response(error))
+        self._asides()
+        self._write(READY[session.status])
+
+    # ---- extended query ----------------------------------------------------------------------------------------------------
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        self._extended = True
+        try:
+            action()
+        except SqlError as error:
+            self._extended_failed(error)
+        except Exception as error:
+            self._extended_failed(self._defect(error))
+
+    def _extended_failed(self, error: SqlError) -> None:
+        assert self.session is not None
+        self.session.fail(error)
+        self._asides()
+        self._write(messages.error_response(error))
+        self.core.error()
+
+    def _on_parse(self, event: core.Parse) -> None:
+        def parse() -> None:
+            assert self.session is not None
+            self.session.parse(event.name, event.sql, event.types)
+            self._write(messages.PARSE_COMPLETE)
+
+        self._guard(parse)
+
+    def _on_bind(self, event: core.Bind) -> None:
+        self._extended = True
+        session = self.session
+        assert session is not None
+        try:
+            session.bind(
+                event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
+            )
+            self._out.append(messages.BIND_COMPLETE)
+        except SqlError as error:
+            self._extended_failed(error)
+        except Exception as error:
+            self._extended_failed(self._defect(error))
+
+    def _on_describe(self, event: core.Describe) -> None:
+        def describe() -> None:
+            session = self.session
+            assert session is not None
+            if event.kind == "S":
+                prepared = session.statement(event.name)
+                self._write(messages.parameter_description(prepared.parameter_types))
+                formats = (0,) * len(prepared.fields or ())
+            else:
+                portal = session.portal(event.name)
+                prepared, formats = portal.prepared, portal.formats
+            if prepared.fields is None:
+                self._write(messages.NO_DATA)
+            else:
+                self._write(self._description(prepared, formats))
+
+        self._guard(describe)
+
+    def _description(self, prepared: Prepared, formats: tuple[int, ...]) -> bytes:
+        known = prepared.wire_cache.get(formats)
+        if known is None:
+            assert prepared.fields is not None
+            known = prepared.wire_cache[formats] = messages.row_description(prepared.fields, formats)
+        return known
+
+    def _on_execute(self, event: core.Execute) -> None:
+        self._extended = True
+        session = self.session
+        assert session is not None
+        try:
+            portal = session.portal(event.portal)
+            prepared = portal.prepared
+            if portal.started or event.limit > 0:
+                self._start(self._execute(portal, max(event.limit, 0)))
+                return
+            if prepared.kind == "row":
+                data, count, lsn = session.execute_row(prepared, prepared.run_row(portal.formats), portal.parameters)
+                portal.started = portal.done = True
+                data += complete_bytes(prepared.command, count)
+                self._pending_lsn = max(self._pending_lsn, lsn)
+            elif isinstance(prepared.statement.tree, ast.TransactionStmt):
+                if session.status == "E" and not ends_transaction(prepared):
+                    raise aborted()
+                name, lsn = session.transaction_statement(prepared.statement.tree)
+                portal.started = portal.done = True
+                data = command_complete(name)
+                self._pending_lsn = max(self._pending_lsn, lsn)
+            else:
+                self._start(self._execute(portal, 0))
+                return
+        except (LockWait, RowPathFull):
+            self._start(self._execute(portal, 0))
+            return
+        except SqlError as error:
+            self._extended_failed(error)
+            return
+        except Exception as error:
+            self._extended_failed(self._defect(error))
+            return
+        if session.notices or session.settings.changed:
+            self._asides()
+        if self._pending_lsn and not session.in_block and prepared.kind != "row":
+            # COMMIT inside a pipeline: what it acknowledges must be durable before the client reads the tag.
+            lsn, self._pending_lsn = self._pending_lsn, 0
+            self._wait_durable(lsn, data)
+        else:
+            self._out.append(data)
+
+    _pending_lsn = 0
+
+    def _wait_durable(self, lsn: int, data: bytes) -> None:
+        session = self.session
+        assert session is not None
+        if lsn <= session.node.store.durable_lsn:
+            self._out.append(data)
+            return
+        self.busy = True
+
+        def durable() -> None:
+            self.busy = False
+            self._out.append(data)
+            self._continue()
+
+        session.node.commits.wait(lsn, durable)
+
+    async def _execute(self, portal: Portal, limit: int) -> None:
+        session = self.session
+        assert session is not None
+        try:
+            await session.run(portal, limit, self)
+        except SqlError as error:
+            self._extended_failed(error)
+        self._asides()
+
+    def _on_close(self, event: core.Close) -> None:
+        def close() -> None:
+            session = self.session
+            assert session is not None
+            if event.kind == "S":
+                session.prepared.pop(event.name, None)
+            else:
+                session.close_portal(event.name)
+            self._write(messages.CLOSE_COMPLETE)
+
+        self._guard(close)
+
+    def _on_sync(self, _: core.Sync) -> None:
+        session = self.session
+        assert session is not None
+        self._extended = False
+        lsn, self._pending_lsn = self._pending_lsn, 0
+        if session.transaction is not None and not session.in_block:
+            try:
+                lsn = max(lsn, session.finish())
+            except SqlError as error:
+                self._query_failed(error)
+                return
+            if session.notices or session.settings.changed:
+                self._asides()
+        if lsn:
+            self._await_commit(lsn, b"")
+        else:
+            self._out.append(READY[session.status])
+
+    def _on_function_call(self, _: core.FunctionCall) -> None:
+        self._query_failed(SqlError("0A000", "the function call protocol is not supported"))
+
+    # ---- what waits ---------------------------------------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self.busy = True
+        session = self.session
+        assert session is not None
+        session.task = asyncio.get_running_loop().create_task(self._guarded(work))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        session = self.session
+        assert session is not None
+        timer = None
+        if session.statement_timeout:
+            error = SqlError("57014", "canceling statement due to statement timeout")
+            timer = asyncio.get_running_loop().call_later(session.statement_timeout / 1000, session.cancel, error)
+        try:
+            await work
+        except asyncio.CancelledError:
+            self._ended(session.cancel_error or SqlError("57P01", "terminating connection", severity="FATAL"))
+        except Exception as error:
+            self._ended(self._defect(error))
+        finally:
+            if timer is not None:
+                timer.cancel()
+            session.cancel_error = None
+            session.task = None
+            if self._copy is not None:
+                self._copy = None
+                self.resume("copy")
+                self.core.end_copy(failed=True, extended=self._extended)
+            self.busy = False
+            if self.closing:
+                self._end_session()
+            else:
+                self._continue()
+
+    def _ended(self, error: SqlError) -> None:
+        if self._extended:
+            self._extended_failed(error)
+        else:
+            self._query_failed(error)
+
+    def _continue(self) -> None:
+        self.resume("busy")
+        if self.closing:
+            if self.session is not None:
+                self._end_session()
+            return
+        self._process()
+
+    def _asides(self) -> None:
+        session = self.session
+        assert session is not None
+        for notice in session.notices:
+            self._write(messages.notice_response(notice))
+        session.notices.clear()
+        for name in dict.fromkeys(session.settings.changed):
+            self._write(messages.parameter_status(name, session.settings.get(name)))
+        session.settings.changed.clear()
+
+    # ---- the session's sink -------------------------------------------------------------------------------------------------
+
+    def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
+        if not self._extended and prepared.fields is not None:
+            self._write(self._description(prepared, formats))
+
+    async def rows(self, data: bytes) -> None:
+        self._write(data)
+        if self._out_size >= FLUSH_AT:
+            self._flush()
+            if self._drained is not None:
+                await self._drained
+            if self.closing:
+                raise asyncio.CancelledError
+
+    def complete(self, name: str) -> None:
+        session = self.session
+        if session is not None and (session.notices or session.settings.changed):
+            self._asides()
+        self._write(command_complete(name))
+
+    def empty(self) -> None:
+        self._write(messages.EMPTY_QUERY)
+
+    def suspended(self) -> None:
+        self._write(messages.PORTAL_SUSPENDED)
+
+    def notice(self, notice: SqlError) -> None:
+        self._write(messages.notice_response(notice))
+
+    async def copy_in(self, columns: int) -> CopyFeed:
+        self._write(messages.copy_response("in", columns))
+        self._flush()
+        feed = self._copy = CopyFeed(self)
+        self.core.begin_copy()
+        self.resume("busy")
+        self._take_copy()
+        return feed
+
+    def _take_copy(self) -> None:
+        """Moves COPY messages from the core to the feed, until the data ends."""
+        feed = self._copy
+        try:
+            while feed is not None:
+                event = self.core.next_event()
+                if isinstance(event, core.CopyData):
+                    feed.put(event.data)
+                    continue
+                if event is core.NEED_DATA:
+                    return
+                error = None
+                if isinstance(event, core.CopyFail):
+                    error = SqlError("57014", f"COPY from stdin failed: {event.reason}")
+                elif isinstance(event, core.Terminate):
+                    error = SqlError("08006", "client connection lost during COPY")
+                    self.closing = True
+                self._copy = None
+                self.core.end_copy(failed=False, extended=self._extended)
+                feed.end(error)
+                return
+        except SqlError as error:
+            self._copy = None
+            assert feed is not None
+            feed.end(error)
+            self._fatal(error)
+
+    def copy_out(self, columns: int) -> None:
+        self._write(messages.copy_response("out", columns))
+
+    def copy_out_done(self) -> None:
+        self._write(messages.COPY_DONE)

@@ -1,0 +1,398 @@
+"""The protocol core: bytes in, events out. It does no I/O and knows no clock (the pattern of h11).
+
+    core.receive_data(data)         appends what arrived
+    core.next_event()               the next whole message as an event, NEED_DATA when there is none
+
+What the core decides by itself stands in tables below: which messages may come in which phase, how long each may be, and
+what is skipped after an error. PostgreSQL 16 manual, 55.2 (message flow) and 55.7 (formats). What it leaves to the
+server around it: authentication, TLS, and running statements.
+
+    phase        may come                                             then
+    startup      StartupMessage SSLRequest GSSENCRequest Cancel       ready | startup (after SSLRequest refused) | closed
+    ready        Query Parse Bind Describe Execute Close Flush Sync   ready | skipping (after error()) | copy_in
+                 FunctionCall Terminate; CopyData/Done/Fail are ignored
+    skipping     everything but Sync and Terminate is dropped         ready at Sync
+    copy_in      CopyData CopyDone CopyFail Flush Sync Terminate      ready at end_copy()
+
+Limits: a startup packet has at most 10,000 bytes, a message at most 1 GiB (a Query 64 MiB), a length below 4 is fatal.
+Bytes that follow an SSLRequest in the same packet are fatal (CVE-2021-23214).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+from wire.copy_frames import MINIMUM, strip_headers
+
+_I32 = struct.Struct(">i").unpack_from
+_U16 = struct.Struct(">H").unpack_from
+
+STARTUP_LIMIT = 10_000
+MESSAGE_LIMIT = 1 << 30
+QUERY_LIMIT = 64 << 20
+
+PROTOCOL_3_0 = 196608
+CANCEL_REQUEST = 80877102
+SSL_REQUEST = 80877103
+GSS_REQUEST = 80877104
+
+
+class NeedData:
+    """No whole message is there yet."""
+
+
+NEED_DATA = NeedData()
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """`minor` is the protocol's minor version that the client asked for; parameters as sent."""
+
+    minor: int
+    parameters: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionRequest:
+    kind: str  # ssl | gss
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    process_id: int
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    sql: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Parse:
+    name: bytes
+    sql: bytes
+    types: tuple[int, ...]
+
+
+class Bind:
+    """Formats as sent: none, one for all, or one each. Parameters: bytes or None."""
+
+    __slots__ = ("parameter_formats", "parameters", "portal", "result_formats", "statement")
+
+    def __init__(
+        self,
+        portal: bytes,
+        statement: bytes,
+        parameter_formats: tuple[int, ...],
+        parameters: list[bytes | None],
+        result_formats: tuple[int, ...],
+    ) -> None:
+        self.portal = portal
+        self.statement = statement
+        self.parameter_formats = parameter_formats
+        self.parameters = parameters
+        self.result_formats = result_formats
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    kind: str  # S statement, P portal
+    name: bytes
+
+
+class Execute:
+    __slots__ = ("limit", "portal")
+
+    def __init__(self, portal: bytes, limit: int) -> None:
+        self.portal = portal
+        self.limit = limit
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    kind: str
+    name: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CopyData:
+    """The payload of one message, or of a run of them joined."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFail:
+    reason: str
+
+
+class Sync:
+    pass
+
+
+class Flush:
+    pass
+
+
+class CopyDone:
+    pass
+
+
+class Terminate:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    pass
+
+
+SYNC, FLUSH, COPY_DONE, TERMINATE, FUNCTION_CALL = Sync(), Flush(), CopyDone(), Terminate(), FunctionCall()
+
+Event = (
+    NeedData
+    | Startup
+    | EncryptionRequest
+    | CancelRequest
+    | Query
+    | Parse
+    | Bind
+    | Describe
+    | Execute
+    | Close
+    | CopyData
+    | CopyFail
+    | CopyDone
+    | Sync
+    | Flush
+    | Terminate
+    | FunctionCall
+)
+
+
+def violation(message: str) -> SqlError:
+    """08P01: what a client must not send. Fatal: where one message ends and the next begins is no longer known."""
+    return SqlError("08P01", message, severity="FATAL")
+
+
+class ProtocolCore:
+    """One connection's incoming side. Raises SqlError (08P01, FATAL) for what cannot be a message."""
+
+    __slots__ = ("_buffer", "_position", "phase")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._position = 0
+        self.phase = "startup"
+
+    def receive_data(self, data: bytes) -> None:
+        """Appends what arrived."""
+        if self._position >= len(self._buffer):
+            self._buffer = data
+        else:
+            self._buffer = self._buffer[self._position :] + data
+        self._position = 0
+
+    @property
+    def buffered(self) -> int:
+        """Bytes received and not yet given out."""
+        return len(self._buffer) - self._position
+
+    def ready(self) -> None:
+        """The start-up is over."""
+        self.phase = "ready"
+
+    def error(self) -> None:
+        """An extended-query message failed: everything up to the next Sync is dropped."""
+        self.phase = "skipping"
+
+    def begin_copy(self) -> None:
+        self.phase = "copy_in"
+
+    def end_copy(self, failed: bool, extended: bool) -> None:
+        """COPY FROM STDIN is over. After a failure the rest of the data is dropped: up to Sync in the extended
+        protocol; in the simple one CopyData and its end are ignored in phase ready anyway."""
+        self.phase = "skipping" if failed and extended else "ready"
+
+    def next_event(self) -> Event:
+        """The next message as an event, or NEED_DATA."""
+        if self.phase == "startup":
+            return self._startup()
+        buffer, position = self._buffer, self._position
+        while len(buffer) - position >= 5:
+            kind = buffer[position]
+            length = _I32(buffer, position + 1)[0]
+            reader = _READERS.get(kind)
+            if reader is None or length < 4 or length > MESSAGE_LIMIT or (kind == 0x51 and length > QUERY_LIMIT):
+                raise self._refuse(kind, length)
+            end = position + 1 + length
+            if kind == 0x64 and self.phase == "copy_in" and len(buffer) - position >= MINIMUM:
+                data, run_end = strip_headers(buffer, position)
+                if data:
+                    self._position = run_end
+                    return CopyData(data)
+            if end > len(buffer):
+                break
+            self._position = position = end
+            if not self._wanted(kind):
+                continue
+            try:
+                return reader(buffer, end - length + 4, end)
+            except (struct.error, ValueError, IndexError):
+                raise violation("invalid message format") from None
+        self._position = position
+        return NEED_DATA
+
+    def _wanted(self, kind: int) -> bool:
+        phase = self.phase
+        if phase == "ready":
+            return kind not in _COPY_KINDS
+        if phase == "skipping":
+            if kind == 0x53:
+                self.phase = "ready"
+                return True
+            return kind == 0x58
+        if kind in _COPY_KINDS or kind == 0x58:
+            return True
+        if kind in (0x48, 0x53):
+            return False
+        raise violation(f"unexpected message type 0x{kind:02X} during COPY from stdin")
+
+    def _refuse(self, kind: int, length: int) -> SqlError:
+        if kind not in _READERS:
+            return violation(f"invalid frontend message type {kind}")
+        return violation(f"invalid message length {length}")
+
+    def _startup(self) -> Event:
+        buffer, position = self._buffer, self._position
+        if len(buffer) - position < 8:
+            return NEED_DATA
+        length, code = struct.unpack_from(">ii", buffer, position)
+        if not 8 <= length <= STARTUP_LIMIT:
+            raise violation("invalid length of startup packet")
+        if len(buffer) - position < length:
+            return NEED_DATA
+        end = position + length
+        self._position = end
+        if code in (SSL_REQUEST, GSS_REQUEST):
+            if len(buffer) > end:
+                raise violation("received unencrypted data after SSL request")
+            return EncryptionRequest("ssl" if code == SSL_REQUEST else "gss")
+        if code == CANCEL_REQUEST:
+            return CancelRequest(_I32(buffer, position + 8)[0] if length >= 12 else 0, buffer[position + 12 : end])
+        if code >> 16 != 3:
+            raise SqlError(
+                "0A000",
+                f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: server supports 3.0 to 3.0",
+                severity="FATAL",
+            )
+        return Startup(code & 0xFFFF, self._parameters(buffer[position + 8 : end]))
+
+    def _parameters(self, body: bytes) -> dict[str, str]:
+        if not body.endswith(b"\0"):
+            raise violation("invalid startup packet layout: expected terminator as last byte")
+        parts = body[:-1].split(b"\0")
+        if parts and parts[-1] == b"":
+            parts.pop()
+        if len(parts) % 2:
+            raise violation("invalid startup packet layout")
+        try:
+            names = [part.decode() for part in parts]
+        except UnicodeDecodeError:
+            raise violation("invalid byte sequence in startup packet") from None
+        return dict(zip(names[::2], names[1::2], strict=True))
+
+
+def _string(buffer: bytes, position: int, end: int) -> tuple[bytes, int]:
+    stop = buffer.index(b"\0", position, end)
+    return buffer[position:stop], stop + 1
+
+
+def _read_query(buffer: bytes, position: int, end: int) -> Event:
+    if buffer[end - 1] or end == position:
+        raise ValueError
+    return Query(buffer[position : end - 1])
+
+
+def _read_parse(buffer: bytes, position: int, end: int) -> Event:
+    name, position = _string(buffer, position, end)
+    sql, position = _string(buffer, position, end)
+    count = _U16(buffer, position)[0]
+    types: tuple[int, ...] = struct.unpack_from(f">{count}I", buffer, position + 2)
+    return Parse(name, sql, types)
+
+
+def _read_bind(buffer: bytes, position: int, end: int) -> Event:
+    portal, position = _string(buffer, position, end)
+    statement, position = _string(buffer, position, end)
+    count = _U16(buffer, position)[0]
+    formats: tuple[int, ...] = struct.unpack_from(f">{count}H", buffer, position + 2) if count else ()
+    position += 2 + 2 * count
+    count = _U16(buffer, position)[0]
+    position += 2
+    parameters: list[bytes | None] = []
+    for _ in range(count):
+        length = _I32(buffer, position)[0]
+        position += 4
+        if length < 0:
+            parameters.append(None)
+        else:
+            stop = position + length
+            if stop > end:
+                raise ValueError
+            parameters.append(buffer[position:stop])
+            position = stop
+    count = _U16(buffer, position)[0]
+    results: tuple[int, ...] = struct.unpack_from(f">{count}H", buffer, position + 2) if count else ()
+    if position + 2 + 2 * count != end:
+        raise ValueError
+    return Bind(portal, statement, formats, parameters, results)
+
+
+def _read_describe(buffer: bytes, position: int, end: int) -> Event:
+    return Describe(_target(buffer, position), _string(buffer, position + 1, end)[0])
+
+
+def _read_close(buffer: bytes, position: int, end: int) -> Event:
+    return Close(_target(buffer, position), _string(buffer, position + 1, end)[0])
+
+
+def _target(buffer: bytes, position: int) -> str:
+    kind = chr(buffer[position])
+    if kind not in "SP":
+        raise ValueError
+    return kind
+
+
+def _read_execute(buffer: bytes, position: int, end: int) -> Event:
+    stop = buffer.index(b"\0", position, end)
+    return Execute(buffer[position:stop], _I32(buffer, stop + 1)[0])
+
+
+def _read_copy_data(buffer: bytes, position: int, end: int) -> Event:
+    return CopyData(buffer[position:end])
+
+
+def _read_copy_fail(buffer: bytes, position: int, end: int) -> Event:
+    return CopyFail(_string(buffer, position, end)[0].decode(errors="replace"))
+
+
+_COPY_KINDS = frozenset(b"dcf")
+_READERS = {
+    ord("Q"): _read_query,
+    ord("P"): _read_parse,
+    ord("B"): _read_bind,
+    ord("D"): _read_describe,
+    ord("E"): _read_execute,
+    ord("C"): _read_close,
+    ord("S"): lambda *_: SYNC,
+    ord("H"): lambda *_: FLUSH,
+    ord("X"): lambda *_: TERMINATE,
+    ord("F"): lambda *_: FUNCTION_CALL,
+    ord("d"): _read_copy_data,
+    ord("c"): lambda *_: COPY_DONE,
+    ord("f"): _read_copy_fail,
+}

@@ -1,0 +1,116 @@
+"""Backend messages: functions that give the bytes of each (PostgreSQL 16 manual, 55.7).
+
+DataRow and CopyData are not here: results arrive from the engine in whole batches, already framed
+(engine/execute/encode.py, engine/columnar/datarow.py).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from catalog.errors import SqlError
+from catalog.types import pg_type_rows
+from engine.execute.context import Field
+
+_I32 = struct.Struct(">i")
+_HEAD = struct.Struct(">ci")
+_FIELD = struct.Struct(">IhIhih")
+_KEY = struct.Struct(">ii")
+
+AUTHENTICATION_OK = b"R\0\0\0\x08\0\0\0\0"
+PARSE_COMPLETE = b"1\0\0\0\x04"
+BIND_COMPLETE = b"2\0\0\0\x04"
+CLOSE_COMPLETE = b"3\0\0\0\x04"
+NO_DATA = b"n\0\0\0\x04"
+PORTAL_SUSPENDED = b"s\0\0\0\x04"
+EMPTY_QUERY = b"I\0\0\0\x04"
+COPY_DONE = b"c\0\0\0\x04"
+READY = {status: b"Z\0\0\0\x05" + status.encode() for status in "ITE"}
+SSL_REFUSED = b"N"
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    """One message: type, length (which counts itself), body."""
+    return _HEAD.pack(kind, len(body) + 4) + body
+
+
+def text(value: str) -> bytes:
+    """A protocol string: UTF-8, ended by a zero byte."""
+    return value.encode() + b"\0"
+
+
+def parameter_status(name: str, value: str) -> bytes:
+    return message(b"S", text(name) + text(value))
+
+
+def backend_key(process_id: int, secret: int) -> bytes:
+    return message(b"K", _KEY.pack(process_id, secret))
+
+
+def negotiate_version(newest_minor: int, unknown_options: Sequence[str]) -> bytes:
+    """NegotiateProtocolVersion: what we speak, and the _pq_. options that we do not know."""
+    body = _KEY.pack(newest_minor, len(unknown_options)) + b"".join(map(text, unknown_options))
+    return message(b"v", body)
+
+
+def command_complete(tag: str) -> bytes:
+    return message(b"C", text(tag))
+
+
+def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
+    """RowDescription; `formats` has one code per field."""
+    parts = [struct.pack(">h", len(fields))]
+    for field, code in zip(fields, formats, strict=True):
+        row = pg_type_rows.get(field.type.oid)
+        size = row.length if row is not None else -1
+        parts.append(text(field.name))
+        parts.append(_FIELD.pack(field.table, field.column, field.type.oid, size, field.type.typmod, code))
+    return message(b"T", b"".join(parts))
+
+
+def parameter_description(types: Sequence[int]) -> bytes:
+    return message(b"t", struct.pack(f">h{len(types)}I", len(types), *types))
+
+
+def copy_response(direction: str, columns: int) -> bytes:
+    """CopyInResponse ('in') or CopyOutResponse ('out') in text format."""
+    kind = b"G" if direction == "in" else b"H"
+    return message(kind, struct.pack(f">bh{columns}h", 0, columns, *([0] * columns)))
+
+
+def _report(kind: bytes, fields: Mapping[str, str | None]) -> bytes:
+    parts = [code.encode() + text(value) for code, value in fields.items() if value is not None]
+    return message(kind, b"".join(parts) + b"\0")
+
+
+def error_response(error: SqlError, severity: str | None = None) -> bytes:
+    """ErrorResponse with every field that the error has (PostgreSQL 16 manual, 55.8)."""
+    level = severity or error.severity
+    return _report(b"E", _error_fields(error, level))
+
+
+def notice_response(notice: SqlError) -> bytes:
+    return _report(b"N", _error_fields(notice, notice.severity))
+
+
+def _error_fields(error: SqlError, level: str) -> dict[str, str | None]:
+    return {
+        "S": level,
+        "V": level,
+        "C": error.sqlstate,
+        "M": error.message,
+        "D": error.detail,
+        "H": error.hint,
+        "P": None if error.position is None else str(error.position),
+        "W": error.context,
+        "s": error.schema,
+        "t": error.table,
+        "c": error.column,
+        "d": error.data_type,
+        "n": error.constraint,
+    }
+
+
+def notification(process_id: int, channel: str, payload: str) -> bytes:
+    return message(b"A", _I32.pack(process_id) + text(channel) + text(payload))

@@ -1,0 +1,131 @@
+"""The TCP server: accepts connections, opens sessions, stops in good order.
+
+`trust` authentication is for the loopback interface only: a server refuses to listen elsewhere (guarded in `start`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from typing import Any
+
+from catalog.errors import SqlError
+from engine.node import Node
+from engine.session.session import Session
+from wire.connection import Connection
+
+SHUTDOWN_GRACE = 10.0  # seconds that running statements get to finish
+
+
+class Server:
+    """Listens on one address. `start` raises OSError when the port is taken, ValueError for an address off loopback."""
+
+    def __init__(self, node: Node, host: str, port: int, max_connections: int = 500) -> None:
+        self.node = node
+        self.address = (host, port)
+        self.max_connections = max_connections
+        self.authentication_timeout = 10.0
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._stopping = False
+
+    async def start(self) -> int:
+        """Listens; returns the port (a new one when asked for port 0)."""
+        host, port = self.address
+        if not is_loopback(host):
+            raise ValueError(
+                f"refusing to listen on {host}: without a password rule Shoal accepts local connections only; "
+                "use --listen 127.0.0.1:PORT"
+            )
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=512)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        self.address = (host, bound)
+        return bound
+
+    async def stop(self) -> None:
+        """Takes no new connections, lets running statements finish for a while, then ends every connection."""
+        self._stopping = True
+        if self._server is not None:
+            self._server.close()
+        notice = SqlError("57P01", "terminating connection due to administrator command", severity="FATAL")
+        deadline = asyncio.get_running_loop().time() + SHUTDOWN_GRACE
+        while self._connections and asyncio.get_running_loop().time() < deadline:
+            for connection in list(self._connections):
+                if not connection.busy:
+                    connection.shut_down(notice)
+            await asyncio.sleep(0.02)
+        for connection in list(self._connections):
+            if connection.session is not None:
+                connection.session.cancel(notice)
+            connection.shut_down(notice)
+        await asyncio.sleep(0)
+
+    # ---- Host ---------------------------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        transport = connection._transport
+        peer = transport.get_extra_info("socket")
+        if peer is not None and peer.family in (socket.AF_INET, socket.AF_INET6):
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if len(self._connections) > self.max_connections:
+            connection.shut_down(SqlError("53300", "sorry, too many clients already", severity="FATAL"))
+
+    def disconnected(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    def cancel(self, process_id: int, secret: bytes) -> None:
+        self.node.cancel(process_id, secret)
+
+    def open_session(self, parameters: dict[str, str], peer: Any) -> Session:
+        """The session of a startup message. Raises 28000, 3D000, 57P03 (FATAL)."""
+        user = parameters.get("user", "")
+        if not user:
+            raise SqlError("28000", "no PostgreSQL user name specified in startup packet", severity="FATAL")
+        if self._stopping:
+            raise SqlError("57P03", "the database system is shutting down", severity="FATAL")
+        database = parameters.get("database") or user
+        if parameters.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+            raise SqlError("0A000", "the replication protocol is not supported", severity="FATAL")
+        settings = {
+            name: value
+            for name, value in parameters.items()
+            if name not in ("user", "database", "options", "replication")
+        }
+        settings.update(parse_options(parameters.get("options", "")))
+        return self.node.open_session(user, database, settings)
+
+
+def parse_options(text: str) -> dict[str, str]:
+    """The settings in the startup parameter `options`: '-c name=value' and '--name=value' (55.7, 20.1.3)."""
+    words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|\S)+", text)]
+    found: dict[str, str] = {}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "-c" and index + 1 < len(words):
+            index += 1
+            word = words[index]
+        elif word.startswith("-c"):
+            word = word[2:]
+        elif word.startswith("--"):
+            word = word[2:].replace("-", "_")
+        else:
+            raise SqlError("42601", f'invalid command-line argument for server process: "{word}"', severity="FATAL")
+        name, separator, value = word.partition("=")
+        if not separator:
+            raise SqlError("42601", f"--{name} requires a value", severity="FATAL")
+        found[name] = value
+        index += 1
+    return found
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
