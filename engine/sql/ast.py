@@ -650,6 +650,7 @@ class CreateTableAsStmt(Node):
     options: tuple[tuple[str, str], ...] = ()
     on_commit: str = ""
     tablespace: str | None = None
+    query_text: str = ""  # as written
 
 
 @dataclass(frozen=True, slots=True)
@@ -766,6 +767,7 @@ class ViewStmt(Node):
     persistence: str = "p"
     options: tuple[tuple[str, str], ...] = ()
     check_option: str | None = None
+    query_text: str = ""  # as written
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ class Changes(Queries):
         source = self.table_reference()
         self.expect("on")
         condition = self.expression()
-        whens = []
+        whens: list[ast.MergeWhen] = []
         while self._curr.key == "when" or not whens:
             whens.append(self._merge_when())
         return ast.MergeStmt(relation, source, condition, tuple(whens), location=start)

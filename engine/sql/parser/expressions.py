@@ -60,6 +60,10 @@ _BINARY_OPERATORS: Final = frozenset(("<", ">", "=", "<=", ">=", "<>", "+", "-",
 _BOOLEAN_TESTS: Final = ("true", "false", "unknown")
 _NORMAL_FORMS: Final = ("nfc", "nfd", "nfkc", "nfkd")
 _MAX_INT8: Final = 9223372036854775807
+# What may come right after a target list or a bare label in it.
+AFTER_TARGETS: Final = frozenset(
+    ("", ";", ",", ")", "from", "where", "group", "having", "window", "union", "intersect", "except", "order")
+).union(("limit", "offset", "fetch", "for", "into", "on", "returning", "with"))
 SELECT_START: Final = frozenset(("select", "values", "with", "table"))
 
 
@@ -131,19 +135,14 @@ class Expressions(FunctionSyntax):
                 left = ast.CollateClause(left, self.any_name(), location=token.start)
 
     def _is_not_an_operator(self, key: str) -> bool:
-        """NOT before anything but LIKE and its kin (`default 1 not null`), SIMILAR in SUBSTRING(a SIMILAR b ESCAPE c)."""
+        """NOT before what is no LIKE (`default 1 not null`); SIMILAR in SUBSTRING(a SIMILAR b ESCAPE c)."""
         return (key == "not" and self.peek() not in _AFTER_NOT) or (key == "similar" and self.peek() != "to")
 
     def _is_bare_label(self, token: Token) -> bool:
         """Whether a keyword that could be an operator is a column's label: `select 1 is from t`."""
         if not self._labels_allowed or token.key in ("isnull", "notnull") or not token.key.isalpha():
             return False
-        return token.key != "Op" and self.peek() in self.AFTER_BARE_LABEL
-
-    AFTER_BARE_LABEL: Final = frozenset(
-        ("", ";", ",", "from", "where", "group", "having", "window", "union", "intersect", "except", "order", "limit")
-        + ("offset", "fetch", "for", "into", ")", "on", "returning", "with")
-    )
+        return token.key != "Op" and self.peek() in AFTER_TARGETS
 
     def _boolean_chain(self, left: ast.Node, token: Token, level: int) -> ast.Node:
         operator = "and" if level == _AND else "or"
@@ -456,7 +455,7 @@ class Expressions(FunctionSyntax):
     def _case(self) -> ast.Node:
         start = self.expect("case").start
         argument = None if self._curr.key == "when" else self.expression()
-        whens = []
+        whens: list[ast.CaseWhen] = []
         while self._curr.key == "when" or not whens:
             at = self.expect("when").start
             condition = self.expression()

@@ -5,6 +5,7 @@ The special spellings become calls of pg_catalog's functions in pg_proc's argume
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 from engine.sql import ast
@@ -12,15 +13,16 @@ from engine.sql.parser.keywords import TYPE_FUNCTION_NAME
 from engine.sql.parser.lexer import Token
 from engine.sql.parser.type_names import TypeNames
 
-_VALUE_FUNCTIONS: Final = frozenset(
-    ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "current_user")
-    + ("session_user", "user", "current_role", "current_catalog", "current_schema")
-)
 _WITH_PRECISION: Final = frozenset(("current_time", "current_timestamp", "localtime", "localtimestamp"))
-_SPECIAL_CALLS: Final = frozenset(
-    ("cast", "coalesce", "extract", "greatest", "grouping", "least", "normalize", "nullif", "overlay", "position")
-    + ("substring", "treat", "trim", "xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlparse", "xmlpi")
-    + ("xmlroot", "xmlserialize")
+_VALUE_FUNCTIONS: Final = _WITH_PRECISION.union(
+    ("current_date", "current_user", "session_user", "user", "current_role", "current_catalog", "current_schema")
+)
+_XML_CALLS: Final = frozenset(
+    ("xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlparse", "xmlpi", "xmlroot", "xmlserialize")
+)
+_SPECIAL_CALLS: Final = _XML_CALLS.union(
+    ("cast", "coalesce", "extract", "greatest", "grouping", "least", "normalize", "nullif"),
+    ("overlay", "position", "substring", "treat", "trim"),
 )
 _EXTRACT_FIELDS: Final = frozenset(("IDENT", "year", "month", "day", "hour", "minute", "second", "SCONST"))
 _TRIM_FUNCTIONS: Final = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
@@ -107,7 +109,7 @@ class FunctionSyntax(TypeNames):
                 ends.append(self._tokens[at].start)
             if depth < 0:
                 break
-        return [self.sql[left + 1 : right].strip() for right, left in zip(ends, ends[1:], strict=False)][::-1]
+        return [self.sql[left + 1 : right].strip() for right, left in itertools.pairwise(ends)][::-1]
 
     def _aggregate_tail(
         self,
@@ -170,7 +172,7 @@ class FunctionSyntax(TypeNames):
             return self.system_call("pg_collation_for", (argument,), token.start)
         if key not in _SPECIAL_CALLS or following != "(":
             return None
-        if key.startswith("xml"):
+        if key in _XML_CALLS:
             self.refuse(key, token.start)
         self.advance()
         self.advance()

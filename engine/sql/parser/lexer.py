@@ -17,7 +17,7 @@ knows neither operators of any length nor keyword categories, so one regular exp
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from sqlglot.tokens import Token as SqlglotToken
 from sqlglot.tokens import TokenType
@@ -80,9 +80,9 @@ class Token(SqlglotToken):  # type: ignore[misc]  # sqlglot is untyped here
 
     def __init__(self, key: str, text: str, start: int, end: int) -> None:
         self.key = key
-        self.text = text
-        self.start = start
-        self.end = end
+        self.text = text  # type: ignore[misc]  # a slot of sqlglot's Token
+        self.start = start  # type: ignore[misc]
+        self.end = end  # type: ignore[misc]
 
 
 def cut_identifier(name: str) -> str:
@@ -364,9 +364,3 @@ def _resolve_unicode(raw: str, escape: str) -> str:
     if high:
         raise _LexicalError("invalid Unicode surrogate pair")
     return "".join(pieces)
-
-
-def error_of(token: Token) -> Any:
-    """The error that an ERROR token stands for."""
-    assert isinstance(token, ErrorToken)
-    return token.error

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.sql import ast
-from engine.sql.parser.expressions import SELECT_START, Expressions
+from engine.sql.parser.expressions import AFTER_TARGETS, SELECT_START, Expressions
 from engine.sql.parser.function_syntax import SPECIAL_FUNCTION_START
 from engine.sql.parser.keywords import BARE_LABEL, COLUMN_NAME, TYPE_FUNCTION_NAME
 from engine.sql.parser.relations import Relations
@@ -99,7 +99,7 @@ class Queries(Relations, Expressions):
         else:
             self.accept("all")
         targets: tuple[ast.ResTarget, ...] = ()
-        if distinct is not None or self._curr.key not in self.AFTER_BARE_LABEL:
+        if distinct is not None or self._curr.key not in AFTER_TARGETS:
             targets = self.target_list()
         into = self._into() if self.accept("into") else None
         from_clause = self.from_clause()

@@ -1,4 +1,4 @@
-"""Statements about the session: transactions, settings, prepared statements, cursors, EXPLAIN, COPY, LOCK, VACUUM, ..."""
+"""Statements about the session: transactions, settings, cursors, EXPLAIN, COPY, LOCK, VACUUM and the like."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from engine.sql import ast
 from engine.sql.parser.changes import Changes
-from engine.sql.parser.expressions import SELECT_START
-from engine.sql.parser.keywords import LABEL, NON_RESERVED_WORD
 
 _LOCK_MODES: Final = (
     ("access", "share"),
@@ -52,9 +50,8 @@ class Sessions(Changes):
                 self.expect("deferrable")
                 deferrable = not negated
             first = False
-            if self.accept(","):
-                if self._curr.key not in ("isolation", "read", "deferrable", "not"):
-                    self.fail()
+            if self.accept(",") and self._curr.key not in ("isolation", "read", "deferrable", "not"):
+                self.fail()
         return ast.TransactionStmt(kind, None, isolation, read_only, deferrable, location=start)
 
     def _isolation_level(self) -> str:
@@ -126,7 +123,7 @@ class Sessions(Changes):
         if key in ("role", "session"):
             return self._set_role("role" if key == "role" else "session_authorization", start, local=local)
         if key == "catalog":
-            self.refuse("current database", following and self._curr.start or start)
+            self.complain("current database cannot be changed", start, "0A000")
         if key == "schema":
             self.expect("schema")
             return ast.SetStmt("search_path", (self.string(),), local, location=start)
@@ -430,17 +427,21 @@ class Sessions(Changes):
     def checkpoint(self) -> ast.Node:
         return ast.CheckPointStmt(location=self.expect("checkpoint").start)
 
-    def skip_statement(self, what: str) -> ast.Node:
+    def skip_statement(self, what: str, start: int) -> ast.Node:
         """A statement that is refused by its name: goes to its end without looking at it."""
-        start = self._curr.start
         self._skip_to_end()
         return ast.DoStmt(what, location=start)
 
     def _skip_to_end(self) -> None:
-        depth = 0
-        while self._curr.key not in ("", "ERROR") and (depth > 0 or self._curr.key != ";"):
-            depth += (self._curr.key == "(") - (self._curr.key == ")")
-            self.advance()
+        """To the semicolon that ends the statement: none within parentheses or a function's BEGIN ATOMIC ... END."""
+        depth = body = 0
+        while self._curr.key not in ("", "ERROR") and (depth > 0 or body > 0 or self._curr.key != ";"):
+            key = self.advance().key
+            depth += (key == "(") - (key == ")")
+            if (key == "begin" and self._curr.key == "atomic") or (key == "case" and body):
+                body += 1
+            elif key == "end" and body:
+                body -= 1
         if self._curr.key == "ERROR":
             self.fail()
 

@@ -1,4 +1,8 @@
-"""The statement level: the first words decide which rule reads the rest."""
+"""The statement level: the first words decide which rule reads the rest.
+
+What PostgreSQL knows and Shoal has no tree for is read to its end and becomes a DoStmt, which the session refuses by
+its name (0A000). What no rule begins with is 42601 at the word that no statement has there.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,62 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.sql import ast
-from engine.sql.parser.tables import Tables
+from engine.sql.parser.alterations import Alterations
+from engine.sql.parser.expressions import SELECT_START
+
+# What is refused by name: the words after CREATE, ALTER or DROP.
+_FOREIGN_OBJECTS: Final = (
+    ("access", "method"),
+    ("aggregate",),
+    ("cast",),
+    ("collation",),
+    ("conversion",),
+    ("domain",),
+    ("event", "trigger"),
+    ("extension",),
+    ("foreign", "data", "wrapper"),
+    ("foreign", "table"),
+    ("function",),
+    ("language",),
+    ("operator", "class"),
+    ("operator", "family"),
+    ("operator",),
+    ("policy",),
+    ("procedure",),
+    ("publication",),
+    ("routine",),
+    ("rule",),
+    ("server",),
+    ("statistics",),
+    ("subscription",),
+    ("text", "search"),
+    ("transform",),
+    ("trigger",),
+    ("type",),
+    ("user", "mapping"),
+)
+_REPLACEABLE: Final = (
+    ("aggregate",),
+    ("constraint", "trigger"),
+    ("function",),
+    ("language",),
+    ("procedural", "language"),
+    ("procedure",),
+    ("rule",),
+    ("transform",),
+    ("trigger",),
+    ("trusted", "language"),
+    ("trusted", "procedural", "language"),
+)
+_ONLY_ALTERED: Final = (("default", "privileges"), ("large", "object"), ("system",))
 
 
-class Statements(Tables):
+class Statements(Alterations):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
         """statement; statement; ..."""
-        found = []
+        found: list[ast.Statement] = []
         while True:
             while self.accept(";"):
                 pass
@@ -33,50 +84,168 @@ class Statements(Tables):
             self.fail()
 
     def statement(self) -> ast.Node:
-        rule = _RULES.get(self._curr.key)
-        if rule is not None:
-            return rule(self)
-        return self.preparable_statement()
+        key = self._curr.key
+        if key in SELECT_START or key == "(":
+            return self.preparable_statement()
+        rule = _RULES.get(key)
+        return rule(self) if rule is not None else self.preparable_statement()
+
+    # ---- CREATE ----
 
     def create(self) -> ast.Node:
         start = self.expect("create").start
+        if self._curr.key == "or":
+            return self._create_or_replace(start)
         persistence = self.persistence()
-        if self._curr.key == "table":
+        key = self._curr.key
+        if key == "table":
             return self.create_table(start, persistence)
-        if self._curr.key in ("unique", "index"):
+        if key == "sequence":
+            return self.create_sequence(start, persistence)
+        if key in ("view", "recursive"):
+            return self.create_view(start, persistence, replace=False)
+        if key == "materialized":
+            if persistence != "p":
+                self.refuse("CREATE UNLOGGED MATERIALIZED VIEW", start)
+            return self.create_materialized_view(start)
+        if persistence != "p":
+            self.fail()
+        return self._create_object(start, key)
+
+    def _create_object(self, start: int, key: str) -> ast.Node:
+        if key in ("unique", "index"):
             return self.create_index(start)
+        if key == "schema":
+            return self.create_schema(start)
+        if key == "database":
+            return self.create_database(start)
+        if key == "tablespace":
+            return self.create_tablespace(start)
+        if key in ("role", "group") or (key == "user" and self.peek() != "mapping"):
+            return self.create_role(start)
+        return self._refused("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
+
+    def _create_or_replace(self, start: int) -> ast.Node:
+        self.expect("or", "replace")
+        persistence = self.persistence()
+        if self._curr.key in ("view", "recursive"):
+            return self.create_view(start, persistence, replace=True)
+        return self._refused("CREATE OR REPLACE", start, _REPLACEABLE)
+
+    def _refused(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
+        for words in kinds:
+            if self.accept_words(*words):
+                return self.skip_statement(f"{verb.split(maxsplit=1)[0]} {' '.join(words).upper()}", start)
         self.fail()
+
+    # ---- ALTER, DROP ----
+
+    def alter(self) -> ast.Node:
+        start = self.expect("alter").start
+        key = self._curr.key
+        if key in ("table", "index", "view", "sequence", "materialized"):
+            return self.alter_relation(start)
+        if key == "schema":
+            return self.alter_schema(start)
+        if key == "database":
+            return self.alter_database(start)
+        if key == "tablespace":
+            return self.alter_tablespace(start)
+        if key in ("role", "group") or (key == "user" and self.peek() != "mapping"):
+            return self.alter_role(start)
+        return self._refused("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
+
+    def drop(self) -> ast.Node:
+        start = self.expect("drop").start
+        key = self._curr.key
+        if key == "database":
+            return self.drop_database(start)
+        if key == "tablespace":
+            return self.drop_tablespace(start)
+        if key in ("role", "group") or (key == "user" and self.peek() != "mapping"):
+            return self.drop_role(start)
+        kind = self.object_kind()
+        if kind is not None:
+            return self.drop_objects(start, kind)
+        return self._refused("DROP", start, (*_FOREIGN_OBJECTS, ("owned",)))
+
+    # ---- statements that are refused whole ----
+
+    def _call(self) -> ast.Node:
+        return self.skip_statement("CALL", self.expect("call").start)
+
+    def _do(self) -> ast.Node:
+        return self.skip_statement("DO", self.expect("do").start)
+
+    def _cluster(self) -> ast.Node:
+        return self.skip_statement("CLUSTER", self.expect("cluster").start)
+
+    def _reindex(self) -> ast.Node:
+        return self.skip_statement("REINDEX", self.expect("reindex").start)
+
+    def _load(self) -> ast.Node:
+        return self.skip_statement("LOAD", self.expect("load").start)
+
+    def _reassign(self) -> ast.Node:
+        start = self.expect("reassign").start
+        self.expect("owned")
+        return self.skip_statement("REASSIGN OWNED", start)
+
+    def _security_label(self) -> ast.Node:
+        start = self.expect("security").start
+        self.expect("label")
+        return self.skip_statement("SECURITY LABEL", start)
+
+    def _import(self) -> ast.Node:
+        start = self.expect("import").start
+        self.expect("foreign", "schema")
+        return self.skip_statement("IMPORT FOREIGN SCHEMA", start)
 
 
 _RULES: Final[dict[str, Callable[[Statements], ast.Node]]] = {
     "abort": Statements.end_transaction,
+    "alter": Statements.alter,
     "analyse": Statements.vacuum,
     "analyze": Statements.vacuum,
     "begin": Statements.begin,
+    "call": Statements._call,
     "checkpoint": Statements.checkpoint,
     "close": Statements.close,
+    "cluster": Statements._cluster,
+    "comment": Statements.comment,
     "commit": Statements.end_transaction,
     "copy": Statements.copy,
     "create": Statements.create,
     "deallocate": Statements.deallocate,
     "declare": Statements.declare,
     "discard": Statements.discard,
+    "do": Statements._do,
+    "drop": Statements.drop,
     "end": Statements.end_transaction,
     "execute": Statements.execute,
     "explain": Statements.explain,
     "fetch": Statements.fetch,
+    "grant": Statements.grant,
+    "import": Statements._import,
     "listen": Statements.notify,
+    "load": Statements._load,
     "lock": Statements.lock,
     "move": Statements.fetch,
     "notify": Statements.notify,
     "prepare": Statements.prepare,
+    "reassign": Statements._reassign,
+    "refresh": Statements.refresh,
+    "reindex": Statements._reindex,
     "release": Statements.release,
     "reset": Statements.reset,
+    "revoke": Statements.grant,
     "rollback": Statements.end_transaction,
     "savepoint": Statements.savepoint,
+    "security": Statements._security_label,
     "set": Statements.set,
     "show": Statements.show,
     "start": Statements.begin,
+    "truncate": Statements.truncate,
     "unlisten": Statements.notify,
     "vacuum": Statements.vacuum,
 }

@@ -18,9 +18,8 @@ _ACTIONS: Final = {
     ("set", "default"): "d",
 }
 _LIKE_OPTIONS: Final = frozenset(
-    ("comments", "compression", "constraints", "defaults", "identity", "generated", "indexes")
-    + ("statistics", "storage", "all")
-)
+    ("comments", "compression", "constraints", "defaults", "identity", "generated", "indexes", "statistics")
+) | {"storage", "all"}
 _TABLE_CONSTRAINT_START: Final = frozenset(("constraint", "check", "unique", "primary", "foreign", "exclude"))
 
 
@@ -79,7 +78,9 @@ class Tables(Sessions):
         on_commit = self._on_commit()
         tablespace = self.optional_tablespace()
         self.expect("as")
+        at = self._curr.start
         query: ast.Node = self.execute() if self._curr.key == "execute" else self.select()
+        text = self.source(at)
         return ast.CreateTableAsStmt(
             relation,
             columns,
@@ -91,6 +92,7 @@ class Tables(Sessions):
             options,
             on_commit,
             tablespace,
+            text,
             location=start,
         )
 
@@ -463,6 +465,13 @@ class Tables(Sessions):
             if not changes:
                 return constraint
             constraint = replace(constraint, **changes)
+
+    def constraint_attributes(self) -> tuple[tuple[str, Any], ...]:
+        """ConstraintAttributeSpec of ALTER CONSTRAINT, as options."""
+        attributes: dict[str, Any] = {}
+        while changes := self._one_attribute():
+            attributes.update(changes)
+        return tuple(attributes.items())
 
     # ---- CREATE INDEX ----
 

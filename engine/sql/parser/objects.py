@@ -1,0 +1,269 @@
+"""Views, sequences, schemas, databases, tablespaces; DROP, TRUNCATE, COMMENT, REFRESH."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.sql import ast
+from engine.sql.parser.tables import Tables
+
+# DROP and COMMENT: the words of a kind of object, and its name in the tree. Longer ones come first.
+_KINDS: Final = (
+    (("materialized", "view"), "matview"),
+    (("foreign", "data", "wrapper"), "foreign data wrapper"),
+    (("foreign", "table"), "foreign table"),
+    (("text", "search", "configuration"), "text search configuration"),
+    (("text", "search", "dictionary"), "text search dictionary"),
+    (("text", "search", "parser"), "text search parser"),
+    (("text", "search", "template"), "text search template"),
+    (("access", "method"), "access method"),
+    (("event", "trigger"), "event trigger"),
+    (("procedural", "language"), "language"),
+    (("language",), "language"),
+    (("table",), "table"),
+    (("index",), "index"),
+    (("view",), "view"),
+    (("sequence",), "sequence"),
+    (("schema",), "schema"),
+    (("type",), "type"),
+    (("domain",), "domain"),
+    (("collation",), "collation"),
+    (("conversion",), "conversion"),
+    (("statistics",), "statistics"),
+    (("extension",), "extension"),
+    (("publication",), "publication"),
+    (("server",), "server"),
+    (("function",), "function"),
+    (("procedure",), "procedure"),
+    (("routine",), "routine"),
+    (("aggregate",), "aggregate"),
+)
+_WITH_ARGUMENTS: Final = ("function", "procedure", "routine", "aggregate")
+_SIMPLE_NAMES: Final = frozenset(
+    ("schema", "extension", "publication", "server", "access method", "event trigger", "language")
+) | {"foreign data wrapper"}
+_DATABASE_OPTIONS: Final = frozenset(("IDENT", "connection", "encoding", "location", "owner", "tablespace", "template"))
+
+
+class Objects(Tables):
+    """Definitions of what is no table."""
+
+    # ---- views ----
+
+    def create_view(self, start: int, persistence: str, *, replace: bool) -> ast.Node:
+        """After CREATE [OR REPLACE] [TEMP]: [RECURSIVE] VIEW ..."""
+        recursive = self.accept("recursive")
+        self.expect("view")
+        relation = self.qualified_name()
+        columns = self.names_in_parentheses() if recursive else self.optional_names_in_parentheses()
+        options = self.with_options()
+        self.expect("as")
+        at = self._curr.start
+        query = self.select()
+        text = self.source(at)
+        check_option: str | None = None
+        if self.accept("with"):
+            check_option = self.optional_keyword("cascaded", "local") or "cascaded"
+            self.expect("check", "option")
+        return ast.ViewStmt(
+            relation,
+            columns,
+            query,
+            replace,
+            recursive,
+            persistence,
+            options,
+            check_option,
+            text,
+            location=start,
+        )
+
+    def create_materialized_view(self, start: int) -> ast.Node:
+        self.expect("materialized", "view")
+        if_not_exists = self.if_not_exists()
+        relation = self.qualified_name()
+        columns = self.optional_names_in_parentheses()
+        if self.accept("using"):
+            self.column_name()
+        options = self.with_options()
+        tablespace = self.optional_tablespace()
+        self.expect("as")
+        at = self._curr.start
+        query = self.select()
+        text = self.source(at)
+        return ast.CreateTableAsStmt(
+            relation,
+            columns,
+            query,
+            if_not_exists=if_not_exists,
+            with_data=self.with_data(),
+            materialized=True,
+            options=options,
+            tablespace=tablespace,
+            query_text=text,
+            location=start,
+        )
+
+    def refresh(self) -> ast.Node:
+        start = self.expect("refresh").start
+        self.expect("materialized", "view")
+        concurrently = self.accept("concurrently")
+        relation = self.qualified_name()
+        return ast.RefreshMatViewStmt(relation, concurrently, self.with_data(), location=start)
+
+    # ---- sequences, schemas ----
+
+    def create_sequence(self, start: int, persistence: str) -> ast.Node:
+        self.expect("sequence")
+        if_not_exists = self.if_not_exists()
+        relation = self.qualified_name()
+        return ast.SequenceStmt(relation, self.sequence_options(), True, if_not_exists, persistence, location=start)
+
+    def create_schema(self, start: int) -> ast.Node:
+        self.expect("schema")
+        if_not_exists = self.if_not_exists()
+        name: str | None = None
+        owner: str | None = None
+        if self.accept("authorization"):
+            owner = self.role_name()
+        else:
+            name = self.column_name()
+            if self.accept("authorization"):
+                owner = self.role_name()
+        elements = []
+        while self._curr.key in ("create", "grant"):
+            at = self._curr.start
+            if if_not_exists:
+                message = "CREATE SCHEMA IF NOT EXISTS cannot include schema elements"
+                self.complain(message, at, "0A000")
+            elements.append(self.statement())
+        return ast.CreateSchemaStmt(name, owner, if_not_exists, tuple(elements), location=start)
+
+    # ---- databases, tablespaces ----
+
+    def create_database(self, start: int) -> ast.Node:
+        self.expect("database")
+        name = self.column_name()
+        self.accept("with")
+        return ast.CreateDatabaseStmt(name, self.database_options(), location=start)
+
+    def database_options(self) -> tuple[tuple[str, str], ...]:
+        """createdb_opt_list: name [=] value."""
+        options = []
+        while self._curr.key in _DATABASE_OPTIONS:
+            if self.accept("connection"):
+                self.expect("limit")
+                name = "connection_limit"
+            else:
+                name = self.advance().text
+            self.accept("=")
+            options.append((name, self.advance().text if self._curr.key == "default" else self._setting_value()))
+        return tuple(options)
+
+    def drop_database(self, start: int) -> ast.Node:
+        self.expect("database")
+        if_exists = self.if_exists()
+        name = self.column_name()
+        force = False
+        if self._curr.key in ("with", "("):
+            self.accept("with")
+            self.expect("(", "force")
+            while self.accept(","):
+                self.expect("force")
+            self.expect(")")
+            force = True
+        return ast.DropDatabaseStmt(name, if_exists, force, location=start)
+
+    def create_tablespace(self, start: int) -> ast.Node:
+        self.expect("tablespace")
+        name = self.column_name()
+        owner = self.role_name() if self.accept("owner") else None
+        self.expect("location")
+        directory = self.string()
+        options = self.option_list() if self.accept("with") else ()
+        return ast.TablespaceStmt("create", name, owner, directory, options, location=start)
+
+    def drop_tablespace(self, start: int) -> ast.Node:
+        self.expect("tablespace")
+        if_exists = self.if_exists()
+        return ast.TablespaceStmt("drop", self.column_name(), if_exists=if_exists, location=start)
+
+    # ---- DROP, TRUNCATE, COMMENT ----
+
+    def object_kind(self) -> str | None:
+        """Takes the words of a kind of object; None if another kind comes next."""
+        for words, kind in _KINDS:
+            if self.accept_words(*words):
+                return kind
+        return None
+
+    def drop_objects(self, start: int, kind: str) -> ast.Node:
+        """After DROP and the kind. Arguments of functions are read over."""
+        concurrently = kind == "index" and self.accept("concurrently")
+        if_exists = self.if_exists()
+        names = [self._object_name(kind)]
+        while self.accept(","):
+            names.append(self._object_name(kind))
+        return ast.DropStmt(kind, tuple(names), if_exists, self.drop_behavior(), concurrently, location=start)
+
+    def _object_name(self, kind: str) -> tuple[str, ...]:
+        if kind in _SIMPLE_NAMES:
+            return (self.column_name(),)
+        if kind not in _WITH_ARGUMENTS:
+            return self.type_name().names if kind in ("type", "domain") else self.any_name()
+        return self.function_signature()
+
+    def function_signature(self) -> tuple[str, ...]:
+        """The name of a function; the types of its arguments are read over."""
+        name = (self.type_function_name(),) if self.peek() != "." else self.any_name()
+        self.skip_parentheses()
+        return name
+
+    def skip_parentheses(self) -> None:
+        if not self.accept("("):
+            return
+        depth = 1
+        while depth:
+            if self._curr.key in ("", "ERROR", ";"):
+                self.fail()
+            key = self.advance().key
+            depth += (key == "(") - (key == ")")
+
+    def truncate(self) -> ast.Node:
+        start = self.expect("truncate").start
+        self.accept("table")
+        relations = self.relation_expressions()
+        restart = False
+        if self._curr.key in ("continue", "restart"):
+            restart = self.advance().key == "restart"
+            self.expect("identity")
+        return ast.TruncateStmt(relations, restart, self.drop_behavior(), location=start)
+
+    def comment(self) -> ast.Node:
+        start = self.expect("comment").start
+        self.expect("on")
+        on: tuple[str, ...] = ()
+        if self.accept("column"):
+            kind, names = "column", self.any_name()
+        elif self._curr.key in ("database", "tablespace", "role"):
+            kind = self.advance().key
+            names = (self.column_name(),)
+        elif self._curr.key in ("constraint", "trigger", "rule", "policy"):
+            kind = self.advance().key
+            names = (self.column_name(),)
+            self.expect("on")
+            self.accept("domain")
+            on = self.any_name()
+        else:
+            known = self.object_kind()
+            if known is None:
+                what = self._curr.key.upper()
+                if not what.replace("_", "").isalpha():
+                    self.fail()
+                return self.skip_statement(f"COMMENT ON {what}", start)
+            kind, names = known, self._object_name(known)
+        self.expect("is")
+        text = None
+        if not self.accept("null"):
+            text = self.string()
+        return ast.CommentStmt(kind, names, text, on, location=start)
