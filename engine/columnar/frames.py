@@ -6,19 +6,19 @@ The header's "buffers" holds each buffer's size, so the receiver cuts the body i
 ends run the same code on the same machine, so the fixed part is little-endian and carries no version. Nothing is ever
 unpickled: what crosses is JSON, lengths, and bytes.
 
-A list of (key, value) pairs crosses as four buffers: key ends (u64), the keys, value ends (u64), the values; and a fifth
-with one byte a pair, 1 where the value is None (the key is gone).
+A list of (key, value) pairs crosses as five buffers, which are those of two Arrow binary arrays: n + 1 offsets (i32) and
+bytes of the keys, the same of the values, and one byte a pair, 1 where the value is None (the key is gone).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import orjson
+import pyarrow as pa
 
 Header: TypeAlias = dict[str, object]
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -26,6 +26,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 FIXED = struct.Struct("<IIQ")
 MAX_HEADER = 64 << 20
 MAX_BODY = 1 << 40
+MAX_OFFSET = (1 << 31) - 1
+PORTION_BYTES = 256 << 20
 
 
 class FrameError(Exception):
@@ -60,7 +62,7 @@ def decode(header: Buffer, body: Buffer) -> tuple[Header, list[memoryview]]:
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Buffer]:
-    """(key, value) pairs as five buffers."""
+    """(key, value) pairs as five buffers. Raises OverflowError for 2 GiB or more: see `portions`."""
     keys: list[bytes] = []
     values: list[bytes] = []
     gone = bytearray()
@@ -68,31 +70,47 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Buffer]:
         keys.append(key)
         values.append(b"" if value is None else value)
         gone.append(value is None)
-    return [_ends(keys), b"".join(keys), _ends(values), b"".join(values), gone]
+    return [_offsets(keys), b"".join(keys), _offsets(values), b"".join(values), gone]
 
 
-def _ends(items: list[bytes]) -> bytes:
-    lengths = np.fromiter(map(len, items), dtype=np.uint64, count=len(items))
-    return np.cumsum(lengths, dtype=np.uint64).tobytes()
+def _offsets(items: list[bytes]) -> bytes:
+    ends = np.zeros(len(items) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), out=ends[1:])
+    if ends[-1] > MAX_OFFSET:
+        raise OverflowError("too many bytes for one list of pairs")
+    return ends.astype(np.int32).tobytes()
+
+
+def portions(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[tuple[bytes, bytes | None]]]:
+    """The pairs in parts of about PORTION_BYTES, for what can be handed over in parts."""
+    start = size = 0
+    for index, (key, value) in enumerate(pairs):
+        size += len(key) + (0 if value is None else len(value))
+        if size >= PORTION_BYTES:
+            yield pairs[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(pairs):
+        yield pairs[start:]
 
 
 class Pairs:
-    """Received pairs: `keys` and `values` as lists of bytes; `gone[i]` says that key i has no value any more."""
+    """Received pairs: `keys` are all of them; `row_keys` and `rows` those with a value (Arrow binary arrays)."""
 
-    __slots__ = ("gone", "keys", "values")
+    __slots__ = ("keys", "row_keys", "rows")
 
     def __init__(self, buffers: Sequence[memoryview]) -> None:
-        key_ends, keys, value_ends, values, gone = buffers
-        self.keys = _cut(key_ends, keys)
-        self.values = _cut(value_ends, values)
-        self.gone: npt.NDArray[np.bool_] = np.frombuffer(gone, dtype=np.bool_)
+        key_offsets, keys, value_offsets, values, gone = buffers
+        self.keys: Any = _binary(key_offsets, keys)
+        self.row_keys: Any = self.keys
+        self.rows: Any = _binary(value_offsets, values)
+        dropped = np.frombuffer(gone, dtype=np.bool_)
+        if dropped.any():
+            kept = pa.array(~dropped)
+            self.row_keys = self.keys.filter(kept)
+            self.rows = self.rows.filter(kept)
 
 
-def _cut(ends: memoryview, heap: memoryview) -> list[bytes]:
-    data = bytes(heap)
-    items: list[bytes] = []
-    start = 0
-    for end in np.frombuffer(ends, dtype=np.uint64).tolist():
-        items.append(data[start:end])
-        start = end
-    return items
+def _binary(offsets: memoryview, heap: memoryview) -> Any:
+    return pa.Array.from_buffers(
+        pa.binary(), offsets.nbytes // 4 - 1, [None, pa.py_buffer(offsets), pa.py_buffer(heap)]
+    )

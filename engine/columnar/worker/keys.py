@@ -9,18 +9,18 @@ a hash. Such a table carries the encoded key itself in one more column, `k`, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.schema import Table
 from catalog.types import oids
 from engine.columnar.worker import values
-
-PREFIX = 4  # the storage id stands before every key
+from engine.storage.keys import MAX_KEY_BYTES, PREFIX_BYTES, numbers_of_offsets
 ROW_NUMBER = "r"
 ENCODED = "k"
 
@@ -82,9 +82,10 @@ class KeyPlan:
             self._parts = [_FIXED[oids.INT8]]
             return
         key_types = [table.column_by_number(number).type.oid for number in table.key_columns]
-        if all(oid in _FIXED for oid in key_types):
+        parts = [_FIXED[oid] for oid in key_types if oid in _FIXED]
+        if len(parts) == len(key_types) and PREFIX_BYTES + sum(width for width, _ in parts) < MAX_KEY_BYTES:
             self.columns = tuple(f"c{number}" for number in table.key_columns)
-            self._parts = [_FIXED[oid] for oid in key_types]
+            self._parts = parts
         else:
             self.columns = (ENCODED,)
 
@@ -93,14 +94,17 @@ class KeyPlan:
         """Whether rows are found by the encoded key in column `k`."""
         return self.columns == (ENCODED,)
 
-    def decode(self, keys: Sequence[bytes]) -> pa.Table:
-        """The key columns of encoded keys (storage id included)."""
+    def decode(self, keys: Any) -> pa.Table:
+        """The key columns of encoded keys (a binary array; storage ids included)."""
         if self.encoded:
-            return pa.table({ENCODED: pa.array([key[PREFIX:] for key in keys], type=pa.binary())})
-        width = PREFIX + sum(size for size, _ in self._parts)
-        raw = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), width)
+            return pa.table({ENCODED: pc.binary_slice(keys, PREFIX_BYTES)})
+        width = PREFIX_BYTES + sum(size for size, _ in self._parts)
+        first = int(numbers_of_offsets(keys)[0]) if len(keys) else 0
+        data = keys.buffers()[2]
+        raw = np.frombuffer(data, np.uint8, len(keys) * width, first) if len(keys) else np.zeros(0, np.uint8)
+        raw = raw.reshape(len(keys), width)
         columns: dict[str, Any] = {}
-        start = PREFIX
+        start = PREFIX_BYTES
         for name, (size, decode) in zip(self.columns, self._parts, strict=True):
             columns[name] = decode(raw[:, start : start + size])
             start += size

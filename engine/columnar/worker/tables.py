@@ -11,7 +11,7 @@ name it get the error, and the engine loads it again when it is next asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,44 +19,12 @@ import pyarrow as pa
 
 from catalog import types
 from catalog.errors import SqlError
-from catalog.schema import Column, Layout, Table
-from catalog.types.base import TypeRef
-from engine.columnar.frames import Header, Pairs
+from catalog.schema import Table
+from engine.columnar.descriptions import table_of
+from engine.columnar.frames import Pairs
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
 from engine.storage.readonly import read_table_batches
 from engine.storage.rows import RowCodec
-
-
-def describe_table(table: Table) -> Header:
-    """What the worker must know of a table, as JSON."""
-    return {
-        "storage_id": table.storage_id,
-        "columns": [[c.number, c.type.oid, c.type.typmod, c.missing] for c in table.columns],
-        "key": list(table.key_columns),
-        "layouts": [
-            [layout.version, list(layout.columns), [[t.oid, t.typmod] for t in layout.types]]
-            for layout in table.layouts
-        ],
-    }
-
-
-def table_of(description: Any) -> Table:
-    """The inverse of `describe_table`: a Table with everything that the row codec reads."""
-    return Table(
-        oid=0,
-        schema=0,
-        name="",
-        columns=tuple(
-            Column(number, f"c{number}", TypeRef(oid, typmod), missing=missing)
-            for number, oid, typmod, missing in description["columns"]
-        ),
-        storage_id=description["storage_id"],
-        key_columns=tuple(description["key"]),
-        layouts=tuple(
-            Layout(version, tuple(columns), tuple(TypeRef(*reference) for reference in references))
-            for version, columns, references in description["layouts"]
-        ),
-    )
 
 
 @dataclass(slots=True)
@@ -153,15 +121,9 @@ class Tables:
                 raise self.lost.get(storage_id) or SqlError("XX000", f"columnar table {storage_id} is not loaded")
 
     def _decoded(self, held: _Held, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
-        keys = held.keys.decode(pairs.keys)
-        kept = [index for index, gone in enumerate(pairs.gone.tolist()) if not gone]
-        if len(kept) == len(pairs.keys):
-            row_keys, row_values = pairs.keys, pairs.values
-        else:
-            row_keys = [pairs.keys[index] for index in kept]
-            row_values = [pairs.values[index] for index in kept]
-        rows = held.codec.decode_batch(row_values)
-        return keys, _with_key(held, rows, row_keys)
+        """The key columns of all pairs, and the rows of those that have one."""
+        rows = held.codec.batches.decode(pairs.rows)
+        return held.keys.decode(pairs.keys), _with_key(held, rows, pairs.row_keys)
 
     def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
         connection.register("fresh", rows)
@@ -193,7 +155,7 @@ def _definition(held: _Held) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in _column_types(held))
 
 
-def _with_key(held: _Held, rows: pa.RecordBatch, keys: Sequence[bytes]) -> pa.Table:
+def _with_key(held: _Held, rows: pa.RecordBatch, keys: Any) -> pa.Table:
     """The rows with their hidden key column, if the table has one."""
     table = pa.Table.from_batches([rows])
     if held.keys.columns == (ROW_NUMBER,) or held.keys.encoded:

@@ -1,0 +1,642 @@
+"""The engine's side of the columnar worker: starts it, keeps its tables up, sends queries, streams results.
+
+A query's way, all on the event loop:
+
+    start the worker if it is not there; load the tables that it lacks          (waits)
+    one turn: each table's delta, then the query with its overlays              (frames in order, no waiting)
+    chunks arrive as the reader takes them                                      (credit, see worker/query.py)
+
+The worker handles frames in order and pins a query to DuckDB's state when its turn comes, so what was sent before the
+query is what it sees, whatever is sent behind it.
+
+The worker starts on first use, so that a server without analytic queries does not pay for one, and starts again after
+it has died. A query that the worker takes down with it, or that was under way, runs once more if nothing of its result
+had arrived; else, or the second time, it ends with 57P02. Everything in the worker is a copy, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog.errors import SqlError
+from catalog.schema import Table, VirtualTable
+from engine.columnar import frames
+from engine.columnar.descriptions import describe_table
+from engine.columnar.feed import PUSH_KEYS, PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
+from engine.columnar.frames import Buffer, Header
+from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding
+from engine.columnar.literals import fill, literal
+from engine.columnar.worker.keys import KeyPlan
+
+if TYPE_CHECKING:
+    from engine.storage.tablespace import Tablespace
+
+UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
+VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
+START_SECONDS = 60.0
+CREDIT_BYTES = 256 << 10  # credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing
+
+VirtualContent = Callable[[VirtualTable, object], "tuple[object, pa.RecordBatch]"]
+"""(virtual table, reader) -> (version, its rows with columns c<attnum> in DuckDB's Arrow types). Equal versions mean
+equal content; a version of None is for what only this query is to see."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """What a query is made of, so that it can be made again."""
+
+    query: ColumnarQuery
+    parameters: tuple[str, ...]
+    reader: object
+    encoding: RowEncoding | None
+    virtual: VirtualContent | None
+
+
+class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
+    """There is no worker to run a query (57P02): it cannot be started, or has died under it."""
+
+    def __init__(self, message: str, detail: str | None = None) -> None:
+        super().__init__("57P02", message, detail=detail)
+
+
+class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
+    """The worker is gone."""
+
+
+class _Frames(asyncio.BufferedProtocol):
+    """Cuts the socket's bytes into frames, each received straight into a buffer of its size."""
+
+    def __init__(self, received: Callable[[Header, list[memoryview]], None], lost: Callable[[], None]) -> None:
+        self._received = received
+        self._lost = lost
+        self._buffer = bytearray(frames.FIXED.size)
+        self._filled = 0
+        self._header_size = -1
+        self.transport: asyncio.Transport | None = None
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.writable.set()
+        self._lost()
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, count: int) -> None:
+        self._filled += count
+        if self._filled < len(self._buffer):
+            return
+        if self._header_size < 0:
+            self._header_size, body = frames.sizes_of(self._buffer)
+            self._buffer = bytearray(self._header_size + body)
+            self._filled = 0
+            return
+        view = memoryview(self._buffer)
+        header, buffers = frames.decode(view[: self._header_size], view[self._header_size :])
+        self._buffer = bytearray(frames.FIXED.size)
+        self._filled = 0
+        self._header_size = -1
+        self._received(header, buffers)
+
+
+class _Stream:
+    """One result under way: at most the worker's window of chunks waits here.
+
+    `lsn` is the LSN as of which the query reads; it is final once the first chunk has come.
+    """
+
+    def __init__(self, client: WorkerClient, request: _Request) -> None:
+        self._client = client
+        self.request = request
+        self.identifier = 0
+        self.lsn = 0
+        self._chunks: deque[tuple[memoryview, int]] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._error: BaseException | None = None
+        self._begun = False
+        self._retried = False
+        self._taken = 0
+
+    def add(self, chunk: memoryview, rows: int) -> None:
+        self._begun = True
+        self._chunks.append((chunk, rows))
+        self._wake()
+
+    def finish(self, error: BaseException | None) -> None:
+        self._ended = True
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def take(self) -> tuple[memoryview, int] | None:
+        """The next chunk, None at the end. Raises the query's error."""
+        while not self._chunks:
+            if self._taken:
+                self._client.give_credit(self, self._taken)
+                self._taken = 0
+            if self._ended:
+                if self._error is None:
+                    return None
+                await self._again(self._error)
+                continue
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        chunk = self._chunks.popleft()
+        self._taken += chunk[0].nbytes
+        if self._taken >= CREDIT_BYTES:
+            self._client.give_credit(self, self._taken)
+            self._taken = 0
+        return chunk
+
+    async def _again(self, error: BaseException) -> None:
+        """Runs the query once more if the worker was lost before anything came; raises what has happened otherwise."""
+        if not isinstance(error, _Loss):
+            raise error
+        if self._begun or self._retried:
+            raise WorkerUnavailable("the analytic worker process has ended while it ran this query")
+        self._retried = True
+        self._ended = False
+        self._error = None
+        await self._client.send(self)
+
+    async def close(self) -> None:
+        """Stops the query if it still runs. What has not been read is dropped."""
+        if not self._ended:
+            self._client.cancel(self)
+        self._ended = True
+        self._error = None
+        self._chunks.clear()
+
+
+class RowStream:
+    """engine.columnar.interface.ResultStream: chunks of encoded rows."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+
+    @property
+    def lsn(self) -> int:
+        """The LSN as of which the query reads."""
+        return self._stream.lsn
+
+    def __aiter__(self) -> RowStream:
+        return self
+
+    async def __anext__(self) -> tuple[bytes, int]:
+        chunk = await self._stream.take()
+        if chunk is None:
+            raise StopAsyncIteration
+        return bytes(chunk[0]), chunk[1]
+
+    async def close(self) -> None:
+        """Stops the query in the worker if it still runs."""
+        await self._stream.close()
+
+
+class BatchStream:
+    """The result as pyarrow record batches: an asynchronous iterator."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+
+    @property
+    def lsn(self) -> int:
+        """The LSN as of which the query reads."""
+        return self._stream.lsn
+
+    def __aiter__(self) -> BatchStream:
+        return self
+
+    async def __anext__(self) -> object:
+        chunk = await self._stream.take()
+        if chunk is None:
+            raise StopAsyncIteration
+        return pa.ipc.open_stream(pa.py_buffer(chunk[0])).read_next_batch()
+
+    async def close(self) -> None:
+        """Stops the query in the worker if it still runs."""
+        await self._stream.close()
+
+
+class WorkerClient(ColumnarEngine):
+    """`scratch` is a directory where DuckDB may put what does not fit; it is emptied. `memory_limit` in bytes.
+
+    `virtual_content` provides virtual tables where a query is not given a provider of its own.
+    """
+
+    def __init__(
+        self,
+        store: Tablespace,
+        scratch: str,
+        *,
+        memory_limit: int = 1 << 30,
+        threads: int | None = None,
+        virtual_content: VirtualContent | None = None,
+    ) -> None:
+        self._store = store
+        self._scratch = scratch
+        self._memory_limit = memory_limit
+        self._threads = threads or os.cpu_count() or 1
+        self.virtual_content = virtual_content
+        self._feed = Feed(store)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._frames: _Frames | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] | None = None
+        self._loads: dict[int, asyncio.Future[None]] = {}
+        self._streams: dict[int, _Stream] = {}
+        self._identifiers = itertools.count(1)
+        self._versions: dict[int, dict[object, str]] = {}
+        self._version_names = itertools.count(1)
+        self._unapplied = 0
+        self._push_timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        store.on_durable(self._durable)
+
+    # ---- queries --------------------------------------------------------------------------------------------------
+
+    async def rows(
+        self,
+        query: ColumnarQuery,
+        parameters: Sequence[object],
+        reader: object,
+        encoding: RowEncoding,
+        virtual: VirtualContent | None = None,
+    ) -> RowStream:
+        """Runs the query as of the reader and streams encoded rows. `parameters` has an internal-form value for every
+        entry of `query.parameters`, in that order. Returns when the query is under way; its errors come out of the
+        stream. Raises 57P02 when no worker can be started, 72000 for a reader that is too old."""
+        return RowStream(await self._begin(query, parameters, reader, encoding, virtual))
+
+    async def batches(
+        self,
+        query: ColumnarQuery,
+        parameters: Sequence[object],
+        reader: object,
+        virtual: VirtualContent | None = None,
+    ) -> BatchStream:
+        """The same as pyarrow record batches in DuckDB's types. Close the stream if it is not read to its end."""
+        return BatchStream(await self._begin(query, parameters, reader, None, virtual))
+
+    async def _begin(
+        self,
+        query: ColumnarQuery,
+        parameters: Sequence[object],
+        reader: object,
+        encoding: RowEncoding | None,
+        virtual: VirtualContent | None,
+    ) -> _Stream:
+        written = tuple(
+            literal(value, kind) for value, (_, kind) in zip(parameters, query.parameters, strict=True)
+        )
+        stream = _Stream(self, _Request(query, written, reader, encoding, virtual or self.virtual_content))
+        await self.send(stream)
+        return stream
+
+    async def send(self, stream: _Stream) -> None:
+        """Brings the tables up to date and sends the query."""
+        query = stream.request.query
+        for attempt in range(2):
+            try:
+                await self.start()
+                await self._load_all(query.tables)
+                break
+            except _Loss:
+                if attempt:
+                    raise WorkerUnavailable("the analytic worker process has ended while it loaded a table") from None
+        self._send_query(stream)
+
+    def _send_query(self, stream: _Stream) -> None:
+        """One turn: deltas, overlays, the query. Nothing may wait in here, or two tables could be at two moments."""
+        request = stream.request
+        query, reader = request.query, request.reader
+        relations: dict[str, str] = {}
+        buffers: list[Buffer] = []
+        overlays: list[int] = []
+        for table in query.tables:
+            self._push(self._feed.tables[table.storage_id])
+            overlay = self._feed.overlay(table, reader)
+            relations[f"t{table.storage_id}"] = f"t{table.storage_id}"
+            if overlay:
+                overlays.append(table.storage_id)
+                buffers.extend(frames.encode_pairs(overlay.items()))
+                relations[f"t{table.storage_id}"] = self._merged(table)
+        own: list[str] = []
+        for relation in query.virtual_tables:
+            relations[f"v{relation.oid}"] = self._virtual_name(relation, request, own, buffers)
+        stream.lsn = min(self._feed.read_lsn(reader), self._store.durable_lsn)
+        stream.identifier = next(self._identifiers)
+        self._streams[stream.identifier] = stream
+        header: Header = {
+            "op": "query",
+            "id": stream.identifier,
+            "sql": fill(query.sql, relations, request.parameters),
+            "tables": [table.storage_id for table in query.tables],
+            "functions": [asdict(signature) for signature in query.functions],
+            "overlays": overlays,
+            "virtual": own,
+        }
+        if request.encoding is not None:
+            header["encoding"] = _encoding_header(query, request.encoding)
+        self._write(header, buffers)
+
+    def _merged(self, table: Table) -> str:
+        """The plain table without the overlay's keys, and the overlay's rows."""
+        storage_id = table.storage_id
+        fed = self._feed.tables[storage_id].table
+        keys = key_columns(fed)
+        columns = [f"c{column.number}" for column in fed.columns]
+        columns += [key for key in keys if key not in columns]
+        names = ", ".join(columns)
+        same = " AND ".join(f"p.{key} = x.{key}" for key in keys)
+        return (
+            f"(SELECT {names} FROM t{storage_id} AS p WHERE NOT EXISTS (SELECT 1 FROM x{storage_id} AS x WHERE {same})"
+            f" UNION ALL SELECT {names} FROM o{storage_id})"
+        )
+
+    def _virtual_name(
+        self, relation: VirtualTable, request: _Request, own: list[str], buffers: list[Buffer]
+    ) -> str:
+        """Under which name the query finds a virtual table's content, sent now if the worker does not have it."""
+        if request.virtual is None:
+            raise SqlError("XX000", f"nothing provides the content of {relation.name}")
+        version, batch = request.virtual(relation, request.reader)
+        if version is None:
+            name = f"s{relation.oid}"
+            own.append(name)
+            buffers.append(_ipc(batch))
+            return name
+        kept = self._versions.setdefault(relation.oid, {})
+        known = kept.pop(version, None)
+        if known is None:
+            known = f"v{relation.oid}_{next(self._version_names)}"
+            self._write({"op": "virtual", "name": known}, [_ipc(batch)])
+        kept[version] = known  # the newest is last
+        if len(kept) > VERSIONS_KEPT:
+            self._write({"op": "forget", "name": kept.pop(next(iter(kept)))})
+        return known
+
+    def give_credit(self, stream: _Stream, size: int) -> None:
+        if stream.identifier in self._streams:
+            self._write({"op": "credit", "id": stream.identifier, "bytes": size})
+
+    def cancel(self, stream: _Stream) -> None:
+        """Stops a query in the worker; nothing of it is handed on any more."""
+        if self._streams.pop(stream.identifier, None) is not None:
+            self._write({"op": "cancel", "id": stream.identifier})
+
+    # ---- tables ---------------------------------------------------------------------------------------------------
+
+    async def _load_all(self, tables: Sequence[Table]) -> None:
+        """Waits until the worker has every one of these tables with all the columns asked for."""
+        while True:
+            missing = [table for table in tables if not self._has(table)]
+            if not missing:
+                return
+            for table in missing:
+                waiting = self._loads.get(table.storage_id)
+                await asyncio.shield(waiting if waiting is not None else self._load(table))
+
+    def _has(self, table: Table) -> bool:
+        fed = self._feed.tables.get(table.storage_id)
+        if fed is None or not fed.ready or not fed.serves(table):
+            return False
+        if len(table.layouts) > len(fed.table.layouts):
+            if [c.number for c in table.columns] != [c.number for c in fed.table.columns]:
+                return False
+            fed.table = table
+            self._write({"op": "describe", "table": describe_table(table)})
+        return True
+
+    def _load(self, table: Table) -> asyncio.Future[None]:
+        future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_retrieve)
+        self._feed.begin_load(table)
+        self._write({"op": "load", "table": describe_table(table), "path": os.path.join(self._store.path, "rows")})
+        return future
+
+    def forget(self, storage_id: int) -> None:
+        """The table is gone (dropped, truncated): the worker may let its copy go."""
+        if storage_id in self._feed.tables and storage_id not in self._loads:
+            self._feed.forget(storage_id)
+            self._write({"op": "drop", "storage_id": storage_id})
+
+    def _push(self, fed: FedTable) -> None:
+        for part in frames.portions(self._feed.delta(fed)):
+            buffers = frames.encode_pairs(part)
+            self._unapplied += sum(memoryview(buffer).nbytes for buffer in buffers)
+            self._write({"op": "apply", "storage_id": fed.table.storage_id}, buffers)
+
+    def _durable(self, lsn: int) -> None:
+        """Keeps the feed's hold young without being asked by a query: soon after many commits, a second after few."""
+        if self._frames is None or not self._feed.tables:
+            return
+        if self._feed.behind >= PUSH_LSNS:
+            self._push_all()
+        elif self._push_timer is None:
+            self._push_timer = asyncio.get_running_loop().call_later(PUSH_SECONDS, self._push_late)
+
+    def _push_late(self) -> None:
+        self._push_timer = None
+        if self._frames is not None:
+            self._push_all()
+
+    def _push_all(self) -> None:
+        for fed in self._feed.settle():
+            if self._unapplied < UNSENT_LIMIT or len(fed.pending) > PUSH_KEYS:
+                self._push(fed)
+
+    # ---- the process ----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Starts the worker if it is not running. Raises 57P02 if it cannot be started."""
+        if self._closed:
+            raise WorkerUnavailable("the analytic worker has been shut down")
+        if self._frames is not None and self._starting is None:
+            await self._frames.writable.wait()
+            if self._frames is not None:
+                return
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+            ours, theirs = socket.socketpair()
+            for end in (ours, theirs):
+                for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                    end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            os.makedirs(self._scratch, mode=0o700, exist_ok=True)
+            self._ready = loop.create_future()
+            with theirs:
+                self._process = self._spawn(theirs.fileno())
+            _, self._frames = await loop.create_connection(lambda: _Frames(self._received, self._lost), sock=ours)
+            await asyncio.wait_for(self._ready, START_SECONDS)
+        except (OSError, TimeoutError, _Loss) as error:
+            raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
+        finally:
+            self._starting = None
+
+    def _spawn(self, descriptor: int) -> subprocess.Popen[bytes]:
+        environment = {
+            "PATH": os.environ.get("PATH", ""),
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),
+            # One allocator and few arenas, so that the limit on memory means what it says; no thread pools beside DuckDB's.
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+            "MALLOC_ARENA_MAX": "4",
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        command = [
+            *(sys.executable, "-m", "engine.columnar.worker"),
+            *("--fd", str(descriptor)),
+            *("--memory-limit", str(self._memory_limit)),
+            *("--threads", str(self._threads)),
+            *("--spill-directory", self._scratch),
+        ]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            env=environment,
+            cwd=tempfile.gettempdir(),
+            start_new_session=True,
+        )
+
+    @property
+    def process_id(self) -> int | None:
+        """The worker's process id; None while there is none."""
+        return self._process.pid if self._process is not None and self._frames is not None else None
+
+    def _write(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
+        if self._frames is None or self._frames.transport is None:
+            raise _Loss
+        self._frames.transport.writelines(frames.encode(header, buffers))
+
+    def _received(self, header: Header, buffers: list[memoryview]) -> None:
+        operation: Any = header["op"]
+        if operation in ("rows", "batch"):
+            stream = self._streams.get(header["id"])  # type: ignore[arg-type]
+            if stream is not None:
+                stream.add(buffers[0], header["rows"])  # type: ignore[arg-type]
+        elif operation in ("end", "error"):
+            stream = self._streams.pop(header["id"], None)  # type: ignore[arg-type]
+            if stream is not None:
+                stream.finish(_error_of(header) if operation == "error" else None)
+        elif operation == "applied":
+            self._unapplied -= header["bytes"]  # type: ignore[operator]
+        elif operation in ("loaded", "lost"):
+            self._table_answer(header)
+        elif operation == "ready" and self._ready is not None and not self._ready.done():
+            self._ready.set_result(None)
+
+    def _table_answer(self, header: Mapping[str, object]) -> None:
+        storage_id: Any = header["storage_id"]
+        waiting = self._loads.pop(storage_id, None)
+        if header["op"] == "loaded":
+            self._feed.tables[storage_id].ready = True
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
+            return
+        self._feed.forget(storage_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(_error_of(header))
+
+    def _lost(self) -> None:
+        """The socket has ended: so has the worker, or it will."""
+        self._frames = None
+        if self._push_timer is not None:
+            self._push_timer.cancel()
+            self._push_timer = None
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+        self._feed.clear()
+        self._versions.clear()
+        self._unapplied = 0
+        loads, self._loads = self._loads, {}
+        for waiting in (*loads.values(), self._ready):
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(_Loss())
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.finish(_Loss())
+
+    async def close(self) -> None:
+        """Ends the worker. Queries under way end with 57P02."""
+        self._closed = True
+        if self._frames is not None and self._frames.transport is not None:
+            self._frames.transport.abort()
+            while self._frames is not None:
+                await asyncio.sleep(0)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _retrieve(future: asyncio.Future[None]) -> None:
+    """Whoever waits gets the exception; if everybody has left, it is no news to the event loop."""
+    if not future.cancelled():
+        future.exception()
+
+
+def key_columns(table: Table) -> tuple[str, ...]:
+    """By which columns of the worker's table its rows are found (engine/columnar/worker/keys.py)."""
+    return KeyPlan(table).columns
+
+
+def _ipc(batch: pa.RecordBatch) -> memoryview:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def _encoding_header(query: ColumnarQuery, encoding: RowEncoding) -> Header:
+    return {
+        "kind": encoding.kind,
+        "types": [column.type.oid for column in query.columns],
+        "names": [column.name for column in query.columns],
+        "formats": list(encoding.formats),
+        "settings": list(astuple(encoding.settings)),
+        "options": [list(option) for option in encoding.options],
+    }
+
+
+def _error_of(header: Mapping[str, Any]) -> SqlError:
+    return SqlError(header["sqlstate"], header["message"], detail=header["detail"], hint=header["hint"])

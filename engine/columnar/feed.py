@@ -1,0 +1,170 @@
+"""What each of the worker's tables still lacks.
+
+    reached   the LSN up to which the worker has been sent a table's changes (W)
+    D         the durable LSN: what a query reads now
+    S         the LSN that a transaction reads at; D for READ COMMITTED, its snapshot's for REPEATABLE READ
+
+Before a query, its tables are brought to D: the keys that changed in (W, D], each once, with their values as of D. If the
+query reads at S < D, or its transaction has written, an *overlay* goes with it: the keys that changed in (S, D], with
+their values as the transaction sees them, and its own writes. All of this happens in one turn of the event loop, so one
+D holds for all tables of a query.
+
+The tablespace answers "which keys changed since" from memory as long as a snapshot is open that is as old. So the feed
+holds one snapshot (the *hold*) at the smallest W, and moves it by sending everything: at the latest after PUSH_LSNS
+commits or PUSH_SECONDS (client.py keeps the time). A table that is being loaded, or a worker that is slow, cannot be
+sent anything: its changed keys are kept in `pending` meanwhile, so that the hold can move on.
+
+Loading: LMDB is read by the worker at some flushed LSN F that the engine does not choose. F is at least the flushed LSN
+when loading began, and no more than D when it has ended, so every key that changed after the former is sent with its
+value as of D. Sending a key that LMDB already had at that value changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Table
+from engine.txn.interface import READ_COMMITTED
+from engine.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from engine.storage.tablespace import Tablespace
+    from engine.storage.views import Snapshot
+
+PUSH_LSNS = 2000
+PUSH_SECONDS = 1.0
+PUSH_KEYS = 100_000  # pending keys of one table that are worth a delta of their own
+
+Changes = dict[bytes, bytes | None]
+
+
+class FedTable:
+    """One table in the worker. `ready` is False while it is being loaded."""
+
+    __slots__ = ("pending", "reached", "ready", "table")
+
+    def __init__(self, table: Table, reached: int, pending: set[bytes]) -> None:
+        self.table = table
+        self.reached = reached
+        self.pending = pending
+        self.ready = False
+
+    def serves(self, table: Table) -> bool:
+        """Whether the worker's table has every column of `table`, with the same type."""
+        held = {column.number: column.type for column in self.table.columns}
+        return self.table.key_columns == table.key_columns and all(
+            held.get(column.number) == column.type for column in table.columns
+        )
+
+
+class Feed:
+    """Lives on the engine's thread, as the tablespace does."""
+
+    def __init__(self, store: Tablespace) -> None:
+        self._store = store
+        self.tables: dict[int, FedTable] = {}
+        self._hold: Snapshot | None = None
+
+    # ---- which tables -------------------------------------------------------------------------------------------
+
+    def begin_load(self, table: Table) -> FedTable:
+        """From now on every change of this table is remembered. The worker may read LMDB any time later."""
+        store = self._store
+        durable = store.durable_lsn
+        changed = {key for _, key in store.changed_since(table.storage_id, store.flushed_lsn, durable)}
+        fed = FedTable(table, durable, changed)
+        self.tables[table.storage_id] = fed
+        if self._hold is None:
+            self._hold = store.snapshot()
+        return fed
+
+    def forget(self, storage_id: int) -> None:
+        """The worker no longer has this table."""
+        self.tables.pop(storage_id, None)
+        if not self.tables:
+            self._let_go()
+
+    def clear(self) -> None:
+        """The worker has nothing any more."""
+        self.tables.clear()
+        self._let_go()
+
+    # ---- changes ------------------------------------------------------------------------------------------------
+
+    def collect(self, fed: FedTable) -> None:
+        """Moves the table's changes up to D into `pending`; `reached` is then D."""
+        durable = self._store.durable_lsn
+        if fed.reached < durable:
+            changed = self._store.changed_since(fed.table.storage_id, fed.reached, durable)
+            if changed:
+                fed.pending.update(key for _, key in changed)
+            fed.reached = durable
+
+    def delta(self, fed: FedTable) -> list[tuple[bytes, bytes | None]]:
+        """Everything that the worker's table lacks as of D, which counts as sent from now on."""
+        self.collect(fed)
+        if not fed.pending:
+            return []
+        get = self._store.current.get
+        changes = [(key, get(key)) for key in fed.pending]
+        fed.pending = set()
+        return changes
+
+    @property
+    def behind(self) -> int:
+        """LSNs between the hold and D: what the tablespace keeps in memory for our sake."""
+        return 0 if self._hold is None else self._store.durable_lsn - self._hold.lsn
+
+    def settle(self) -> Iterator[FedTable]:
+        """Collects for all tables and moves the hold to D. Yields the tables with something to send."""
+        for fed in self.tables.values():
+            self.collect(fed)
+        if self.behind:
+            self._let_go()
+            self._hold = self._store.snapshot()
+        for fed in list(self.tables.values()):
+            if fed.ready and fed.pending:
+                yield fed
+
+    def _let_go(self) -> None:
+        old, self._hold = self._hold, None
+        if old is not None:
+            old.close()
+
+    # ---- what one query sees on top -----------------------------------------------------------------------------
+
+    def read_lsn(self, reader: object) -> int:
+        """S of a reader: a Transaction, a Snapshot, or the tablespace's current view."""
+        if isinstance(reader, Transaction):
+            return self._store.durable_lsn if reader.isolation == READ_COMMITTED else reader.snapshot_lsn
+        lsn = getattr(reader, "lsn", None)
+        if not isinstance(lsn, int):
+            raise SqlError("XX000", f"a columnar query cannot read from {type(reader).__name__}")
+        return lsn
+
+    def overlay(self, table: Table, reader: object) -> Changes:
+        """The keys whose rows the reader sees otherwise than the worker's table at D does, with what it sees.
+
+        Raises 72000 for a reader so old that the tablespace no longer knows what has changed since.
+        """
+        changes: Changes = {}
+        lsn = self.read_lsn(reader)
+        if lsn < self._store.durable_lsn:
+            get = reader.get  # type: ignore[attr-defined]
+            for _, key in self._store.changed_since(table.storage_id, lsn):
+                changes[key] = get(key)
+        if isinstance(reader, Transaction):
+            prefix = table.storage_id.to_bytes(4, "big")
+            for run in reader.runs:
+                changes.update(run.scan(prefix, (table.storage_id + 1).to_bytes(4, "big")))
+            changes.update(own_writes(reader.writes.items(), prefix))
+        return changes
+
+
+def own_writes(
+    writes: Iterable[tuple[bytes, bytes | None]], prefix: bytes
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Those writes of a transaction that are rows of one storage id."""
+    return (item for item in writes if item[0][:4] == prefix)

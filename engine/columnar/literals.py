@@ -1,0 +1,137 @@
+"""Parameter values as DuckDB SQL, and the query text with them and with table names in their places.
+
+A value is written as a literal with its type stated (`CAST('-5' AS INTEGER)`), not bound: binding would guess a type from
+the Python value and has no form for infinite dates. Text is quoted by doubling single quotes, the only character that
+means anything inside DuckDB's plain literals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from catalog import types
+from catalog.errors import not_supported
+from catalog.types import oids
+from catalog.types.base import Array
+
+_PIECES = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\$([0-9]+)""")
+
+_DATE_MIN, _DATE_MAX = -(2**31), 2**31 - 1
+_TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
+_EPOCH_MICROSECONDS = 946_684_800_000_000
+_EPOCH_DAYS = 10957
+
+
+@lru_cache(maxsize=1024)
+def _split(sql: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The text between the parameters, and the parameters' numbers; `$1` inside quotes is text."""
+    texts: list[str] = []
+    numbers: list[int] = []
+    start = 0
+    for match in _PIECES.finditer(sql):
+        if match[2] is None:
+            continue
+        texts.append(sql[start : match.start()])
+        numbers.append(int(match[2]))
+        start = match.end()
+    texts.append(sql[start:])
+    return tuple(texts), tuple(numbers)
+
+
+def fill(sql: str, relations: Mapping[str, str], parameters: Sequence[str]) -> str:
+    """A ColumnarQuery's `sql` with `{name}` replaced from `relations` and `$n` by `parameters[n - 1]` (SQL both)."""
+    texts, numbers = _split(sql)
+    filled = [texts[0].format_map(relations)]
+    for number, text in zip(numbers, texts[1:], strict=True):
+        filled.append(parameters[number - 1])
+        filled.append(text.format_map(relations))
+    return "".join(filled)
+
+
+def literal(value: Any, duckdb_type: str) -> str:
+    """An internal-form value as SQL of exactly this DuckDB type. Raises 0A000 for one that the type cannot hold."""
+    if value is None:
+        return f"CAST(NULL AS {duckdb_type})"
+    if duckdb_type.endswith("[]"):
+        return _list(value, duckdb_type)
+    if duckdb_type.startswith("DECIMAL("):
+        return _decimal(value, duckdb_type)
+    write = _WRITERS.get(duckdb_type)
+    return write(value) if write is not None else f"CAST({quoted(str(value))} AS {duckdb_type})"
+
+
+def quoted(text: str) -> str:
+    """A DuckDB string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _varchar(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Decimal):
+        return quoted(types.lookup(oids.NUMERIC).text_encoder()(value).decode())
+    if isinstance(value, tuple) and not isinstance(value, Array) and len(value) == 2:
+        return quoted(types.lookup(oids.TIMETZ).text_encoder()(value).decode())
+    return quoted(str(value))
+
+
+def _date(days: Any) -> str:
+    if days in (_DATE_MIN, _DATE_MAX):
+        return f"CAST('{'-' if days < 0 else ''}infinity' AS DATE)"
+    return f"(DATE '1970-01-01' + CAST('{days + _EPOCH_DAYS}' AS INTEGER))"
+
+
+def _timestamp(microseconds: Any) -> str:
+    if microseconds in (_TIMESTAMP_MIN, _TIMESTAMP_MAX):
+        return f"CAST('{'-' if microseconds < 0 else ''}infinity' AS TIMESTAMP)"
+    return f"make_timestamp(CAST('{microseconds + _EPOCH_MICROSECONDS}' AS BIGINT))"
+
+
+def _time(microseconds: Any) -> str:
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"CAST('{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:06}' AS TIME)"
+
+
+def _interval(value: Any) -> str:
+    return (
+        f"(to_months(CAST('{value.months}' AS INTEGER)) + to_days(CAST('{value.days}' AS INTEGER))"
+        f" + to_microseconds(CAST('{value.microseconds}' AS BIGINT)))"
+    )
+
+
+def _list(value: Any, duckdb_type: str) -> str:
+    if len(value.dimensions) > 1 or value.lower_bounds not in ((), (1,)):
+        not_supported("an array of several dimensions, or not starting at 1, in an analytic query")
+    elements = ", ".join(literal(element, duckdb_type[:-2]) for element in value.elements)
+    return f"CAST([{elements}] AS {duckdb_type})"
+
+
+def _decimal(value: Any, duckdb_type: str) -> str:
+    precision, scale = map(int, duckdb_type[8:-1].split(","))
+    number = Decimal(value)
+    exponent = number.as_tuple().exponent
+    exact = isinstance(exponent, int)
+    if exact:
+        digits = number.normalize().as_tuple()
+        trailing = digits.exponent if isinstance(digits.exponent, int) else 0
+        exact = not number or (-trailing <= scale and number.adjusted() < precision - scale)
+    if not exact:
+        not_supported(f"numeric value {number} as {duckdb_type} in an analytic query")
+    return f"CAST('{number:f}' AS {duckdb_type})"
+
+
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "BOOLEAN": lambda value: "true" if value else "false",
+    "VARCHAR": _varchar,
+    "BLOB": lambda value: f"unhex('{value.hex()}')",
+    "DATE": _date,
+    "TIMESTAMP": _timestamp,
+    "TIME": _time,
+    "INTERVAL": _interval,
+    "FLOAT": lambda value: f"CAST('{value!r}' AS FLOAT)",
+    "DOUBLE": lambda value: f"CAST('{value!r}' AS DOUBLE)",
+}
