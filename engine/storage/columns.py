@@ -180,6 +180,8 @@ def _shifted_form(arrow_type: Any, dtype: str, epoch: int) -> ColumnForm:
 
 
 def _as_binary(column: Column) -> Column:
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
     if column.type == pa.string():
         return column.view(pa.binary())
     return column if column.type == pa.binary() else column.cast(pa.binary())

@@ -149,7 +149,7 @@ def encode_row_numbers(storage_id: int, first: int, count: int) -> Column:
     matrix[:, :PREFIX_BYTES] = np.frombuffer(storage_prefix(storage_id), np.uint8)
     numbers = np.arange(first, first + count, dtype=np.int64).astype(np.uint64) + np.uint64(_ROW_NUMBER_BIAS)
     matrix[:, PREFIX_BYTES:] = _big_endian(numbers)
-    return _from_matrix(matrix)
+    return binary_from_matrix(matrix)
 
 
 def encode_keys(storage_id: int, types: Sequence[TypeRef], columns: Sequence[Any]) -> Column:
@@ -223,8 +223,8 @@ def _assemble(prefix: bytes, pieces: Sequence[Any], count: int) -> Column:
     if pending:
         runs.append(_side_by_side(pending, count))
     if len(runs) == 1:
-        return _from_matrix(runs[0])
-    arrays = [run if isinstance(run, pa.Array) else _from_matrix(run) for run in runs]
+        return binary_from_matrix(runs[0])
+    arrays = [run if isinstance(run, pa.Array) else binary_from_matrix(run) for run in runs]
     keys = pc.binary_join_element_wise(*arrays, b"")
     lengths = pc.binary_length(keys)
     if count and pc.max(lengths).as_py() >= MAX_KEY_BYTES:
@@ -243,7 +243,7 @@ def _side_by_side(parts: Sequence[Any], count: int) -> Numbers:
     return matrix
 
 
-def _from_matrix(matrix: Numbers) -> Column:
+def binary_from_matrix(matrix: Numbers) -> Column:
     """Rows of bytes of one width as a binary array."""
     count, width = matrix.shape
     offsets = np.arange(0, width * count + 1, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
