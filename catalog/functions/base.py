@@ -8,8 +8,8 @@ The declarations are data (catalog/data/pg_proc.tsv and its siblings): every bui
     duckdb   gives the SQL of the call for the columnar path, from the SQL of its arguments
 
 A function with neither is refused by name (0A000). One with only `python` runs on the columnar path as a UDF around the
-same Python function: slower, never different. `duckdb` is given only where DuckDB's result equals PostgreSQL's for every
-argument, errors included.
+same Python function: slower, never different. `duckdb` is given only where DuckDB's result equals PostgreSQL's for
+every argument, errors included.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class CallContext:
 
 DISTINCT_MARK, ORDER_MARK, FILTER_MARK = "/*distinct*/", "/*order*/", "/*filter*/"
 
-AggregateSteps = tuple[Callable[[], object], Callable[..., object], Callable[[object], object]]
+AggregateSteps = tuple[Callable[..., object], Callable[..., object], Callable[..., object]]
 
 
 def udf_name(source: str) -> str:
@@ -130,9 +130,9 @@ class Implementation:
     Aggregates: `duckdb` gives SQL in which every aggregate call has the marks DISTINCT_MARK, ORDER_MARK and FILTER_MARK
     (SQL comments, so that they do no harm if left): a caller replaces them by DISTINCT, ORDER BY and FILTER / OVER.
     `python_aggregate` is (state maker, step(state, *arguments) -> state, final(state)); a step is not called for rows
-    with a NULL argument, unless `steps_see_nulls`. An ordered-set aggregate's steps are called in the order of its WITHIN
-    GROUP, and its direct arguments are the arguments of the state maker. `aggregate_for_types` makes the three from the
-    argument types (direct ones first) and the result type.
+    with a NULL argument, unless `steps_see_nulls`. An ordered-set aggregate's steps are called in the order of its
+    WITHIN GROUP, and its direct arguments are the arguments of the state maker. `aggregate_for_types` makes the three
+    from the argument types (direct ones first) and the result type.
 
     `python_source` is a str.format template of a Python *expression* for code that inlines the call, with
     `python_names` the globals that it needs. It means the same as `python`.

@@ -4,7 +4,7 @@ A result's number of decimals is part of the result: sums keep the longer scale,
 at least 16 significant digits (`division_scale`). NaN equals itself and is above everything; infinities calculate.
 
 On the columnar path a numeric argument is either DECIMAL(p,s), or VARCHAR in PostgreSQL's text form. Sums, differences,
-products and comparisons of DECIMALs are exact in DuckDB, or an error past 38 digits; everything else is a UDF over text.
+products and comparisons of DECIMALs are exact in DuckDB, or an error past 38 digits; all else is a UDF over text.
 """
 
 from __future__ import annotations

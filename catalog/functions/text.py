@@ -1,9 +1,9 @@
 """text: lengths, parts, padding, trimming, searching and replacing.
 
-PostgreSQL 16 manual, 9.4; varlena.c and oracle_compat.c. Positions count characters from 1. The order of text is that of
-its code points (collation C), which is also the order of its UTF-8 bytes, so Python and DuckDB both compare as PostgreSQL
-does. varchar shares everything with text; bpchar ignores its trailing blanks where it is compared, measured or turned
-into text.
+PostgreSQL 16 manual, 9.4; varlena.c and oracle_compat.c. Positions count characters from 1. The order of text is that
+of its code points (collation C), which is also the order of its UTF-8 bytes, so Python and DuckDB both compare as
+PostgreSQL does. varchar shares everything with text; bpchar ignores its trailing blanks where it is compared, measured
+or turned into text.
 """
 
 from __future__ import annotations

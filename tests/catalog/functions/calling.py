@@ -19,7 +19,6 @@ from catalog.functions.base import CallContext, Function, udf_name
 from catalog.functions.duckdb_errors import translate, udf_error_message
 from catalog.types import element_of, lookup, pg_type_by_name
 from catalog.types.base import TypeRef
-from catalog.types.numeric import precision_of, scale_of
 
 CONTEXT = CallContext(0, 0, "UTC", None)
 NUMERIC = 1700
@@ -163,15 +162,21 @@ def register_udf(connection: Any, source: str) -> None:
     decoders = [lookup(oid).text_decoder() if oid == NUMERIC else None for oid in function.argument_types]
 
     def call(*values: Any) -> Any:
+        if None in values:
+            return None
         items = [value if decoder is None else decoder(value) for value, decoder in zip(values, decoders, strict=True)]
         try:
             result = run(*items)
         except SqlError as error:
             raise ValueError(udf_error_message(error)) from None
-        return str(result) if function.result_type == NUMERIC else result
+        return str(result) if function.result_type == NUMERIC and result is not None else result
 
+    names = ", ".join(f"v{number}" for number in range(len(forms)))
+    fixed = eval(f"lambda {names}: call({names})", {"call": call})  # DuckDB counts the parameters
+    if connection.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", (udf_name(source),)).fetchone():
+        return
     connection.create_function(
-        udf_name(source), call, forms, lookup(function.result_type).duckdb_type(), null_handling="default"
+        udf_name(source), fixed, forms, lookup(function.result_type).duckdb_type(), null_handling="special"
     )
 
 
@@ -192,7 +197,7 @@ def duckdb_literal(type_name: str, text: str | None, form: TypeRef) -> str:
     shown = text if isinstance(value, (str, float)) else str(value)
     if isinstance(value, str):
         shown = value
-    return f"CAST('" + shown.replace("'", "''") + f"' AS {duck})"
+    return "CAST('" + shown.replace("'", "''") + f"' AS {duck})"
 
 
 def numeric_form(text: str | None) -> TypeRef:

@@ -1,0 +1,293 @@
+"""Aggregates: counts, sums, averages, extremes, booleans, bits, and the collecting ones (PostgreSQL 16 manual, 9.21).
+
+Keyed by name and argument types: 'sum(int4)'. The DuckDB side is one aggregate call, or an expression over several,
+each with the marks that a caller replaces (`Implementation`). Sums of integers are exact everywhere, and an average of
+exact numbers is PostgreSQL's numeric quotient of sum and count, computed once a group.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, AggregateSteps, udf_name
+from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.floats import overflow, to_single
+from catalog.functions.integers import CHECKS
+from catalog.functions.numeric import NUMERIC, add, decimal_form, decimal_type, divide, less
+from catalog.functions.registry import implement
+from catalog.types import lookup
+from catalog.types.base import Array, Interval, TypeRef
+
+Side = Callable[[Sequence[str], Sequence[TypeRef]], str | None]
+
+
+def call(name: str, argument: str = "{0}") -> str:
+    """A template of one marked aggregate call."""
+    return f"{name}({DISTINCT_MARK}{argument}{ORDER_MARK}){FILTER_MARK}"
+
+
+def _identity(state: Any) -> Any:
+    return state
+
+
+def _nothing() -> Any:
+    return None
+
+
+def folding(function: Callable[[Any, Any], Any]) -> AggregateSteps:
+    """An aggregate whose state is its result so far, NULL before the first row."""
+
+    def step(state: Any, value: Any) -> Any:
+        return value if state is None else function(state, value)
+
+    return _nothing, step, _identity
+
+
+# ---- counts and sums ----
+
+
+def _counts() -> None:
+    steps: AggregateSteps = (int, lambda state, *values: state + 1, _identity)
+    implement("count()", duckdb=f"count(*){FILTER_MARK}", python_aggregate=steps)
+    implement("count(any)", duckdb=call("count"), python_aggregate=steps)
+
+
+def _integer_sum(state: Any, value: Any) -> Any:
+    return value if state is None else state + value
+
+
+def _sum_of_small_integers(name: str) -> None:
+    def final(state: Any) -> Any:
+        return None if state is None else CHECKS[8](state)
+
+    steps: AggregateSteps = (_nothing, _integer_sum, final)
+    implement(f"sum({name})", duckdb=f"CAST({call('sum')} AS BIGINT)", python_aggregate=steps)
+
+
+def _average_steps(to_numeric: Callable[[Any], Decimal]) -> AggregateSteps:
+    def step(state: Any, value: Any) -> Any:
+        return (value, 1) if state is None else (state[0] + value, state[1] + 1)
+
+    def final(state: Any) -> Any:
+        return None if state is None else divide(to_numeric(state[0]), Decimal(state[1]))
+
+    return _nothing, step, final
+
+
+_AVERAGE_SQL = f"{udf_name('numeric_div')}(CAST({call('sum')} AS VARCHAR), CAST({call('count')} AS VARCHAR))"
+
+
+def _integer_sums() -> None:
+    _sum_of_small_integers("int2")
+    _sum_of_small_integers("int4")
+    steps: AggregateSteps = (_nothing, _integer_sum, lambda state: None if state is None else Decimal(state))
+    implement("sum(int8)", duckdb=f"CAST({call('sum')} AS DECIMAL(38, 0))", python_aggregate=steps,
+              duckdb_result=lambda types: decimal_type(38, 0))  # fmt: skip
+    for name in ("int2", "int4", "int8"):
+        implement(f"avg({name})", duckdb=_AVERAGE_SQL, duckdb_udfs=("numeric_div",),
+                  python_aggregate=_average_steps(Decimal))  # fmt: skip
+
+
+def _if_decimal(template: str) -> Side:
+    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+        return template.format(*arguments) if decimal_form(types[0]) else None
+
+    return side
+
+
+def _numeric_sums() -> None:
+    def average_step(state: Any, value: Any) -> Any:
+        return (value, 1) if state is None else (add(state[0], value), state[1] + 1)
+
+    _, _, average = _average_steps(_identity)
+    implement("sum(numeric)", duckdb=_if_decimal(call("sum")), python_aggregate=folding(add),
+              duckdb_result=lambda types: decimal_type(38, (decimal_form(types[0]) or (0, 0))[1]))  # fmt: skip
+    implement("avg(numeric)", duckdb=_if_decimal(_AVERAGE_SQL), duckdb_udfs=("numeric_div",),
+              python_aggregate=(_nothing, average_step, average))  # fmt: skip
+
+
+# PostgreSQL raises where a sum of finite numbers is infinite.
+_OVERFLOWN = f"isinf({call('sum')}) AND NOT {call('bool_or', 'isinf({0})')}"
+_FLOAT_SQL = f"(CASE WHEN {_OVERFLOWN} THEN {sql_error_call('22003', 'value out of range: overflow')} ELSE @ END)"
+
+# PostgreSQL's average also sums squares, and so raises for some finite numbers whose squares are too large for a double.
+_LARGE = f"{call('max', 'CASE WHEN isfinite({0}) THEN abs({0}) END')} > 1e150"
+_REFUSED = sql_error_call("0A000", "avg of double precision beyond 1e150 is not supported")
+_AVERAGE_OF_FLOATS_SQL = f"(CASE WHEN {_LARGE} THEN {_REFUSED} ELSE {call('avg')} END)"
+
+
+def accumulate(state: Any, value: float) -> Any:
+    """float8_accum: (count, sum, sum of squared differences), by the Youngs-Cramer steps. Raises 22003."""
+    if state is None:
+        return 1.0, value, math.nan if value - value != 0.0 else 0.0
+    count, total, squares = state
+    new_count, new_total = count + 1.0, total + value
+    difference = value * new_count - new_total
+    squares += difference * difference / (new_count * count)
+    if math.isinf(new_total) or math.isinf(squares):
+        if not math.isinf(total) and not math.isinf(value):
+            raise overflow()
+        squares = math.nan
+    return new_count, new_total, squares
+
+
+def _float_sums() -> None:
+    def step(rounded: Callable[[float], float]) -> Callable[[Any, Any], Any]:
+        def compute(state: float, value: float) -> float:
+            result = rounded(state + value)
+            if result - result != 0.0 and state - state == 0.0 and value - value == 0.0:
+                raise overflow()
+            return result
+
+        return compute
+
+    plain = step(_identity)
+    average: AggregateSteps = (_nothing, accumulate, lambda state: None if state is None else state[1] / state[0])
+    # Summed in single precision, rounding at every step: only the Python side does the same.
+    implement("sum(float4)", python_aggregate=folding(step(to_single)))
+    implement("sum(float8)", duckdb=_FLOAT_SQL.replace("@", call("sum")), python_aggregate=folding(plain))
+    for name in ("float4", "float8"):
+        implement(f"avg({name})", duckdb=_AVERAGE_OF_FLOATS_SQL, python_aggregate=average)
+
+
+def _interval_sums() -> None:
+    def plus(left: Interval, right: Interval) -> Interval:
+        months, days, microseconds = (one + other for one, other in zip(left, right, strict=True))
+        if not (-(2**31) <= months < 2**31 and -(2**31) <= days < 2**31 and -(2**63) <= microseconds < 2**63):
+            raise SqlError("22008", "interval out of range")
+        return Interval(months, days, microseconds)
+
+    implement("sum(interval)", python_aggregate=folding(plus))
+
+
+# ---- extremes ----
+
+_DUCKDB_ORDERED = ("int8", "int4", "int2", "oid", "float4", "float8", "date", "time", "timestamp", "timestamptz",
+                   "interval", "text")  # fmt: skip
+_PYTHON_ORDERED = ("numeric", "timetz", "anyarray", "xid8")
+
+
+def _extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:
+    def make(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
+        key = lookup(types[0].oid).sort_key()
+        if key is None:
+            return folding(max if larger else min)
+
+        def step(state: Any, value: Any) -> Any:
+            pair = (key(value), value)
+            if state is None:
+                return pair
+            return pair if (state[0] < pair[0] if larger else pair[0] < state[0]) else state
+
+        return _nothing, step, lambda state: None if state is None else state[1]
+
+    return make
+
+
+def _extremes() -> None:
+    for name, larger in (("max", True), ("min", False)):
+        for of in _DUCKDB_ORDERED:
+            implement(f"{name}({of})", duckdb=call(name), aggregate_for_types=_extreme(larger))
+        for of in _PYTHON_ORDERED:
+            if of != "numeric":
+                implement(f"{name}({of})", aggregate_for_types=_extreme(larger))
+        implement(f"{name}(bpchar)", duckdb=call(f"arg_{name}", "{0}, rtrim({0}, ' ')"),
+                  aggregate_for_types=_extreme(larger))  # fmt: skip
+    greater = folding(lambda state, value: state if less(value, state) else value)
+    smaller = folding(lambda state, value: state if less(state, value) else value)
+    for name, steps in (("max", greater), ("min", smaller)):
+        implement(f"{name}(numeric)", duckdb=_if_decimal(call(name)), duckdb_result=lambda types: types[0],
+                  python_aggregate=steps)  # fmt: skip
+
+
+# ---- booleans and bits ----
+
+
+def _booleans_and_bits() -> None:
+    conjunction = folding(lambda state, value: state and value)
+    disjunction = folding(lambda state, value: state or value)
+    implement("bool_and(bool)", duckdb=call("bool_and"), python_aggregate=conjunction)
+    implement("every(bool)", duckdb=call("bool_and"), python_aggregate=conjunction)
+    implement("bool_or(bool)", duckdb=call("bool_or"), python_aggregate=disjunction)
+    for name in ("int2", "int4", "int8"):
+        implement(f"bit_and({name})", duckdb=call("bit_and"), python_aggregate=folding(lambda s, v: s & v))
+        implement(f"bit_or({name})", duckdb=call("bit_or"), python_aggregate=folding(lambda s, v: s | v))
+        implement(f"bit_xor({name})", duckdb=call("bit_xor"), python_aggregate=folding(lambda s, v: s ^ v))
+
+
+# ---- collecting aggregates ----
+
+_CONSTANT_TEXT = re.compile(r"'(?:[^']|'')*'(?:::VARCHAR)?|CAST\('(?:[^']|'')*' AS VARCHAR\)")
+
+
+def _string_agg_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    """DuckDB's separator is one constant for all rows; PostgreSQL's is an argument of each row."""
+    if not _CONSTANT_TEXT.fullmatch(arguments[1]):
+        return None
+    return call("string_agg", "{0}").format(arguments[0]).replace(ORDER_MARK, f", {arguments[1]}{ORDER_MARK}")
+
+
+def _joining(empty: Any) -> AggregateSteps:
+    """The first row's separator is not used; a NULL separator is an empty one; NULL values are left out."""
+
+    def step(state: Any, value: Any, separator: Any) -> Any:
+        if value is None:
+            return state
+        if state is None:
+            return [value]
+        if separator:
+            state.append(separator)
+        state.append(value)
+        return state
+
+    return _nothing, step, lambda state: None if state is None else empty.join(state)
+
+
+def _array_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str:
+    argument = arguments[0]
+    if types[0].oid == NUMERIC and decimal_form(types[0]):
+        argument = f"CAST({argument} AS VARCHAR)"
+    return call("list").format(argument)
+
+
+def _append(state: Any, value: Any) -> Any:
+    state.append(value)
+    return state
+
+
+def _array_of_arrays(state: list[Array]) -> object:
+    """array_agg over arrays: one more dimension; all must have the same ones. Raises 2202E."""
+    if not state:
+        return None
+    if any(array is None for array in state):
+        raise SqlError("22004", "cannot accumulate null arrays")
+    first = state[0]
+    if not first.dimensions:
+        raise SqlError("2202E", "cannot accumulate empty arrays")
+    if any(array.dimensions != first.dimensions for array in state):
+        raise SqlError("2202E", "cannot accumulate arrays of different dimensionality")
+    elements = tuple(element for array in state for element in array.elements)
+    return Array(elements, (len(state), *first.dimensions), (1, *first.lower_bounds))
+
+
+def _collecting() -> None:
+    implement("string_agg(text,text)", duckdb=_string_agg_side, python_aggregate=_joining(""), steps_see_nulls=True)
+    implement("string_agg(bytea,bytea)", python_aggregate=_joining(b""), steps_see_nulls=True)
+    to_array: AggregateSteps = (list, _append, lambda state: Array.of(tuple(state)) if state else None)
+    implement("array_agg(anynonarray)", duckdb=_array_side, python_aggregate=to_array, steps_see_nulls=True)
+    implement("array_agg(anyarray)", python_aggregate=(list, _append, _array_of_arrays), steps_see_nulls=True)
+
+
+_counts()
+_integer_sums()
+_numeric_sums()
+_float_sums()
+_interval_sums()
+_extremes()
+_booleans_and_bits()
+_collecting()
