@@ -1,0 +1,80 @@
+"""DuckDB SQL for analysed statements.
+
+    forms.py          physical forms: which DuckDB type carries an expression, above all numeric
+    state.py          what a generation gathers (tables, parameters, UDFs), scopes, the dispatch over tree nodes
+    literals.py       constants and parameters
+    comparisons.py    equality and order, by key where DuckDB's differ from PostgreSQL's
+    calls.py          functions and casts;  set_functions.py  those that return sets
+    aggregates.py     aggregates and window functions
+    expressions.py    all other expressions;  sublinks.py  sub-queries in them
+    ranges.py         FROM;  queries.py  SELECT, set operations, WITH
+    dml.py            the SELECTs behind INSERT, UPDATE and DELETE
+    udf.py            names and signatures of UDFs
+
+Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2, ..., columns c1, c2, ....
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings
+from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
+from engine.columnar.generate.calls import record_text
+from engine.columnar.generate.catalog_functions import CatalogFunction, catalog_functions, register_catalog_function
+from engine.columnar.generate.dml import ColumnarDml, generate_dml
+from engine.columnar.generate.forms import Piece
+from engine.columnar.generate.queries import Body, query
+from engine.columnar.generate.state import Generation, Source
+from engine.columnar.interface import ColumnarQuery, OutputColumn
+from engine.sql import tree
+
+__all__ = [
+    "CatalogFunction",
+    "ColumnarDml",
+    "catalog_functions",
+    "generate",
+    "generate_dml",
+    "register_catalog_function",
+]
+
+
+def generate(
+    node: tree.Query, parameter_types: Sequence[int] = (), settings: FormatSettings = DEFAULT_FORMAT
+) -> ColumnarQuery:
+    """DuckDB SQL for a SELECT, VALUES or set operation.
+
+    `parameter_types` are the OIDs of $1, $2, ...; `settings` are the session's, which the text may depend on
+    (`ColumnarQuery.settings_free`). A record among the columns comes as its text (VARCHAR). Raises 0A000 with the name
+    of whatever cannot run here, 2201W/2201X for a negative constant LIMIT/OFFSET.
+    """
+    generation = Generation(settings, parameter_types)
+    body = _records_as_text(generation, query(node, None, generation, exact=True))
+    columns = tuple(
+        OutputColumn(target.name, target.expression.type, piece.form)
+        for target, piece in zip(node.output, body.pieces, strict=True)
+    )
+    return ColumnarQuery(
+        sql=generation.finish(body.sql),
+        columns=columns,
+        tables=tuple(generation.tables.values()),
+        virtual_tables=tuple(generation.virtual_tables.values()),
+        parameters=tuple((source, type_) for source, (_, type_) in generation.parameters.items()),
+        functions=tuple(generation.functions.values()),
+        settings_free=generation.settings_free,
+        computed=tuple(generation.computed),
+    )
+
+
+def _records_as_text(generation: Generation, body: Body) -> Body:
+    if not any(piece.fields for piece in body.pieces):
+        return body
+    alias = generation.alias()
+    pieces = [
+        record_text(generation, piece) if piece.fields else piece
+        for piece in Source.of_pieces(alias, body.pieces).columns.values()
+    ]
+    columns = ", ".join(f"{piece.sql} AS c{n}" for n, piece in enumerate(pieces, 1))
+    order = f", row_number() OVER () AS n FROM ({body.sql})"
+    inner = f"SELECT *{order}"
+    return Body(f"SELECT {columns} FROM ({inner}) AS {alias} ORDER BY {alias}.n", [Piece("", p.form) for p in pieces])

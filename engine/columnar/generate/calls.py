@@ -1,0 +1,269 @@
+"""Function calls and casts.
+
+A call runs by the first of: a comparison that DuckDB makes as PostgreSQL does; a catalog function answered by virtual
+tables (`catalog_functions`); a value that the engine computes beforehand, if the function needs the session and its
+arguments hold no column; the DuckDB side of its implementation; the UDF around its Python side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog import types
+from catalog.errors import not_supported
+from catalog.functions import registry
+from catalog.functions.base import Function, Implementation
+from catalog.functions.duckdb_errors import sql_error_call
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.columnar.generate.catalog_functions import catalog_functions
+from engine.columnar.generate.comparisons import COMPARISONS, compare
+from engine.columnar.generate.forms import GENERAL, Piece, convert, decimal_form, form_of, physical_type
+from engine.columnar.generate.set_functions import unnested
+from engine.columnar.generate.state import Generation, Scope, expression, makes, type_names
+from engine.columnar.generate.udf import (
+    function_signature,
+    input_signature,
+    length_signature,
+    named_signature,
+    output_signature,
+    udf_form,
+)
+from engine.sql import tree
+
+_TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
+_WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
+_TO_DECIMAL = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
+_REGISTERED_TIMES = {"now": oids.TIMESTAMPTZ, "statement_timestamp": oids.TIMESTAMPTZ}
+
+
+def as_declared(piece: Piece, oid: int) -> str:
+    """An argument of a UDF in the type that the UDF is registered with. A cast that changes nothing costs nothing."""
+    if piece.sql.startswith("NULL::"):
+        return "NULL::" + udf_form(oid)
+    return f"CAST({piece.sql} AS {udf_form(oid)})"
+
+
+def constant(node: object) -> bool:
+    """Whether the engine can compute the expression before the query runs: it holds no column and no sub-query."""
+    if isinstance(node, (tree.Const, tree.Param, tree.SqlValueFunction)):
+        return True
+    if isinstance(node, tree.FuncExpr):
+        stable = node.function.volatility != "v" and not node.function.returns_set
+        return stable and all(constant(argument) for argument in node.arguments)
+    if isinstance(node, (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod)):
+        return constant(node.argument)
+    if isinstance(node, tree.ArrayExpr):
+        return all(constant(element) for element in node.elements)
+    return False
+
+
+@makes(tree.FuncExpr)
+def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
+    function = node.function
+    if function.returns_set:
+        return unnested(scope, node)
+    source = function.source
+    symbol = COMPARISONS.get(source)
+    if symbol is not None:
+        left, right = node.arguments
+        sql = compare(
+            scope.generation, symbol, expression(scope, left), expression(scope, right), (left.type.oid, right.type.oid)
+        )
+        return Piece(sql, "BOOLEAN")
+    answered = catalog_functions.get(source)
+    if answered is None and source not in _TO_DECIMAL:
+        found = registry.implementation(source)
+        if found is None:
+            not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
+        if found.needs_context and constant(node) and source not in _REGISTERED_TIMES:
+            return scope.generation.compute(node)
+    arguments = [expression(scope, argument) for argument in node.arguments]
+    argument_types = [argument.type for argument in node.arguments]
+    if answered is not None:
+        return Piece(answered.make(scope.generation, [piece.sql for piece in arguments]), form_of(node.type.oid))
+    return call(scope.generation, function, arguments, argument_types, node.type)
+
+
+def call(
+    generation: Generation,
+    function: Function,
+    arguments: list[Piece],
+    argument_types: Sequence[TypeRef],
+    result: TypeRef,
+) -> Piece:
+    """SQL of a call. Raises 0A000 by name if nothing runs it here."""
+    source = function.source
+    symbol = COMPARISONS.get(source)
+    if symbol is not None:
+        left, right = argument_types
+        return Piece(compare(generation, symbol, arguments[0], arguments[1], (left.oid, right.oid)), "BOOLEAN")
+    if source in _TO_DECIMAL:
+        form = decimal_form(_TO_DECIMAL[source], 0)
+        return convert(arguments[0], form)
+    if any(piece.fields for piece in arguments):
+        not_supported(f"a record as argument of function {function.name} on this query")
+    found = registry.implementation(source)
+    if found is None:
+        not_supported(f"function {function.name}({type_names(argument_types)})")
+    native = _native(generation, found, arguments, argument_types, result)
+    if native is not None:
+        return native
+    if function.volatility == "v":
+        not_supported(f"function {function.name} on this query")
+    if found.python is None and found.python_for_types is None:
+        not_supported(f"function {function.name}({type_names(argument_types)})")
+    signature = function_signature(function, found, argument_types, result)
+    sql = [as_declared(piece, type_.oid) for piece, type_ in zip(arguments, argument_types, strict=True)]
+    return Piece(generation.call_udf(signature, sql), signature.result_duckdb)
+
+
+def _native(
+    generation: Generation,
+    found: Implementation,
+    arguments: list[Piece],
+    argument_types: Sequence[TypeRef],
+    result: TypeRef,
+) -> Piece | None:
+    """The DuckDB side, if there is one for arguments of these forms."""
+    side = found.duckdb
+    if side is None:
+        return None
+    physical = [physical_type(type_, piece.form) for piece, type_ in zip(arguments, argument_types, strict=True)]
+    if isinstance(side, str):
+        # A template cannot ask for the form of its arguments: it is written for the declared one.
+        pieces = arguments
+        if any(type_.oid == oids.NUMERIC for type_ in argument_types):
+            pieces = [
+                convert(piece, GENERAL) if type_.oid == oids.NUMERIC else piece
+                for piece, type_ in zip(arguments, argument_types, strict=True)
+            ]
+        sql: str | None = side.format(*[piece.sql for piece in pieces])
+    else:
+        sql = side([piece.sql for piece in arguments], physical)
+    if sql is None:
+        return None
+    for source in found.duckdb_udfs:
+        signature = named_signature(source)
+        generation.functions[signature.name] = signature
+    if found.duckdb_result is not None:
+        given = found.duckdb_result(physical)
+        return Piece(sql, form_of(given.oid, given.typmod))
+    return Piece(sql, form_of(result.oid))
+
+
+# ---- casts ----------------------------------------------------------------------------------------------------------
+
+
+@makes(tree.RelabelType)
+def _relabel(scope: Scope, node: tree.RelabelType) -> Piece:
+    piece = expression(scope, node.argument)
+    source, target = node.argument.type.oid, node.type.oid
+    if source == oids.NUMERIC or piece.fields:
+        return piece
+    form = form_of(target)
+    if form == piece.form or piece.form.endswith("[]"):
+        return piece
+    if piece.sql.startswith("NULL::"):
+        return convert(piece, form)
+    if piece.form == "INTEGER" and form == "BIGINT":  # int4 -> oid keeps the bits
+        return Piece(f"(CAST({piece.sql} AS BIGINT) & 4294967295)", form)
+    if piece.form == "BIGINT" and form == "INTEGER":  # oid -> int4 too
+        return Piece(f"CAST((({piece.sql} + 2147483648) & 4294967295) - 2147483648 AS INTEGER)", form)
+    return convert(piece, form)
+
+
+@makes(tree.CoerceViaIO)
+def _via_text(scope: Scope, node: tree.CoerceViaIO) -> Piece:
+    source, target = node.argument.type, node.type
+    piece = expression(scope, node.argument)
+    if piece.sql.startswith("NULL::"):
+        return convert(piece, form_of(target.oid))
+    text = to_text(scope.generation, piece, source.oid)
+    if target.oid in _TEXTS and target.oid not in (oids.NAME, oids.CHAR):
+        return text
+    signature = input_signature(target)
+    if target.oid == oids.RECORD:
+        not_supported("input of records")
+    return Piece(scope.generation.call_udf(signature, [text.sql]), signature.result_duckdb)
+
+
+def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
+    """The output function of a type, as text."""
+    if piece.fields:
+        return record_text(generation, piece)
+    if oid in _TEXTS or oid in (oids.JSON, oids.JSONB):
+        return piece
+    if oid in _WHOLE or oid == oids.NUMERIC:
+        return convert(piece, "VARCHAR")
+    if oid == oids.BOOL:
+        return Piece(f"CASE WHEN {piece.sql} THEN 't' WHEN NOT {piece.sql} THEN 'f' END", "VARCHAR")
+    if oid == oids.RECORD:
+        not_supported("text of this record")
+    signature = output_signature(oid)
+    return Piece(generation.call_udf(signature, [as_declared(piece, oid)]), "VARCHAR")
+
+
+def record_text(generation: Generation, piece: Piece) -> Piece:
+    """'(1,"a b",)': record_out. A field is quoted if it is empty or holds a character that means something there."""
+    parts = []
+    for number, (type_, form) in enumerate(piece.fields, 1):
+        field = to_text(generation, Piece(f"struct_extract({piece.sql}, 'f{number}')", form), type_.oid).sql
+        quoted = f"""'"' || replace(replace({field}, '\\', '\\\\'), '"', '""') || '"'"""
+        special = f"""{field} = '' OR regexp_matches({field}, '["\\\\(),\\s]')"""
+        parts.append(f"CASE WHEN {field} IS NULL THEN '' WHEN {special} THEN {quoted} ELSE {field} END")
+    inner = " || ',' || ".join(parts) or "''"
+    return Piece(f"CASE WHEN {piece.sql} IS NOT NULL THEN '(' || {inner} || ')' END", "VARCHAR")
+
+
+@makes(tree.CoerceTypmod)
+def _length(scope: Scope, node: tree.CoerceTypmod) -> Piece:
+    piece = expression(scope, node.argument)
+    oid, typmod = node.type.oid, node.type.typmod
+    form = form_of(oid, typmod)
+    if piece.sql.startswith("NULL::"):
+        return convert(piece, form)
+    if typmod < 0:
+        return piece
+    if oid == oids.NUMERIC and piece.form != GENERAL and form != GENERAL:
+        return _decimal_length(piece, form)
+    if oid == oids.VARCHAR or oid == oids.BPCHAR:
+        return Piece(_character_length(piece.sql, typmod - 4, oid, node.explicit), "VARCHAR")
+    if types.lookup(oid).length_coercion(typmod, node.explicit) is None:
+        return convert(piece, form) if oid == oids.NUMERIC else piece
+    signature = length_signature(node.type, node.explicit)
+    sql = scope.generation.call_udf(signature, [as_declared(piece, oid)])
+    return convert(Piece(sql, signature.result_duckdb), form)
+
+
+def _decimal_length(piece: Piece, form: str) -> Piece:
+    """numeric(p,s) of a DECIMAL. DuckDB rounds half away from zero, as PostgreSQL does; its overflow is told apart from
+    other conversions by checking first."""
+    if piece.form == form:
+        return piece
+    sql = f"TRY_CAST({piece.sql} AS {form})"
+    error = sql_error_call("22003", "numeric field overflow")
+    return Piece(f"CASE WHEN {sql} IS NULL AND {piece.sql} IS NOT NULL THEN {error} ELSE {sql} END", form)
+
+
+def _character_length(sql: str, length: int, oid: int, explicit: bool) -> str:
+    cut = f"left({sql}, {length})"
+    if oid == oids.BPCHAR:
+        cut = f"rpad({cut}, {length}, ' ')"
+    if explicit:
+        return cut
+    name = "character varying" if oid == oids.VARCHAR else "character"
+    error = sql_error_call("22001", f"value too long for type {name}({length})")
+    return f"CASE WHEN rtrim(substr({sql}, {length + 1}), ' ') <> '' THEN {error} ELSE {cut} END"
+
+
+@makes(tree.ArrayCoerce)
+def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
+    piece = expression(scope, node.argument)
+    name = scope.generation.alias()
+    scope.case_tests.append(Piece(name, piece.form[:-2]))
+    element = expression(scope, node.element)
+    scope.case_tests.pop()
+    if element.sql == name:
+        return piece
+    return Piece(f"list_transform({piece.sql}, lambda {name}: {element.sql})", element.form + "[]")

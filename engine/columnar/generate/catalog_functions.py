@@ -1,0 +1,45 @@
+"""Functions that are answered by virtual tables: format_type, pg_get_userbyid, obj_description, ...
+
+The author of a virtual table registers, by prosrc, what makes the SQL of a call from the SQL of its arguments. It names
+virtual tables as `{v<oid>}` and lists them, so that the query brings them along; in every other respect the SQL is
+DuckDB's, a scalar expression or a sub-query in parentheses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from catalog.schema import VirtualTable
+from engine.columnar.generate.state import Generation
+
+_PLACEHOLDER = re.compile(r"\{v(\d+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFunction:
+    """`sql` maps the arguments' SQL to the call's; `tables` are the virtual tables whose placeholders it may use."""
+
+    sql: Callable[[list[str]], str]
+    tables: tuple[VirtualTable, ...] = ()
+
+    def make(self, generation: Generation, arguments: list[str]) -> str:
+        """The call, its placeholders in the generation's own spelling."""
+        marks = [generation.alias() for _ in arguments]
+        places = {table.oid: table for table in self.tables}
+        text = self.sql([f"\x03{mark}\x03" for mark in marks])
+        text = _PLACEHOLDER.sub(lambda found: generation.table(places[int(found[1])]), text)
+        for mark, argument in zip(marks, arguments, strict=True):
+            text = text.replace(f"\x03{mark}\x03", argument)
+        return text
+
+
+catalog_functions: dict[str, CatalogFunction] = {}
+
+
+def register_catalog_function(
+    source: str, sql: Callable[[list[str]], str], tables: tuple[VirtualTable, ...] = ()
+) -> None:
+    """Registers what answers the function of that prosrc."""
+    catalog_functions[source] = CatalogFunction(sql, tables)

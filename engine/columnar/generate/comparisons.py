@@ -1,0 +1,104 @@
+"""Equality and order: what DuckDB compares as PostgreSQL does, and what must be turned into a key first.
+
+compares as it is    booleans, integers, floats (NaN is highest and equals itself in both), text and its kin (binary
+                     order is the C collation), bytea, uuid, dates, times, interval (months of 30 days in both),
+                     DECIMAL with DECIMAL, arrays and records of these
+by rtrim             bpchar: trailing blanks do not count
+by key               general numeric, jsonb, timetz: bytes made by the type's key_encoder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog import types
+from catalog.errors import not_supported
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.columnar.generate.forms import GENERAL, Piece, convert, digits_of, unify
+from engine.columnar.generate.state import Generation
+from engine.columnar.generate.udf import key_signature
+
+_BY_KEY = frozenset({oids.JSONB, oids.TIMETZ})
+_INCOMPARABLE = frozenset({oids.JSON, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
+_SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+# fmt: off
+_PREFIXES = (
+    "bool", "int2", "int4", "int8", "int24", "int42", "int28", "int82", "int48", "int84", "float4", "float8", "float48",
+    "float84", "text", "name", "nametext", "textname", "bytea", "oid", "char", "uuid_", "date_", "time_", "timestamp_",
+    "timestamptz_", "interval_", "numeric_", "bpchar", "jsonb_", "timetz_", "array_", "record_",
+)
+# fmt: on
+
+# prosrc of a comparison -> its symbol in DuckDB, over `comparable_pair`
+COMPARISONS: dict[str, str] = {prefix + suffix: symbol for prefix in _PREFIXES for suffix, symbol in _SYMBOLS.items()}
+
+
+def _by_key(generation: Generation, piece: Piece, oid: int) -> str:
+    return generation.call_udf(key_signature(oid), [convert(piece, GENERAL).sql])
+
+
+def comparable(generation: Generation, piece: Piece, oid: int) -> str:
+    """SQL whose order, equality and hash in DuckDB are those of the type; the piece's own SQL where possible."""
+    if oid == oids.BPCHAR:
+        return f"rtrim({piece.sql}, ' ')"
+    if oid == oids.NUMERIC and piece.form == GENERAL:
+        return _by_key(generation, piece, oid)
+    if oid in _BY_KEY:
+        return _by_key(generation, piece, oid)
+    if oid in _INCOMPARABLE:
+        not_supported(f"comparison of type {types.format_type(oid)}")
+    element = types.element_of(oid)
+    if element:
+        comparable_element(element, piece.form[:-2])
+    return piece.sql
+
+
+def comparable_element(oid: int, form: str) -> None:
+    """Refuses arrays whose elements DuckDB would compare in another way."""
+    if oid in (oids.BPCHAR, *_BY_KEY, *_INCOMPARABLE) or (oid == oids.NUMERIC and form == GENERAL):
+        not_supported(f"comparison of type {types.format_type(types.array_of(oid))} on this query")
+
+
+def is_native(piece: Piece, oid: int) -> bool:
+    """Whether DuckDB groups and compares the piece as it is."""
+    if oid == oids.NUMERIC:
+        return piece.form != GENERAL
+    return oid != oids.BPCHAR and oid not in _BY_KEY and oid not in _INCOMPARABLE
+
+
+def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tuple[int, int]) -> tuple[str, str]:
+    """Both sides of a comparison. One general numeric makes the other general."""
+    if oids_ == (oids.NUMERIC, oids.NUMERIC) and not (digits_of(left.form) and digits_of(right.form)):
+        if left.form != right.form:
+            left, right = convert(left, GENERAL), convert(right, GENERAL)
+    elif left.form.endswith("[]") and left.form != right.form:
+        form = unify(left.form, right.form)
+        left, right = convert(left, form), convert(right, form)
+    return comparable(generation, left, oids_[0]), comparable(generation, right, oids_[1])
+
+
+def compare(generation: Generation, symbol: str, left: Piece, right: Piece, oids_: tuple[int, int]) -> str:
+    """`left symbol right` as PostgreSQL's operator of these types means it."""
+    first, second = comparable_pair(generation, left, right, oids_)
+    return f"({first} {symbol} {second})"
+
+
+def row_comparison(symbol: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """(a, b) < (c, d): column by column from the left, the first pair that differs, or is NULL, decides."""
+    sql = ""
+    for left, right in reversed(pairs):
+        if not sql:
+            sql = f"({left} {symbol} {right})"
+        else:
+            sql = f"({left} {symbol[0]} {right} OR ({left} = {right} AND {sql}))"
+    return sql
+
+
+def sort_item(generation: Generation, piece: Piece, type_: TypeRef, descending: bool, nulls_first: bool) -> str:
+    """An ORDER BY item. NULLs are always placed explicitly."""
+    return (
+        comparable(generation, piece, type_.oid)
+        + (" DESC" if descending else " ASC")
+        + (" NULLS FIRST" if nulls_first else " NULLS LAST")
+    )

@@ -1,0 +1,254 @@
+"""The SELECTs that compute what INSERT ... SELECT, UPDATE and DELETE are to write.
+
+    UPDATE, DELETE   inner SELECT: the target's old columns, its hidden row number, the assigned values, and the columns
+                     of the other FROM items; one row a target row (an arbitrary one of several matches, as PostgreSQL)
+                     outer SELECT: old row, new values in the columns' stored forms, CHECK conditions, RETURNING
+    INSERT           the same outer SELECT over the source query; there is no old row
+
+Nothing is written here: the engine takes the result as Arrow batches, locks, checks and writes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from catalog.errors import not_supported
+from catalog.schema import Table
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
+from engine.columnar.generate import queries, ranges
+from engine.columnar.generate.calls import record_text
+from engine.columnar.generate.forms import Piece, convert, form_of
+from engine.columnar.generate.state import Generation, Scope, Source, expression
+from engine.columnar.interface import ColumnarQuery, OutputColumn
+from engine.sql import tree
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnarDml:
+    """A query whose rows say what to write, and where in a row each thing stands (indexes into query.columns, from 0).
+
+    key        UPDATE, DELETE: the primary key's columns in key order (old values), or the one index of the hidden row
+               number (int8); () for INSERT
+    old        UPDATE, DELETE: (attnum, index) of every column of the old row, in table order
+    new        (attnum, index) of every column that gets a value: assigned and generated ones of UPDATE; all of INSERT
+               but those in `pending`. Values are in the columns' stored forms, not checked for NOT NULL
+    checks     (constraint name, index) of booleans; FALSE violates the constraint (23514)
+    returning  indexes of RETURNING's columns
+    pending    INSERT: columns whose default draws from a sequence or is volatile: the engine computes them for each
+               row. `generated`, checks and RETURNING are then not part of the query (`complete` is False), since they
+               may depend on these: the engine computes them from the statement too
+    """
+
+    query: ColumnarQuery
+    key: tuple[int, ...]
+    old: tuple[tuple[int, int], ...]
+    new: tuple[tuple[int, int], ...]
+    checks: tuple[tuple[str, int], ...]
+    returning: tuple[int, ...]
+    pending: tuple[tree.Assignment, ...] = ()
+    complete: bool = True
+
+
+class _Layout:
+    """Collects the output columns."""
+
+    def __init__(self) -> None:
+        self.columns: list[OutputColumn] = []
+        self.sql: list[str] = []
+
+    def add(self, name: str, type_: TypeRef, piece: Piece, form: str = "") -> int:
+        piece = convert(piece, form) if form else piece
+        self.columns.append(OutputColumn(name, type_, piece.form))
+        self.sql.append(f"CAST({piece.sql} AS {piece.form}) AS c{len(self.columns)}")
+        return len(self.columns) - 1
+
+
+def generate_dml(
+    statement: tree.Insert | tree.Update | tree.Delete,
+    parameter_types: Sequence[int] = (),
+    settings: FormatSettings = DEFAULT_FORMAT,
+) -> ColumnarDml:
+    """The query behind a statement. Raises 0A000 by name for what cannot run here."""
+    generation = Generation(settings, parameter_types)
+    if isinstance(statement, tree.Insert):
+        return _insert(generation, statement)
+    return _change(generation, statement)
+
+
+def _query(statement: tree.Insert | tree.Update | tree.Delete) -> tree.Query:
+    """The statement's range table as a query of its own, for scopes."""
+    where = None if isinstance(statement, tree.Insert) else statement.where
+    return tree.Query(targets=(), range_table=statement.range_table, where=where, ctes=statement.ctes)
+
+
+def _form(table: Table, number: int) -> str:
+    type_ = table.column_by_number(number).type
+    return form_of(type_.oid, type_.typmod)
+
+
+# ---- UPDATE and DELETE ----------------------------------------------------------------------------------------------
+
+
+def _change(generation: Generation, statement: tree.Update | tree.Delete) -> ColumnarDml:
+    table = statement.table
+    scope = Scope(generation, _query(statement))
+    with_ = queries.with_clause(scope, statement.ctes)
+    alias = generation.alias()
+    from_ = ranges.from_list(scope, (tree.FromRef(0), *statement.from_items))
+    inner, after = _inner_columns(scope, statement, alias)
+    target = scope.sources[0]
+    distinct = ""
+    if statement.from_items:
+        keys = [target.columns[number].sql for number in table.key_columns] or [f"{target.alias}.r"]
+        distinct = f"DISTINCT ON ({', '.join(keys)}) "
+    where = f" WHERE {expression(scope, statement.where).sql}" if statement.where is not None else ""
+    body = f"SELECT {distinct}{', '.join(inner)} FROM {from_}{where}"
+    return _outer(generation, statement, after, f"({body}) AS {alias}", with_)
+
+
+def _inner_columns(
+    scope: Scope, statement: tree.Update | tree.Delete, alias: str
+) -> tuple[list[str], dict[int, Source]]:
+    """The inner select list, and the range table as the outer level sees it: entry 0 is the old row, entry -1 the
+    assigned values."""
+    table = statement.table
+    columns: list[str] = []
+    after: dict[int, Source] = {}
+    for relation, source in scope.sources.items():
+        seen = {}
+        for number, piece in source.columns.items():
+            name = f"s{relation}_{number}"
+            columns.append(f"{piece.sql} AS {name}")
+            seen[number] = Piece(f"{alias}.{name}", piece.form, piece.fields)
+        after[relation] = Source(alias, seen)
+    if not table.key_columns:
+        columns.append(f"{scope.sources[0].alias}.r AS r")
+    assigned = {}
+    if isinstance(statement, tree.Update):
+        for item in statement.assignments:
+            piece = convert(expression(scope, item.expression), _form(table, item.column))
+            columns.append(f"{piece.sql} AS n{item.column}")
+            assigned[item.column] = Piece(f"{alias}.n{item.column}", piece.form)
+    after[-1] = Source(alias, assigned)
+    return columns, after
+
+
+def _outer(
+    generation: Generation,
+    statement: tree.Update | tree.Delete,
+    after: dict[int, Source],
+    from_: str,
+    with_: str,
+) -> ColumnarDml:
+    table, layout = statement.table, _Layout()
+    assigned = after.pop(-1).columns
+    old = tuple(
+        (column.number, layout.add(column.name, column.type, after[0].columns[column.number]))
+        for column in table.columns
+    )
+    places = dict(old)
+    key = tuple(places[number] for number in table.key_columns)
+    if not key:
+        key = (layout.add("r", TypeRef(oids.INT8), Piece(f"{after[0].alias}.r", "BIGINT")),)
+    scope = Scope(generation, _query(statement))
+    scope.sources = {**after, 0: Source(after[0].alias, {**after[0].columns, **assigned})}
+    new, checks = _new_row(scope, statement, layout, assigned) if isinstance(statement, tree.Update) else ((), ())
+    returning = tuple(_returning(scope, layout, statement.returning))
+    query = _finish(generation, layout, f"{with_}SELECT {', '.join(layout.sql)} FROM {from_}")
+    return ColumnarDml(query, key, old, new, checks, returning)
+
+
+def _new_row(
+    scope: Scope, statement: tree.Insert | tree.Update, layout: _Layout, assigned: dict[int, Piece]
+) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[str, int], ...]]:
+    """Adds assigned and generated columns and CHECK conditions. Entry 0 of the scope is the new row, and is completed
+    by the generated columns on the way."""
+    table = statement.table
+    made = dict(assigned)
+    for item in statement.generated:
+        made[item.column] = convert(expression(scope, item.expression), _form(table, item.column))
+    scope.sources[0].columns.update(made)
+    new = []
+    for column in table.columns:
+        if column.number in made:
+            new.append((column.number, layout.add(column.name, column.type, made[column.number])))
+    checks = tuple(
+        (name, layout.add(name, TypeRef(oids.BOOL), expression(scope, condition)))
+        for name, condition in statement.checks
+    )
+    return tuple(new), checks
+
+
+def _returning(scope: Scope, layout: _Layout, targets: Iterable[tree.Target]) -> list[int]:
+    places = []
+    for target in targets:
+        piece = expression(scope, target.expression)
+        if piece.fields:
+            piece = record_text(scope.generation, piece)
+        places.append(layout.add(target.name, target.expression.type, piece))
+    return places
+
+
+def _finish(generation: Generation, layout: _Layout, sql: str) -> ColumnarQuery:
+    return ColumnarQuery(
+        sql=generation.finish(sql),
+        columns=tuple(layout.columns),
+        tables=tuple(generation.tables.values()),
+        virtual_tables=tuple(generation.virtual_tables.values()),
+        parameters=tuple((source, type_) for source, (_, type_) in generation.parameters.items()),
+        functions=tuple(generation.functions.values()),
+        settings_free=generation.settings_free,
+        computed=tuple(generation.computed),
+    )
+
+
+# ---- INSERT ---------------------------------------------------------------------------------------------------------
+
+
+def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
+    if statement.source is None:
+        not_supported("INSERT ... VALUES on the columnar path")
+    table, layout = statement.table, _Layout()
+    scope = Scope(generation, _query(statement))
+    with_ = queries.with_clause(scope, statement.ctes)
+    body = queries.query(statement.source, scope)
+    alias = generation.alias()
+    given = Source.of_pieces(alias, body.pieces).columns
+    row = {
+        number: convert(given[place], _form(table, number)) for place, number in enumerate(statement.source_columns, 1)
+    }
+    pending = tuple(item for item in statement.defaults if _per_row(item.expression))
+    for item in statement.defaults:
+        if item not in pending:
+            row[item.column] = convert(expression(scope, item.expression), _form(table, item.column))
+    scope.sources[0] = Source(alias, dict(row))
+    if pending:
+        new = tuple(
+            (column.number, layout.add(column.name, column.type, row[column.number]))
+            for column in table.columns
+            if column.number in row
+        )
+        checks: tuple[tuple[str, int], ...] = ()
+        returning: tuple[int, ...] = ()
+    else:
+        new, checks = _new_row(scope, statement, layout, row)
+        returning = tuple(_returning(scope, layout, statement.returning))
+    sql = f"{with_}SELECT {', '.join(layout.sql)} FROM ({body.sql}) AS {alias}"
+    query = _finish(generation, layout, sql)
+    return ColumnarDml(query, (), (), new, checks, returning, pending, complete=not pending)
+
+
+def _per_row(node: object) -> bool:
+    """Whether the engine must compute the expression for each row: it draws from a sequence, or is volatile."""
+    if isinstance(node, tree.NextValueExpr):
+        return True
+    if isinstance(node, tree.FuncExpr) and node.function.volatility == "v":
+        return True
+    if isinstance(node, tuple):
+        return any(_per_row(item) for item in node)
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        return any(_per_row(getattr(node, item.name)) for item in dataclasses.fields(node))
+    return False

@@ -1,0 +1,339 @@
+"""Expressions other than calls, aggregates and sub-queries."""
+
+from __future__ import annotations
+
+from catalog import types
+from catalog.errors import not_supported
+from catalog.functions.duckdb_errors import sql_error_call
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.columnar.generate.calls import call
+from engine.columnar.generate.comparisons import (
+    COMPARISONS,
+    comparable,
+    comparable_element,
+    comparable_pair,
+    compare,
+    is_native,
+    row_comparison,
+)
+from engine.columnar.generate.forms import Piece, common, convert, form_of, unify, unify_pieces
+from engine.columnar.generate.state import Scope, expression, makes
+from engine.columnar.interface import TRANSACTION_TIME
+from engine.sql import tree
+
+# ---- columns --------------------------------------------------------------------------------------------------------
+
+
+@makes(tree.Var)
+def _var(scope: Scope, node: tree.Var) -> Piece:
+    at = scope.up(node.levels_up) if node.levels_up else scope
+    if at.groups is not None:
+        own = tree.Var(node.relation, node.column, node.type, 0, node.name) if node.levels_up else node
+        found = at.groups.get(own)
+        if found is not None:
+            return found
+    entry = at.query.range_table[node.relation]
+    if isinstance(entry, tree.RangeJoin) and node.relation not in at.sources:
+        return _of_join(at, entry, node.column)
+    source = at.sources[node.relation]
+    piece = source.columns[node.column] if node.column else _whole_row(source.columns, entry)
+    if at.groups is not None:
+        # Not grouped, yet determined by a grouped primary key: any row of the group has the value.
+        return Piece(f"any_value({piece.sql})", piece.form, piece.fields)
+    return piece
+
+
+def _of_join(scope: Scope, entry: tree.RangeJoin, column: int) -> Piece:
+    if column:
+        return expression(scope, entry.expressions[column - 1])
+    pieces = [expression(scope, item) for item in entry.expressions]
+    return record(pieces, [item.type for item in entry.columns])
+
+
+def _whole_row(columns: dict[int, Piece], entry: tree.RangeEntry) -> Piece:
+    return record(list(columns.values()), [item.type for item in entry.columns])
+
+
+def record(pieces: list[Piece], field_types: list[TypeRef]) -> Piece:
+    """A STRUCT with fields f1, f2, ... that remembers the SQL types of its fields."""
+    if not pieces:
+        not_supported("rows without columns on this query")
+    if any(piece.fields for piece in pieces):
+        not_supported("a record in a record on this query")
+    items = ", ".join(f"f{n} := {piece.sql}" for n, piece in enumerate(pieces, 1))
+    form = ", ".join(f"f{n} {piece.form}" for n, piece in enumerate(pieces, 1))
+    fields = tuple((type_, piece.form) for type_, piece in zip(field_types, pieces, strict=True))
+    return Piece(f"struct_pack({items})", f"STRUCT({form})", fields)
+
+
+@makes(tree.RowExpr)
+def _row(scope: Scope, node: tree.RowExpr) -> Piece:
+    return record([expression(scope, item) for item in node.elements], [item.type for item in node.elements])
+
+
+@makes(tree.FieldSelect)
+def _field(scope: Scope, node: tree.FieldSelect) -> Piece:
+    if isinstance(node.argument, tree.RowExpr):
+        return expression(scope, node.argument.elements[node.field - 1])
+    piece = expression(scope, node.argument)
+    if not piece.fields:
+        not_supported("a field of this record")
+    return Piece(f"struct_extract({piece.sql}, 'f{node.field}')", piece.fields[node.field - 1][1])
+
+
+# ---- logic ----------------------------------------------------------------------------------------------------------
+
+
+@makes(tree.BoolExpr)
+def _bool(scope: Scope, node: tree.BoolExpr) -> Piece:
+    if node.operator == "not":
+        return Piece(f"(NOT {expression(scope, node.arguments[0]).sql})", "BOOLEAN")
+    word = " AND " if node.operator == "and" else " OR "
+    return Piece(f"({word.join([expression(scope, item).sql for item in node.arguments])})", "BOOLEAN")
+
+
+@makes(tree.NullTest)
+def _null_test(scope: Scope, node: tree.NullTest) -> Piece:
+    piece = expression(scope, node.argument)
+    word = "IS NULL" if node.is_null else "IS NOT NULL"
+    if piece.fields:
+        tests = [f"struct_extract({piece.sql}, 'f{n}') {word}" for n in range(1, len(piece.fields) + 1)]
+        return Piece(f"({' AND '.join(tests)})", "BOOLEAN")
+    return Piece(f"({piece.sql} {word})", "BOOLEAN")
+
+
+_BOOLEAN_TESTS = {
+    "is_true": "IS NOT DISTINCT FROM TRUE",
+    "is_not_true": "IS DISTINCT FROM TRUE",
+    "is_false": "IS NOT DISTINCT FROM FALSE",
+    "is_not_false": "IS DISTINCT FROM FALSE",
+    "is_unknown": "IS NULL",
+    "is_not_unknown": "IS NOT NULL",
+}
+
+
+@makes(tree.BooleanTest)
+def _boolean_test(scope: Scope, node: tree.BooleanTest) -> Piece:
+    return Piece(f"({expression(scope, node.argument).sql} {_BOOLEAN_TESTS[node.test]})", "BOOLEAN")
+
+
+@makes(tree.DistinctExpr)
+def _distinct(scope: Scope, node: tree.DistinctExpr) -> Piece:
+    symbol = "IS NOT DISTINCT FROM" if node.negated else "IS DISTINCT FROM"
+    oids_ = (node.left.type.oid, node.right.type.oid)
+    return Piece(
+        compare(scope.generation, symbol, expression(scope, node.left), expression(scope, node.right), oids_), "BOOLEAN"
+    )
+
+
+@makes(tree.NullIfExpr)
+def _null_if(scope: Scope, node: tree.NullIfExpr) -> Piece:
+    left = expression(scope, node.left)
+    right = expression(scope, node.right)
+    equal = call(scope.generation, node.function, [left, right], [node.left.type, node.right.type], TypeRef(oids.BOOL))
+    return Piece(f"CASE WHEN {equal.sql} THEN NULL ELSE {left.sql} END", left.form, left.fields)
+
+
+@makes(tree.RowCompare)
+def _row_compare(scope: Scope, node: tree.RowCompare) -> Piece:
+    pairs = [
+        comparable_pair(scope.generation, expression(scope, a), expression(scope, b), (a.type.oid, b.type.oid))
+        for a, b in zip(node.left, node.right, strict=True)
+    ]
+    return Piece(row_comparison(node.kind, pairs), "BOOLEAN")
+
+
+# ---- conditionals ---------------------------------------------------------------------------------------------------
+
+
+@makes(tree.CaseExpr)
+def _case(scope: Scope, node: tree.CaseExpr) -> Piece:
+    if node.argument is not None:
+        argument = expression(scope, node.argument)
+        if _volatile(node.argument):
+            not_supported("a volatile CASE argument on this query")
+        scope.case_tests.append(argument)
+    try:
+        conditions = [expression(scope, condition).sql for condition, _ in node.whens]
+    finally:
+        if node.argument is not None:
+            scope.case_tests.pop()
+    results = [expression(scope, result) for _, result in node.whens]
+    results.append(expression(scope, node.default))
+    fields = next((piece.fields for piece in results if piece.fields), ())
+    results, form = common(results)
+    branches = " ".join([f"WHEN {c} THEN {r.sql}" for c, r in zip(conditions, results, strict=False)])
+    return Piece(f"CASE {branches} ELSE {results[-1].sql} END", form, fields)
+
+
+def _volatile(node: tree.Expr) -> bool:
+    if isinstance(node, tree.FuncExpr):
+        return node.function.volatility == "v" or any(_volatile(item) for item in node.arguments)
+    return isinstance(node, (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod)) and _volatile(node.argument)
+
+
+@makes(tree.CaseTestExpr)
+def _case_test(scope: Scope, node: tree.CaseTestExpr) -> Piece:
+    return scope.case_tests[-1]
+
+
+@makes(tree.CoalesceExpr)
+def _coalesce(scope: Scope, node: tree.CoalesceExpr) -> Piece:
+    pieces = [expression(scope, item) for item in node.arguments]
+    fields = next((piece.fields for piece in pieces if piece.fields), ())
+    pieces, form = common(pieces)
+    return Piece(f"coalesce({', '.join([piece.sql for piece in pieces])})", form, fields)
+
+
+@makes(tree.MinMaxExpr)
+def _min_max(scope: Scope, node: tree.MinMaxExpr) -> Piece:
+    """greatest and least ignore NULLs, in DuckDB too. What does not compare as it is goes through a list by key."""
+    pieces, form = common([expression(scope, item) for item in node.arguments])
+    oid = node.type.oid
+    if all(is_native(piece, oid) for piece in pieces) and oid not in (oids.FLOAT4, oids.FLOAT8):
+        return Piece(f"{node.operator}({', '.join([piece.sql for piece in pieces])})", form)
+    name = scope.generation.alias()
+    key = comparable(scope.generation, Piece(f"{name}", form), oid)
+    items = ", ".join([piece.sql for piece in pieces])
+    rows = f"list_filter([{items}], lambda {name}: {name} IS NOT NULL)"
+    pairs = f"list_transform({rows}, lambda {name}: struct_pack(k := {key}, v := {name}))"
+    function = "list_max" if node.operator == "greatest" else "list_min"
+    return Piece(f"struct_extract({function}({pairs}), 'v')", form)
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+@makes(tree.ArrayExpr)
+def _array(scope: Scope, node: tree.ArrayExpr) -> Piece:
+    if node.nested:
+        not_supported("multidimensional arrays on this query", position=node.location + 1)
+    pieces = [expression(scope, item) for item in node.elements]
+    if any(piece.fields for piece in pieces):
+        not_supported("arrays of records on this query", position=node.location + 1)
+    form = unify_pieces(pieces) if pieces else form_of(node.element_type.oid)
+    items = ", ".join([convert(piece, form).sql for piece in pieces])
+    return Piece(f"CAST([{items}] AS {form}[])", form + "[]")
+
+
+@makes(tree.SubscriptingRef)
+def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
+    array = expression(scope, node.argument)
+    if not array.form.endswith("[]"):
+        not_supported(f"subscripts of type {types.format_type(node.argument.type.oid)} on this query")
+    if len(node.upper) > 1:
+        not_supported("multidimensional arrays on this query", position=node.location + 1)
+    upper = _index(scope, node.upper[0])
+    if node.is_slice:
+        if node.assignment is not None:
+            not_supported("assignment to an array slice on this query")
+        return _slice(array, _index(scope, node.lower[0]), upper)
+    assert upper is not None
+    if node.assignment is not None:
+        return _assigned(array, upper, expression(scope, node.assignment))
+    number = upper.partition("::")[0]
+    if number.isdigit() and int(number) > 0:
+        return Piece(f"{_named(array)}[{upper}]", array.form[:-2])
+    return Piece(f"CASE WHEN {upper} > 0 THEN {_named(array)}[{upper}] END", array.form[:-2])
+
+
+def _named(array: Piece) -> str:
+    return f"({array.sql})"
+
+
+def _index(scope: Scope, node: tree.Expr | None) -> str | None:
+    return None if node is None else expression(scope, node).sql
+
+
+def _slice(array: Piece, lower: str | None, upper: str | None) -> Piece:
+    """A slice's bounds are cut to the array's; a NULL bound gives NULL, an empty range the empty array."""
+    first = f"greatest({lower}, 1)" if lower is not None else "1"
+    last = f"greatest({upper}, 0)" if upper is not None else f"len({array.sql})"
+    sql = f"CASE WHEN {first} > {last} THEN CAST([] AS {array.form}) ELSE {_named(array)}[{first}:{last}] END"
+    tests = [f"{bound} IS NULL" for bound in (lower, upper) if bound is not None]
+    if tests:
+        sql = f"CASE WHEN {' OR '.join([*tests, array.sql + ' IS NULL'])} THEN NULL ELSE {sql} END"
+    return Piece(sql, array.form)
+
+
+def _assigned(array: Piece, index: str, value: Piece) -> Piece:
+    """The array with one element stored: it grows, padded with NULLs, if need be. Lower bounds other than 1, which a
+    store before the first element makes in PostgreSQL, do not exist here."""
+    form = unify(array.form, value.form + "[]")
+    whole = f"coalesce({convert(array, form).sql}, CAST([] AS {form}))"
+    before = f"list_resize({whole}, CAST({index} - 1 AS UBIGINT))"
+    after = f"CASE WHEN len({whole}) > {index} THEN ({whole})[{index} + 1:] ELSE CAST([] AS {form}) END"
+    stored = f"list_concat({before}, [{convert(value, form[:-2]).sql}], {after})"
+    refused = sql_error_call("0A000", "array subscripts below 1 are not supported")
+    absent = sql_error_call("22004", "array subscript in assignment must not be null")
+    return Piece(f"CASE WHEN {index} < 1 THEN {refused} WHEN {index} IS NULL THEN {absent} ELSE {stored} END", form)
+
+
+@makes(tree.ScalarArrayOp)
+def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
+    left = expression(scope, node.left)
+    if isinstance(node.right, tree.ArrayExpr) and not node.right.nested:
+        return _array_list(scope, node, left, [(expression(scope, e), e.type) for e in node.right.elements])
+    array = expression(scope, node.right)
+    if not array.form.endswith("[]"):
+        not_supported("this array on this query")
+    element = types.element_of(node.right.type.oid)
+    name = scope.generation.alias()
+    pieces = [left, Piece(name, array.form[:-2])]
+    test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
+    if COMPARISONS.get(node.function.source) == "=" and node.use_or and is_native(left, node.left.type.oid):
+        comparable_element(element, array.form[:-2])
+        if not isinstance(node.right, tree.Const):
+            sql = f"CASE WHEN {array.sql} IS NULL THEN NULL ELSE ({left.sql} = ANY({array.sql})) END"
+            return Piece(sql, "BOOLEAN")
+        return Piece(f"({left.sql} = ANY({array.sql}))", "BOOLEAN")
+    # Every element's answer as a list: TRUE (for ANY) or FALSE (for ALL) anywhere decides, then NULL, then the other.
+    answers = f"list_transform({array.sql}, lambda {name}: {test.sql})"
+    deciding = "TRUE" if node.use_or else "FALSE"
+    other = "FALSE" if node.use_or else "TRUE"
+    sql = (
+        f"list_transform([{answers}], lambda {name}: CASE WHEN {name} IS NULL THEN NULL "
+        f"WHEN list_contains({name}, {deciding}) THEN {deciding} "
+        f"WHEN len(list_filter({name}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
+    )
+    return Piece(sql, "BOOLEAN")
+
+
+def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: list[tuple[Piece, TypeRef]]) -> Piece:
+    """ANY or ALL over ARRAY[...] whose elements are written out: IN, NOT IN, or a chain of comparisons."""
+    if not elements:
+        return Piece("FALSE" if node.use_or else "TRUE", "BOOLEAN")
+    symbol = COMPARISONS.get(node.function.source)
+    oid = node.left.type.oid
+    pieces = [left, *(piece for piece, _ in elements)]
+    alike = all(is_native(piece, type_.oid) for piece, type_ in elements) and is_native(left, oid)
+    if symbol == ("=" if node.use_or else "<>") and alike and not left.fields:
+        word = "IN" if node.use_or else "NOT IN"
+        return Piece(f"({left.sql} {word} ({', '.join([piece.sql for piece in pieces[1:]])}))", "BOOLEAN")
+    tests = [
+        call(scope.generation, node.function, [left, piece], [node.left.type, type_], TypeRef(oids.BOOL)).sql
+        for piece, type_ in elements
+    ]
+    return Piece(f"({(' OR ' if node.use_or else ' AND ').join(tests)})", "BOOLEAN")
+
+
+# ---- the session ----------------------------------------------------------------------------------------------------
+
+
+@makes(tree.SqlValueFunction)
+def _value_function(scope: Scope, node: tree.SqlValueFunction) -> Piece:
+    if node.name.lower() == "current_timestamp" and node.precision is None:
+        return Piece(scope.generation.parameter(TRANSACTION_TIME, "TIMESTAMP"), "TIMESTAMP")
+    return scope.generation.compute(node)
+
+
+@makes(tree.NextValueExpr)
+def _next_value(scope: Scope, node: tree.NextValueExpr) -> Piece:
+    not_supported("nextval on this query")
+
+
+@makes(tree.GroupingFunc)
+def _grouping(scope: Scope, node: tree.GroupingFunc) -> Piece:
+    keys = [scope.group_keys[item] for item in node.arguments]
+    return Piece(f"CAST(grouping({', '.join(keys)}) AS INTEGER)", "INTEGER")

@@ -1,0 +1,206 @@
+"""What one generation gathers, and the scopes in which names are looked up.
+
+A `Generation` belongs to a statement: which tables, parameters and UDFs its SQL uses, and a counter for aliases, so
+that every relation of the statement has an alias of its own (q1, q2, ...) and no name can be shadowed. A `Scope`
+belongs to one Query: where its range table entries are, its CTEs, and what its GROUP BY does to expressions.
+
+Placeholders of tables are written between two control characters until the SQL is complete; then braces of the text
+are doubled and the marks become braces (`Generation.finish`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from catalog.errors import not_supported
+from catalog.schema import Table, VirtualTable
+from catalog.types import oids
+from catalog.types.base import FormatSettings, TypeRef
+from engine.columnar.generate.forms import Piece, form_of, text_literal
+from engine.columnar.interface import (
+    FIRST_COMPUTED,
+    STATEMENT_TIME,
+    TRANSACTION_TIME,
+    UdfSignature,
+    settings_text,
+)
+from engine.sql import tree
+
+_OPEN, _CLOSE = "\x01", "\x02"
+
+
+class Generation:
+    """The state of generating one statement's SQL."""
+
+    def __init__(self, settings: FormatSettings, parameter_types: Sequence[int]) -> None:
+        self.settings = settings
+        self.parameter_types = parameter_types
+        self.tables: dict[int, Table] = {}
+        self.virtual_tables: dict[int, VirtualTable] = {}
+        self.parameters: dict[int, tuple[int, str]] = {}  # where from -> (position, DuckDB type)
+        self.functions: dict[str, UdfSignature] = {}
+        self.computed: list[tree.Expr] = []
+        self.settings_free = True
+        self._aliases = 0
+
+    def alias(self) -> str:
+        self._aliases += 1
+        return f"q{self._aliases}"
+
+    def table(self, table: Table | VirtualTable) -> str:
+        """The placeholder of a stored or virtual table."""
+        if isinstance(table, Table):
+            self.tables[table.storage_id] = table
+            return f"{_OPEN}t{table.storage_id}{_CLOSE}"
+        self.virtual_tables[table.oid] = table
+        return f"{_OPEN}v{table.oid}{_CLOSE}"
+
+    def parameter(self, source: int, duckdb_type: str) -> str:
+        """`CAST($k AS type)` for a value from that source (see ColumnarQuery.parameters)."""
+        position, known = self.parameters.setdefault(source, (len(self.parameters) + 1, duckdb_type))
+        return f"CAST(${position} AS {known})"
+
+    def compute(self, expression: tree.Expr) -> Piece:
+        """A parameter whose value the engine computes before the query is sent."""
+        if expression not in self.computed:
+            self.computed.append(expression)
+        form = form_of(expression.type.oid, expression.type.typmod)
+        if expression.type.oid == oids.NUMERIC:
+            form = "VARCHAR"
+        return Piece(self.parameter(FIRST_COMPUTED - self.computed.index(expression), form), form)
+
+    def settings_argument(self) -> str:
+        """The session's format settings as SQL; the text then holds for these settings only."""
+        self.settings_free = False
+        return text_literal(settings_text(self.settings))
+
+    def call_udf(self, signature: UdfSignature, arguments: Sequence[str]) -> str:
+        """SQL that calls the UDF, which is thereby noted for registration."""
+        self.functions[signature.name] = signature
+        before: list[str] = []
+        if signature.context:
+            before.append(self.settings_argument())
+        if signature.context == "call":
+            before.append(self.parameter(STATEMENT_TIME, "TIMESTAMP"))
+            before.append(self.parameter(TRANSACTION_TIME, "TIMESTAMP"))
+        return f"{signature.name}({', '.join([*before, *arguments])})"
+
+    def finish(self, sql: str) -> str:
+        """The complete text with its placeholders, ready for str.format."""
+        return sql.replace("{", "{{").replace("}", "}}").replace(_OPEN, "{").replace(_CLOSE, "}")
+
+
+class Source:
+    """A range table entry that stands in FROM under an alias: its columns c<number> and their forms."""
+
+    __slots__ = ("alias", "columns")
+
+    def __init__(self, alias: str, columns: dict[int, Piece]) -> None:
+        self.alias = alias
+        self.columns = columns
+
+    @classmethod
+    def of_pieces(cls, alias: str, pieces: Sequence[Piece]) -> Source:
+        """A derived table whose columns c1.. have these forms."""
+        return cls(alias, {n: Piece(f"{alias}.c{n}", p.form, p.fields) for n, p in enumerate(pieces, 1)})
+
+    @classmethod
+    def of_table(cls, alias: str, table: Table | VirtualTable) -> Source:
+        """A stored or virtual table."""
+        return cls(
+            alias,
+            {
+                column.number: Piece(f"{alias}.c{column.number}", form_of(column.type.oid, column.type.typmod))
+                for column in table.columns
+            },
+        )
+
+
+@dataclass(slots=True)
+class CteSource:
+    """A WITH query: its name inside DuckDB and its columns' forms."""
+
+    name: str
+    pieces: list[Piece]
+
+
+@dataclass(slots=True)
+class Scope:
+    """One query level. `sources` has an entry for each range table entry that is placed so far.
+
+    In a grouped query, `groups` maps each grouping expression to its SQL above GROUP BY; None before grouping and in
+    the arguments of aggregates (`plain`).
+    """
+
+    generation: Generation
+    query: tree.Query
+    parent: Scope | None = None
+    sources: dict[int, Source] = field(default_factory=dict)
+    ctes: dict[str, CteSource] = field(default_factory=dict)
+    groups: dict[tree.Expr, Piece] | None = None
+    group_keys: dict[tree.Expr, str] = field(default_factory=dict)
+    groups_are_columns: bool = True
+    case_tests: list[Piece] = field(default_factory=list)
+    set_functions: bool = False  # a set-returning function may stand here (the target list)
+
+    def up(self, levels: int) -> Scope:
+        scope = self
+        while levels:
+            assert scope.parent is not None
+            scope = scope.parent
+            levels -= 1
+        return scope
+
+    def plain(self, make: Callable[[], list[Piece]]) -> list[Piece]:
+        """What `make` gives with grouping out of the way: the arguments of an aggregate of this level."""
+        kept, self.groups = self.groups, None
+        try:
+            return make()
+        finally:
+            self.groups = kept
+
+    def cte(self, name: str, levels_up: int) -> CteSource:
+        found = self.up(levels_up).ctes.get(name)
+        if found is None:
+            not_supported(f"this use of WITH query {name}")
+        return found
+
+
+Maker = Callable[[Scope, object], Piece]
+_MAKERS: dict[type, Callable[..., Piece]] = {}
+
+
+def makes(*nodes: type) -> Callable[[Callable[..., Piece]], Callable[..., Piece]]:
+    """Decorator: the function generates these nodes of the tree."""
+
+    def register(maker: Callable[..., Piece]) -> Callable[..., Piece]:
+        for node in nodes:
+            _MAKERS[node] = maker
+        return maker
+
+    return register
+
+
+def expression(scope: Scope, node: tree.Expr) -> Piece:
+    """SQL of an expression in this scope. Raises 0A000 for what cannot run on the columnar path."""
+    if scope.groups is not None and not scope.groups_are_columns:
+        found = scope.groups.get(node)
+        if found is not None:
+            return found
+    maker = _MAKERS.get(type(node))
+    if maker is None:
+        not_supported(f"{type(node).__name__} on this query", position=_position(node))
+    return maker(scope, node)
+
+
+def _position(node: tree.Expr) -> int | None:
+    location: int = getattr(node, "location", -1)
+    return location + 1 if location >= 0 else None
+
+
+def type_names(argument_types: Sequence[TypeRef]) -> str:
+    """'integer, text': how PostgreSQL lists argument types in messages."""
+    from catalog.types import format_type
+
+    return ", ".join(format_type(item.oid) for item in argument_types)

@@ -1,0 +1,110 @@
+"""Sub-queries in expressions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.errors import not_supported
+from catalog.functions.base import Function
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.columnar.generate import queries
+from engine.columnar.generate.calls import call
+from engine.columnar.generate.comparisons import COMPARISONS, comparable_pair, is_native, row_comparison
+from engine.columnar.generate.forms import Piece
+from engine.columnar.generate.state import Scope, Source, expression, makes
+from engine.sql import tree
+
+
+@makes(tree.SubLink)
+def _sublink(scope: Scope, node: tree.SubLink) -> Piece:
+    if node.kind in ("any", "all"):
+        return _quantified(scope, node)
+    body = queries.query(node.query, scope)
+    if node.kind == "exists":
+        return Piece(f"EXISTS ({body.sql})", "BOOLEAN")
+    value = body.pieces[0]
+    if node.kind == "array":
+        if value.form.endswith("[]") or value.fields:
+            not_supported("multidimensional arrays and arrays of records on this query")
+        return Piece(f"ARRAY({body.sql})", value.form + "[]")
+    return Piece(f"({body.sql})", value.form, value.fields)
+
+
+@dataclass(slots=True)
+class _Quantified:
+    """`left operator ANY|ALL (query)`: the left values, and the query's columns that they are compared with."""
+
+    scope: Scope
+    left: list[Piece]
+    left_types: list[TypeRef]
+    body: queries.Body
+    right_types: list[TypeRef]
+    functions: list[Function]
+
+    @property
+    def symbols(self) -> list[str | None]:
+        return [COMPARISONS.get(function.source) for function in self.functions]
+
+    def native(self) -> bool:
+        """Whether DuckDB compares all columns as they are."""
+        pairs = (*zip(self.left, self.left_types, strict=True), *zip(self.body.pieces, self.right_types, strict=True))
+        return all(is_native(piece, type_.oid) and not piece.fields for piece, type_ in pairs)
+
+    def any(self) -> str:
+        symbols = self.symbols
+        if self.native():
+            if len(self.left) == 1 and symbols[0]:
+                word = "IN" if symbols[0] == "=" else f"{symbols[0]} ANY"
+                return f"({self.left[0].sql} {word} ({self.body.sql}))"
+            if len(self.left) > 1 and set(symbols) == {"="}:
+                return f"(({', '.join([piece.sql for piece in self.left])}) IN ({self.body.sql}))"
+        return self.decided("TRUE", "bool_or")
+
+    def all(self) -> str:
+        symbol = self.symbols[0]
+        if len(self.left) == 1 and symbol and self.native():
+            return f"({self.left[0].sql} {symbol} ALL ({self.body.sql}))"
+        return self.decided("FALSE", "bool_and")
+
+    def test(self, right: list[Piece]) -> str:
+        """The comparison with one row: all columns equal, any different, or in a row's order."""
+        generation, symbols = self.scope.generation, self.symbols
+        sides = list(zip(self.left, right, self.left_types, self.right_types, strict=True))
+        if len(sides) > 1 and symbols[0] in ("<", "<=", ">", ">="):
+            pairs = [comparable_pair(generation, a, b, (t.oid, u.oid)) for a, b, t, u in sides]
+            return row_comparison(symbols[0], pairs)
+        tests = [
+            call(generation, function, [a, b], [t, u], TypeRef(oids.BOOL)).sql
+            for function, (a, b, t, u) in zip(self.functions, sides, strict=True)
+        ]
+        return f"({(' OR ' if symbols[0] == '<>' else ' AND ').join(tests)})"
+
+    def decided(self, deciding: str, aggregate: str) -> str:
+        """A row that gives `deciding` decides; failing that, one that gives NULL makes it NULL."""
+        generation = self.scope.generation
+        alias, inner = generation.alias(), generation.alias()
+        test = self.test(list(Source.of_pieces(alias, self.body.pieces).columns.values()))
+        other = "FALSE" if deciding == "TRUE" else "TRUE"
+        answers = f"SELECT {test} AS b FROM ({self.body.sql}) AS {alias}"
+        return (
+            f"(SELECT CASE WHEN {aggregate}({inner}.b) IS NOT DISTINCT FROM {deciding} THEN {deciding} "
+            f"WHEN count(*) > count({inner}.b) THEN NULL ELSE {other} END FROM ({answers}) AS {inner})"
+        )
+
+
+def _quantified(scope: Scope, node: tree.SubLink) -> Piece:
+    """left operator ANY|ALL (query), with NULL where the rows do not decide."""
+    made = _Quantified(
+        scope,
+        [expression(scope, item) for item in node.test],
+        [item.type for item in node.test],
+        queries.query(node.query, scope),
+        [target.expression.type for target in node.query.output],
+        [function for _, function in node.comparisons],
+    )
+    if node.kind == "any":
+        return Piece(f"(NOT {made.any()})" if node.negated else made.any(), "BOOLEAN")
+    if node.negated and set(made.symbols) == {"="}:  # NOT IN, with the operator as it was written
+        return Piece(f"(NOT {made.any()})", "BOOLEAN")
+    return Piece(made.all(), "BOOLEAN")

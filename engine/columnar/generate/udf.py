@@ -1,0 +1,190 @@
+"""Names and signatures of the UDFs that generated SQL calls.
+
+    f_<function oid>[_<argument type oids>]   the Python side of a function; types are named where they can vary
+    s_..., a_...                              of a set-returning function, of an aggregate (over LISTs)
+    shoal_<source>                            of a function that an implementation's own SQL calls
+    out_<type>, in_<type>[_<typmod>]          text forms
+    len_<type>_<typmod>_<e|i>                 length coercion
+    key_<type>                                order-preserving key
+
+Equal names mean equal signatures, so that the worker registers each once. Values are in the declared forms
+(`forms.form_of`); numeric is always general (VARCHAR).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from catalog.errors import not_supported
+from catalog.functions import registry
+from catalog.functions.base import Function, Implementation, udf_name
+from catalog.types import element_of, oids
+from catalog.types.base import TypeRef
+from engine.columnar.generate.forms import form_of
+from engine.columnar.interface import UdfSignature
+
+POLYMORPHIC = frozenset({2276, 2277, 2283, 2776, 3500, 3831, 4537, 5077, 5078, 5079, 5080, 4538})
+_OF_SETTINGS = frozenset(
+    {oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.BYTEA, oids.FLOAT4, oids.FLOAT8, oids.TIMETZ}
+)
+_INPUT_OF_SETTINGS = frozenset({oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.TIMETZ})
+TEXT = TypeRef(oids.TEXT)
+
+
+def udf_form(oid: int) -> str:
+    """The DuckDB type in which UDFs take and give values of the type."""
+    return form_of(oid, -1)
+
+
+def function_signature(
+    function: Function,
+    found: Implementation,
+    arguments: Sequence[TypeRef],
+    result: TypeRef,
+    *,
+    name: str = "",
+) -> UdfSignature:
+    """The UDF of a function called with arguments of these actual types."""
+    if not name:
+        name = f"f_{function.oid}"
+        if any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type)):
+            name += "".join(f"_{argument.oid}" for argument in arguments) + f"_{result.oid}"
+    return UdfSignature(
+        name=name,
+        kind="function",
+        source=function.source,
+        argument_types=tuple(arguments),
+        argument_duckdb=tuple(udf_form(argument.oid) for argument in arguments),
+        result_type=TypeRef(result.oid),
+        result_duckdb=udf_form(result.oid),
+        strict=function.strict,
+        context="call" if found.needs_context else "",
+        volatile=function.volatility == "v",
+    )
+
+
+def set_signature(
+    function: Function,
+    found: Implementation,
+    arguments: Sequence[TypeRef],
+    result: TypeRef,
+    fields: Sequence[TypeRef],
+) -> UdfSignature:
+    """The UDF of a set-returning function: a LIST of its rows, STRUCTs if there are `fields`."""
+    if fields:
+        row = "STRUCT(" + ", ".join(f"f{n} {udf_form(item.oid)}" for n, item in enumerate(fields, 1)) + ")"
+    else:
+        row = udf_form(result.oid)
+    suffix = ""
+    if any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type)):
+        suffix = "".join(f"_{item.oid}" for item in (*arguments, *(fields or (result,))))
+    return UdfSignature(
+        name=f"s_{function.oid}{suffix}",
+        kind="set",
+        source=function.source,
+        argument_types=tuple(arguments),
+        argument_duckdb=tuple(udf_form(argument.oid) for argument in arguments),
+        result_type=TypeRef(result.oid),
+        result_duckdb=row + "[]",
+        strict=function.strict,
+        context="call" if found.needs_context else "",
+        volatile=function.volatility == "v",
+        result_fields=tuple(fields),
+    )
+
+
+def aggregate_signature(
+    function: Function, found: Implementation, arguments: Sequence[TypeRef], result: TypeRef
+) -> UdfSignature:
+    """The UDF of an aggregate: a LIST for each argument."""
+    suffix = "".join(f"_{item.oid}" for item in arguments)
+    return UdfSignature(
+        name=f"a_{function.oid}{suffix}",
+        kind="aggregate",
+        source=function.source,
+        argument_types=tuple(arguments),
+        argument_duckdb=tuple(udf_form(argument.oid) + "[]" for argument in arguments),
+        result_type=TypeRef(result.oid),
+        result_duckdb=udf_form(result.oid),
+        strict=not found.steps_see_nulls,
+        context="call" if found.needs_context else "",
+    )
+
+
+def output_signature(oid: int) -> UdfSignature:
+    """type -> its text."""
+    depends = (element_of(oid) or oid) in _OF_SETTINGS
+    return UdfSignature(
+        name=f"out_{oid}",
+        kind="output",
+        source="",
+        argument_types=(TypeRef(oid),),
+        argument_duckdb=(udf_form(oid),),
+        result_type=TEXT,
+        result_duckdb="VARCHAR",
+        context="settings" if depends else "",
+    )
+
+
+def input_signature(target: TypeRef) -> UdfSignature:
+    """text -> type."""
+    depends = (element_of(target.oid) or target.oid) in _INPUT_OF_SETTINGS
+    suffix = f"_{target.typmod}" if target.typmod >= 0 else ""
+    return UdfSignature(
+        name=f"in_{target.oid}{suffix}",
+        kind="input",
+        source="",
+        argument_types=(TEXT,),
+        argument_duckdb=("VARCHAR",),
+        result_type=target,
+        result_duckdb=udf_form(target.oid),
+        context="settings" if depends else "",
+    )
+
+
+def length_signature(target: TypeRef, explicit: bool) -> UdfSignature:
+    """A value of a type -> the value that fits the modifier."""
+    return UdfSignature(
+        name=f"len_{target.oid}_{target.typmod}_{'e' if explicit else 'i'}",
+        kind="length",
+        source="explicit" if explicit else "implicit",
+        argument_types=(TypeRef(target.oid),),
+        argument_duckdb=(udf_form(target.oid),),
+        result_type=target,
+        result_duckdb=udf_form(target.oid),
+    )
+
+
+@functools.cache
+def key_signature(oid: int) -> UdfSignature:
+    """type -> bytes that compare as its values do."""
+    return UdfSignature(
+        name=f"key_{oid}",
+        kind="key",
+        source="",
+        argument_types=(TypeRef(oid),),
+        argument_duckdb=(udf_form(oid),),
+        result_type=TypeRef(oids.BYTEA),
+        result_duckdb="BLOB",
+    )
+
+
+@functools.cache
+def _by_source() -> dict[str, Function]:
+    """The first function of each source: an implementation's own SQL names UDFs by source."""
+    found: dict[str, Function] = {}
+    for oid in registry.function_oids():
+        function = registry.function(oid)
+        found.setdefault(function.source, function)
+    return found
+
+
+@functools.cache
+def named_signature(source: str) -> UdfSignature:
+    """The UDF `udf_name(source)`. Raises 0A000 if nothing implements it."""
+    function, found = _by_source().get(source), registry.implementation(source)
+    if function is None or found is None:
+        not_supported(f"function {source}")
+    arguments = [TypeRef(oid) for oid in function.argument_types]
+    return function_signature(function, found, arguments, TypeRef(function.result_type), name=udf_name(source))
