@@ -238,10 +238,10 @@ def _hex_text(array: pa.Array) -> pa.Array:
     raw = np.frombuffer(data, dtype=np.uint8)[first:last] if data is not None else np.zeros(0, dtype=np.uint8)
     digits = _HEX_PAIRS[raw]
     ends = (offsets.astype(np.int64) - first) * 2
-    hexadecimal = pa.Array.from_buffers(
-        pa.large_string(), len(array), [None, pa.py_buffer(ends), pa.py_buffer(digits)]
+    hexadecimal = pa.Array.from_buffers(pa.large_string(), len(array), [None, pa.py_buffer(ends), pa.py_buffer(digits)])
+    text = pc.binary_join_element_wise(
+        pa.scalar("\\x", pa.large_string()), hexadecimal, pa.scalar("", pa.large_string())
     )
-    text = pc.binary_join_element_wise(pa.scalar("\\x", pa.large_string()), hexadecimal, pa.scalar("", pa.large_string()))
     if array.null_count:
         text = pc.if_else(array.is_valid(), text, pa.scalar(None, pa.large_string()))
     return text
@@ -272,7 +272,9 @@ def _time_text(array: pa.Array, oid: int, settings: FormatSettings) -> pa.Array:
     odd = (clock < 0) | (clock >= _DAY)  # 24:00:00
     clock = np.where(odd, 0, clock)
     seconds, microseconds = np.divmod(clock, 1_000_000)
-    plain = _joined(pa.array(seconds.astype(np.int32)).view(pa.time32("s")).cast(pa.string()), _fraction_text(microseconds))
+    plain = _joined(
+        pa.array(seconds.astype(np.int32)).view(pa.time32("s")).cast(pa.string()), _fraction_text(microseconds)
+    )
     return _null_like(_patched(plain, array, odd, oid, settings), array)
 
 

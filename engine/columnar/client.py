@@ -28,7 +28,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
-CREDIT_BYTES = 256 << 10  # credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing
+CREDIT_BYTES = (
+    256 << 10
+)  # credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing
 
 VirtualContent = Callable[[VirtualTable, object], "tuple[object, pa.RecordBatch]"]
 """(virtual table, reader) -> (version, its rows with columns c<attnum> in DuckDB's Arrow types). Equal versions mean
@@ -91,7 +93,7 @@ class _Frames(asyncio.BufferedProtocol):
         self.writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]
+        self.transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.writable.set()
@@ -317,9 +319,7 @@ class WorkerClient(ColumnarEngine):
         encoding: RowEncoding | None,
         virtual: VirtualContent | None,
     ) -> _Stream:
-        written = tuple(
-            literal(value, kind) for value, (_, kind) in zip(parameters, query.parameters, strict=True)
-        )
+        written = tuple(literal(value, kind) for value, (_, kind) in zip(parameters, query.parameters, strict=True))
         stream = _Stream(self, _Request(query, written, reader, encoding, virtual or self.virtual_content))
         await self.send(stream)
         return stream
@@ -385,9 +385,7 @@ class WorkerClient(ColumnarEngine):
             f" UNION ALL SELECT {names} FROM o{storage_id})"
         )
 
-    def _virtual_name(
-        self, relation: VirtualTable, request: _Request, own: list[str], buffers: list[Buffer]
-    ) -> str:
+    def _virtual_name(self, relation: VirtualTable, request: _Request, own: list[str], buffers: list[Buffer]) -> str:
         """Under which name the query finds a virtual table's content, sent now if the worker does not have it."""
         if request.virtual is None:
             raise SqlError("XX000", f"nothing provides the content of {relation.name}")
@@ -515,7 +513,7 @@ class WorkerClient(ColumnarEngine):
             "PATH": os.environ.get("PATH", ""),
             "LANG": "C.UTF-8",
             "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),
-            # One allocator and few arenas, so that the limit on memory means what it says; no thread pools beside DuckDB's.
+            # One allocator and few arenas, so that the limit on memory means what it says.
             "ARROW_DEFAULT_MEMORY_POOL": "system",
             "MALLOC_ARENA_MAX": "4",
             "OPENBLAS_NUM_THREADS": "1",
@@ -551,15 +549,15 @@ class WorkerClient(ColumnarEngine):
     def _received(self, header: Header, buffers: list[memoryview]) -> None:
         operation: Any = header["op"]
         if operation in ("rows", "batch"):
-            stream = self._streams.get(header["id"])  # type: ignore[arg-type]
+            stream = self._streams.get(header["id"])
             if stream is not None:
-                stream.add(buffers[0], header["rows"])  # type: ignore[arg-type]
+                stream.add(buffers[0], header["rows"])
         elif operation in ("end", "error"):
-            stream = self._streams.pop(header["id"], None)  # type: ignore[arg-type]
+            stream = self._streams.pop(header["id"], None)
             if stream is not None:
                 stream.finish(_error_of(header) if operation == "error" else None)
         elif operation == "applied":
-            self._unapplied -= header["bytes"]  # type: ignore[operator]
+            self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
         elif operation == "ready" and self._ready is not None and not self._ready.done():

@@ -7,9 +7,9 @@ any width (an Arrow binary array). A message is then a join of pieces,
     'd' length | cell TAB cell ... NEWLINE                   CopyData with one line of COPY's text format
 
 where neighbouring pieces of fixed width are glued into one matrix first, so that Arrow's `binary_join_element_wise`
-copies few and long runs. No Python code runs per row, but for types whose text has no columnar rule (arrays, intervals,
-styles other than ISO, time zones with offsets): those go value by value through catalog.types' encoders, distinct values
-once.
+copies few and long runs. No Python code runs per row, but for types whose text has no columnar rule (arrays,
+intervals, styles other than ISO, time zones with offsets): those go value by value through catalog.types' encoders,
+distinct values once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ _JOIN_LIMIT = 1 << 30  # bytes a join may make: its offsets are 32 bits wide
 
 
 class RowEncoder:
-    """Encodes the record batches of one result. Made once a query: columns are (type OID, typmod) pairs."""
+    """Encodes the record batches of one result. Made once a query.
+
+    `kind`, `formats` and `options` as in RowEncoding, and kind 'copy_binary' (rows of COPY's binary format, without its
+    header and trailer). Options of COPY that this knows: delimiter, null, quote, escape, force_quote ('*' or names
+    joined by commas). Raises 0A000 for another.
+    """
 
     def __init__(
         self,
@@ -41,6 +46,7 @@ class RowEncoder:
         column_types: Sequence[int],
         formats: Sequence[int],
         settings: FormatSettings,
+        *,
         options: Sequence[tuple[str, str]] = (),
         names: Sequence[str] = (),
     ) -> None:
@@ -144,7 +150,7 @@ class _Join:
             self._pieces.append(self._matrices)
             self._matrices = []
         if len(self._pieces) == 1 and isinstance(self._pieces[0], list):
-            return memoryview(np.ascontiguousarray(np.concatenate(self._pieces[0], axis=1))).cast("B")
+            return memoryview(np.concatenate(self._pieces[0], axis=1).tobytes())
         arrays = [
             cells.binary_of_matrix(np.concatenate(piece, axis=1)) if isinstance(piece, list) else piece
             for piece in self._pieces
@@ -171,7 +177,16 @@ class _CopyOptions:
     @classmethod
     def read(cls, kind: str, options: dict[str, str], names: Sequence[str]) -> _CopyOptions:
         csv = kind == "copy_csv"
-        unknown = options.keys() - {"delimiter", "null", "quote", "escape", "force_quote", "header", "encoding", "format"}
+        unknown = options.keys() - {
+            "delimiter",
+            "null",
+            "quote",
+            "escape",
+            "force_quote",
+            "header",
+            "encoding",
+            "format",
+        }
         if unknown:
             not_supported(f"COPY option {min(unknown)}")
         quote = options.get("quote", '"')

@@ -4,10 +4,10 @@
     D         the durable LSN: what a query reads now
     S         the LSN that a transaction reads at; D for READ COMMITTED, its snapshot's for REPEATABLE READ
 
-Before a query, its tables are brought to D: the keys that changed in (W, D], each once, with their values as of D. If the
-query reads at S < D, or its transaction has written, an *overlay* goes with it: the keys that changed in (S, D], with
-their values as the transaction sees them, and its own writes. All of this happens in one turn of the event loop, so one
-D holds for all tables of a query.
+Before a query, its tables are brought to D: the keys that changed in (W, D], each once, with their values as of D. If
+the query reads at S < D, or its transaction has written, an *overlay* goes with it: the keys that changed in (S, D],
+with their values as the transaction sees them, and its own writes. All of this happens in one turn of the event loop,
+so one D holds for all tables of a query.
 
 The tablespace answers "which keys changed since" from memory as long as a snapshot is open that is as old. So the feed
 holds one snapshot (the *hold*) at the smallest W, and moves it by sending everything: at the latest after PUSH_LSNS
@@ -163,8 +163,6 @@ class Feed:
         return changes
 
 
-def own_writes(
-    writes: Iterable[tuple[bytes, bytes | None]], prefix: bytes
-) -> Iterator[tuple[bytes, bytes | None]]:
+def own_writes(writes: Iterable[tuple[bytes, bytes | None]], prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
     """Those writes of a transaction that are rows of one storage id."""
     return (item for item in writes if item[0][:4] == prefix)

@@ -6,8 +6,8 @@ The header's "buffers" holds each buffer's size, so the receiver cuts the body i
 ends run the same code on the same machine, so the fixed part is little-endian and carries no version. Nothing is ever
 unpickled: what crosses is JSON, lengths, and bytes.
 
-A list of (key, value) pairs crosses as five buffers, which are those of two Arrow binary arrays: n + 1 offsets (i32) and
-bytes of the keys, the same of the values, and one byte a pair, 1 where the value is None (the key is gone).
+A list of (key, value) pairs crosses as five buffers, which are those of two Arrow binary arrays: n + 1 offsets (i32)
+and bytes of the keys, the same of the values, and one byte a pair, 1 where the value is None (the key is gone).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-Header: TypeAlias = dict[str, object]
+Header: TypeAlias = dict[str, Any]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 FIXED = struct.Struct("<IIQ")

@@ -1,8 +1,8 @@
 """Parameter values as DuckDB SQL, and the query text with them and with table names in their places.
 
-A value is written as a literal with its type stated (`CAST('-5' AS INTEGER)`), not bound: binding would guess a type from
-the Python value and has no form for infinite dates. Text is quoted by doubling single quotes, the only character that
-means anything inside DuckDB's plain literals.
+A value is written as a literal with its type stated (`CAST('-5' AS INTEGER)`), not bound: binding would guess a type
+from the Python value and has no form for infinite dates. Text is quoted by doubling single quotes, the only character
+that means anything inside DuckDB's plain literals.
 """
 
 from __future__ import annotations

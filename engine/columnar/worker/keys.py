@@ -1,10 +1,10 @@
 """How the worker finds the row that an encoded storage key means.
 
 A changed row is deleted and inserted anew, so every change needs the old row's place. Where all key columns have keys
-of one fixed width (integers, OIDs, booleans, dates, times, timestamps, uuid), or the key is the hidden row number, the
-key bytes are decoded back into those columns, and rows are found by joining on them. Any other key (text, numeric,
-floats, several of them) cannot be turned back in general: equal values may differ in form, and the tail of a long key is
-a hash. Such a table carries the encoded key itself in one more column, `k`, which costs its memory.
+of one fixed width (integers, OIDs, booleans, dates, times, timestamps, uuid), or the key is the hidden row number,
+the key bytes are decoded back into those columns, and rows are found by joining on them. Any other key (text,
+numeric, floats, several of them) cannot be turned back in general: equal values may differ in form, and the tail of a
+long key is a hash. Such a table carries the encoded key itself in one more column, `k`, which costs its memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from catalog.schema import Table
 from catalog.types import oids
 from engine.columnar.worker import values
 from engine.storage.keys import MAX_KEY_BYTES, PREFIX_BYTES, numbers_of_offsets
+
 ROW_NUMBER = "r"
 ENCODED = "k"
 

@@ -1,10 +1,10 @@
 """One query in the worker: a pinned cursor, a pool thread that runs it, and chunks sent as fast as they are taken.
 
-Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its reader
-has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.
+Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its
+reader has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.
 
-Cancelling sets a flag and interrupts DuckDB, again every 50 ms until the query has ended: an interrupt that arrives just
-before DuckDB starts would be lost.
+Cancelling sets a flag and interrupts DuckDB, again every 50 ms until the query has ended: an interrupt that arrives
+just before DuckDB starts would be lost.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Query:
     """`header` is the query frame's; `cursor` is in a transaction that is pinned to the query's moment."""
 
     def __init__(self, header: Header, cursor: Any, send: Send) -> None:
-        self.identifier: int = header["id"]  # type: ignore[assignment]
+        self.identifier: int = header["id"]
         self._header = header
         self._cursor = cursor
         self._send = send
@@ -130,8 +130,8 @@ class Query:
             encoding["types"],
             encoding["formats"],
             FormatSettings(*encoding["settings"]),
-            [(name, value) for name, value in encoding["options"]],
-            encoding["names"],
+            options=[(name, value) for name, value in encoding["options"]],
+            names=encoding["names"],
         )
         total = 0
         for batch in reader:

@@ -4,10 +4,11 @@ It evaluates what users wrote, in a large library of C++, so it is treated as th
 
 - every descriptor but its socket and the standard streams is closed (the parent already passes no others);
 - the network: a network namespace of its own without interfaces, through unshare(2). That needs privileges or
-  unprivileged user namespaces; where the kernel refuses both, DuckDB's own switches remain (`enable_external_access` and
-  the extension settings are off, and the configuration is locked). The socket pair goes on working: it is inherited;
-- no new privileges, no core dumps (they would hold users' rows), first choice of the kernel's out-of-memory killer, so
-  that the engine is not;
+  unprivileged user namespaces; where the kernel refuses both, DuckDB's own switches remain (`enable_external_access`
+  and the extension settings are off, and the configuration is locked). The socket pair goes on working: it is
+  inherited;
+- no new privileges, no core dumps (they would hold users' rows), first choice of the kernel's out-of-memory killer,
+  so that the engine is not;
 - memory: RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it comes from brk or mmap.
   RLIMIT_AS would also count LMDB's map, which is as large as the database may grow, and could not be used beside it.
   DuckDB's own memory_limit is lower and ends a query with 53200; the resource limit is for what it does not count
@@ -37,7 +38,7 @@ def enter(keep: int, memory_limit: int) -> bool:
     """
     _close_descriptors(keep)
     libc = ctypes.CDLL(None, use_errno=True)
-    alone = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
+    alone: bool = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     data = memory_limit + memory_limit // 2 + SLACK_BYTES

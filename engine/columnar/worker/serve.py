@@ -85,7 +85,7 @@ class Server:
     def _dispatch(self, header: Header, buffers: list[memoryview]) -> None:
         operation = header["op"]
         if operation == "credit" or operation == "cancel":
-            identifier: int = header["id"]  # type: ignore[assignment]
+            identifier: int = header["id"]
             with self._queries_lock:
                 query = self._queries.get(identifier)
                 if query is None and operation == "cancel":
@@ -95,7 +95,7 @@ class Server:
             if operation == "cancel":
                 query.cancel()
             else:
-                query.credit.give(header["bytes"])  # type: ignore[arg-type]
+                query.credit.give(header["bytes"])
             return
         self._work.put((header, buffers))
 
@@ -132,7 +132,7 @@ class Server:
         self._send({**error_header(0, known), "op": "lost", "storage_id": storage_id}, ())
 
     def _drop(self, header: Header, buffers: list[memoryview]) -> None:
-        self._tables.drop(header["storage_id"])  # type: ignore[arg-type]
+        self._tables.drop(header["storage_id"])
 
     def _virtual(self, header: Header, buffers: list[memoryview]) -> None:
         name = header["name"]
@@ -146,10 +146,10 @@ class Server:
     # ---- queries ------------------------------------------------------------------------------------------------
 
     def _query(self, header: Header, buffers: list[memoryview]) -> None:
-        identifier: int = header["id"]  # type: ignore[assignment]
+        identifier: int = header["id"]
         cursor = None
         try:
-            self._tables.check(header["tables"])  # type: ignore[arg-type]
+            self._tables.check(header["tables"])
             self._register_functions(header["functions"])
             cursor = pinned_cursor(self._database)
             self._hand_over(header, buffers, cursor)

@@ -1,9 +1,9 @@
 """The worker's tables: built from LMDB, then kept up by deltas.
 
-`t<storage_id>` has a column `c<attnum>` for every live column, and, where rows are found by something else than columns,
-`r` (hidden row number) or `k` (encoded key): see keys.py. A delta is one DuckDB transaction with one delete (a join on
-the key columns) and one insert, so a query's pinned snapshot sees all of it or nothing. Only one thread, the applier,
-writes.
+`t<storage_id>` has a column `c<attnum>` for every live column, and, where rows are found by something else than
+columns, `r` (hidden row number) or `k` (encoded key): see keys.py. A delta is one DuckDB transaction with one delete
+(a join on the key columns) and one insert, so a query's pinned snapshot sees all of it or nothing. Only one thread,
+the applier, writes.
 
 What cannot be applied (out of memory, a row that does not decode) makes the table *lost*: it is dropped, queries that
 name it get the error, and the engine loads it again when it is next asked for.
@@ -60,7 +60,7 @@ class Tables:
             connection.execute("ROLLBACK")
             raise
         self._held[storage_id] = held
-        return lsn
+        return int(lsn)
 
     def describe_again(self, description: Any) -> None:
         """Takes a new description of a table whose columns stay (a new row layout)."""
@@ -90,14 +90,12 @@ class Tables:
             connection.unregister("gone")
 
     def overlay(self, cursor: Any, storage_id: int, pairs: Pairs) -> None:
-        """Gives the cursor `o<storage_id>` (rows) and `x<storage_id>` (keys that the rows stand for, or that are gone)."""
+        """Gives the cursor `o<storage_id>` (rows) and `x<storage_id>` (keys that the are replaced or gone)."""
         held = self._held[storage_id]
         keys, rows = self._decoded(held, pairs)
         cursor.register(f"x{storage_id}", keys)
         cursor.register(f"n{storage_id}", rows)
-        casts = ", ".join(
-            f"CAST({name} AS {kind}) AS {name}" for name, kind in _column_types(held)
-        )
+        casts = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in _column_types(held))
         cursor.execute(f"CREATE TEMP VIEW o{storage_id} AS SELECT {casts} FROM n{storage_id}")
 
     def key_columns(self, storage_id: int) -> tuple[str, ...]:
@@ -128,7 +126,9 @@ class Tables:
     def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
         connection.register("fresh", rows)
         try:
-            connection.execute(f"INSERT INTO t{held.table.storage_id} ({held.columns}) SELECT {held.columns} FROM fresh")
+            connection.execute(
+                f"INSERT INTO t{held.table.storage_id} ({held.columns}) SELECT {held.columns} FROM fresh"
+            )
         finally:
             connection.unregister("fresh")
 

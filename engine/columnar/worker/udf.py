@@ -153,7 +153,7 @@ def _flattened(results: list[Any]) -> tuple[list[Any], pa.Array]:
     return flat, pa.array(offsets, type=pa.int32())
 
 
-# ---- what runs, by kind: each makes a function of the context values that makes the function of a row -----------------
+# ---- what runs, by kind: each makes a function of the context values that makes the function of a row ----------
 
 Maker = Callable[[tuple[Any, ...]], RowFunction]
 

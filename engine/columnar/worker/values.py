@@ -123,9 +123,7 @@ def _arrays_from_arrow(array: pa.Array, oid: int) -> list[Any]:
     element = element_oid(oid)
     elements = from_arrow(array.values, element)
     offsets = array.offsets.to_pylist()
-    return _with_nulls(
-        array, [Array.of(tuple(elements[offsets[i] : offsets[i + 1]])) for i in range(len(array))]
-    )
+    return _with_nulls(array, [Array.of(tuple(elements[offsets[i] : offsets[i + 1]])) for i in range(len(array))])
 
 
 def element_oid(array_oid: int) -> int:

@@ -21,15 +21,64 @@ VALUES: dict[str, list[str]] = {
     "int4": ["0", "-2147483648", "2147483647"],
     "int8": ["0", "-9223372036854775808", "9223372036854775807"],
     "oid": ["0", "4294967295"],
-    "float4": "0 -0 1 0.1 1.5 123456 1e6 1234567 0.0001 0.00001 1e10 16777216 3.4e38 NaN Infinity -Infinity 1e-45".split(),
-    "float8": (
-        "0 -0 1 0.1 1e14 123456789012345 1e15 1.5e15 1e16 1e20 1e21 9999999999 10000000000.5 0.0001 0.00015 0.00001 "
-        "1e-7 NaN Infinity -Infinity 5e-324 1.7976931348623157e308 0.3333333333333333 100"
-    ).split(),
+    "float4": [
+        "0",
+        "-0",
+        "1",
+        "0.1",
+        "1.5",
+        "123456",
+        "1e6",
+        "1234567",
+        "0.0001",
+        "0.00001",
+        "1e10",
+        "16777216",
+        "3.4e38",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e-45",
+    ],
+    "float8": [
+        "0",
+        "-0",
+        "1",
+        "0.1",
+        "1e14",
+        "123456789012345",
+        "1e15",
+        "1.5e15",
+        "1e16",
+        "1e20",
+        "1e21",
+        "9999999999",
+        "10000000000.5",
+        "0.0001",
+        "0.00015",
+        "0.00001",
+        "1e-7",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "5e-324",
+        "1.7976931348623157e308",
+        "0.3333333333333333",
+        "100",
+    ],
     "text": ["", "a", "žluťoučký", "tab\there", "back\\slash", "new\nline", '"quoted", comma', "\\.", "\\N"],
     "bytea": ["\\x", "\\x00", "\\x0001feff"],
     "uuid": ["00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
-    "date": ["2000-01-01", "1969-12-31", "0001-01-01", "9999-12-31", "10000-01-01", "0001-12-31 BC", "infinity", "-infinity"],
+    "date": [
+        "2000-01-01",
+        "1969-12-31",
+        "0001-01-01",
+        "9999-12-31",
+        "10000-01-01",
+        "0001-12-31 BC",
+        "infinity",
+        "-infinity",
+    ],
     "time": ["00:00:00", "23:59:59.999999", "24:00:00", "12:30:00.5", "01:02:03.000001"],
     "timetz": ["00:00:00+00", "23:59:59.25-03:30"],
     "timestamp": [
@@ -149,7 +198,9 @@ def test_decimals_print_their_scale(postgres: psycopg.Connection, precision: int
     internal = [types.lookup(oid).text_decoder()(text) for text in texts]
     array = pa.array([None, *internal], type=pa.decimal128(precision, scale))
     for code in (0, 1):
-        got = rows_of(list(RowEncoder("datarow", [oid], [code], FormatSettings()).encode(pa.record_batch([array], ["v"]))))
+        got = rows_of(
+            list(RowEncoder("datarow", [oid], [code], FormatSettings()).encode(pa.record_batch([array], ["v"])))
+        )
         expected = asked(postgres, f"numeric({precision},{scale})", [None, *texts], bool(code))
         assert [row[0] for row in got] == expected
 
@@ -197,7 +248,7 @@ def test_copy_lines_are_postgresql_s(
     other = pa.array(range(len(texts)), type=pa.int32())
     names = ["v", "w"][:columns]
     batch = pa.record_batch([array, other][:columns], names=names)
-    encoder = RowEncoder(kind, [25, 23][:columns], (), FormatSettings(), given, names)
+    encoder = RowEncoder(kind, [25, 23][:columns], (), FormatSettings(), options=given, names=names)
     lines = b""
     for chunk, _ in encoder.encode(batch):
         place = 0
