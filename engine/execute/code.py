@@ -74,6 +74,18 @@ class Code:
         self._depth = depth
 
     @property
+    def position(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
+    def text_from(self, position: int) -> str:
+        return "\n".join(self._lines[position:])
+
+    def insert(self, position: int, lines: list[str]) -> None:
+        """Puts lines at the top level of a function before what is at `position`."""
+        self._lines[position:position] = [f"    {line}" for line in lines]
+
+    @property
     def source(self) -> str:
         return "\n".join(self._lines) + "\n"
 

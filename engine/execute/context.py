@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.functions.base import CallContext
-from catalog.schema import Catalog
+from catalog.schema import Catalog, Table
 from catalog.types.base import FormatSettings, TypeRef
 from engine.storage.interface import Reader
 from engine.txn.interface import Transaction
@@ -44,6 +44,7 @@ class ExecContext:
     call: CallContext
     catalog: Catalog
     format: FormatSettings
+    next_row_number: Callable[[Table], int] | None = None  # the hidden row number of a new row; the engine supplies it
 
 
 @dataclass(frozen=True, slots=True)

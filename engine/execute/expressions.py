@@ -17,25 +17,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import Function, Operator
+from catalog.functions.base import Function, Implementation, Operator
 from catalog.functions.registry import implementation
 from catalog.types import lookup
 from catalog.types.base import Array, FormatSettings, TypeRef
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.inline import TEMPLATES
+from engine.execute.context import ExecContext
 from engine.execute.values import sql_value_function
 from engine.sql import tree
 
 # Operators of built-in types that give a value whenever their arguments are not NULL.
 _TOTAL_OPERATORS = frozenset(
-    "= <> < <= > >= + * / % || ~~ !~~ ~~* !~~* ~ !~ ~* !~* & | # << >> ^ @> <@ && ^@".split()
-)
+    ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&", "^@")
+) | frozenset(("~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*"))
 _JSON_TYPES = frozenset((114, 3802))
 # Types whose values Python's == and hash compare as SQL does.
 _HASHABLE = frozenset((16, 17, 18, 19, 20, 21, 23, 25, 26, 1043, 1082, 1083, 1114, 1184, 2950))
+_INTEGERS = frozenset((20, 21, 23, 26))
+_TEXTS = frozenset((19, 25, 1043))
 _RECORD = 2249
 _MANY_ELEMENTS = 32
 
@@ -98,7 +101,9 @@ class ExpressionCompiler:
                 case tree.BoolExpr(operator=operator):
                     return "(" + f" {operator} ".join(map(self.true, expression.arguments)) + ")"
                 case tree.FuncExpr() if expression.function.strict and expression.type.oid == 16:
-                    guards, call, total = self._strict_call(expression)
+                    if (folded := self._fold(expression)) is not None:
+                        return folded.source
+                    guards, call, _ = self._strict_call(expression)
                     return f"({' and '.join([*guards, call])})" if guards else call
                 case tree.ScalarArrayOp():
                     return self._array_operation(expression, truth=True)
@@ -174,19 +179,19 @@ class ExpressionCompiler:
         self, function: Function, arguments: Sequence[str], types: Sequence[TypeRef], result: TypeRef
     ) -> str:
         found = implementation(function.source)
-        template = TEMPLATES.get(function.source)
-        if found is not None and found.python_source is not None:
-            template = found.python_source
+        if found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
-        if template is not None and all(
-            source.isidentifier() or template.count(f"{{{index}}}") <= 1 for index, source in enumerate(arguments)
-        ):
-            if "overflow" in template:
-                self.code.names["overflow"] = operations.overflow
-            return template.format(*arguments, t=self.code.temporary())
+            return found.python_source.format(*arguments)
         python, needs_context = python_side(function, types, result)
         name = self.code.constant(python, function.name if function.name.isidentifier() else "f")
         return f"{name}({', '.join(['context.call', *arguments] if needs_context else arguments)})"
+
+    def _can_inline(self, found: Implementation, arguments: Sequence[str]) -> bool:
+        """Whether the template may be used: an argument that it repeats is a name, its globals clash with no others."""
+        template, names = found.python_source or "", self.code.names
+        return all(
+            source.isidentifier() or template.count(f"{{{index}}}") <= 1 for index, source in enumerate(arguments)
+        ) and all(names.get(name, value) is value for name, value in found.python_names.items())
 
     def _strict_call(self, expression: tree.FuncExpr) -> tuple[list[str], str, bool]:
         """(tests that no argument is NULL, the call, whether the call never gives NULL then)."""
@@ -219,6 +224,23 @@ class ExpressionCompiler:
             return Value(call, nullable=not total)
         nulls = " or ".join(guard.replace(" is not None", " is None") for guard in guards)
         return Value(f"(None if {nulls} else {call})")
+
+    def set_function(self, expression: tree.FuncExpr) -> str:
+        """Source of the rows of a set-returning function: values, or tuples where it has several columns."""
+        function = expression.function
+        types = [argument.type for argument in expression.arguments]
+        values = [self.value(argument) for argument in expression.arguments]
+        if not function.strict or not any(value.nullable for value in values):
+            return self._call_source(function, [value.source for value in values], types, expression.type)
+        bound = [self.bind(value) for value in values]
+        nulls = " or ".join(f"{s} is None" for (s, _), v in zip(bound, values, strict=True) if v.nullable)
+        call = self._call_source(
+            function,
+            [atom.source if v.nullable else s for (s, atom), v in zip(bound, values, strict=True)],
+            types,
+            expression.type,
+        )
+        return f"(() if {nulls} else {call})"
 
     def _fold(self, expression: tree.FuncExpr) -> Value | None:
         """The value of an immutable call over constants. One that fails is left to fail when (and if) it runs."""
@@ -402,11 +424,13 @@ class ExpressionCompiler:
     def _array_operation(self, expression: tree.ScalarArrayOp, truth: bool = False) -> str:
         """The source of left operator ANY|ALL (array); with `truth` it need only be truthy when TRUE."""
         right = expression.right
-        equality = expression.use_or and expression.operator.name == "=" and expression.function.source in TEMPLATES
+        equality = expression.use_or and expression.operator.name == "=" and expression.function.strict
         if truth and equality and isinstance(right, tree.ArrayExpr) and not right.nested:
             if all(isinstance(element, tree.Const) for element in right.elements):
-                members = frozenset(e.value for e in right.elements if isinstance(e, tree.Const) and e.value is not None)
-                if expression.left.type.oid in _HASHABLE and right.element_type.oid in _HASHABLE:
+                members = frozenset(
+                    e.value for e in right.elements if isinstance(e, tree.Const) and e.value is not None
+                )
+                if _same_equality(expression.left.type.oid, right.element_type.oid):
                     return f"({self.value(expression.left).source} in {self.code.constant(members, 'set')})"
             elif 0 < len(right.elements) <= _MANY_ELEMENTS:
                 return self._any_as_or(expression, right)
@@ -441,9 +465,7 @@ class ExpressionCompiler:
         self.code.names["Array"] = Array
         if expression.nested:
             elements = "".join(f"{self.value(element).source}, " for element in expression.elements)
-            return Value(
-                f"{self.code.constant(operations.build_array, 'build_array')}(({elements}))", nullable=False
-            )
+            return Value(f"{self.code.constant(operations.build_array, 'build_array')}(({elements}))", nullable=False)
         if all(isinstance(element, tree.Const) for element in expression.elements):
             values = tuple(element.value for element in expression.elements if isinstance(element, tree.Const))
             return Value(self.code.constant(Array.of(values), "array"), nullable=False, atom=True)
@@ -485,7 +507,7 @@ class ExpressionCompiler:
             return Value(f"{name}({array}, {upper}, {self.value(expression.assignment).source})", nullable=False)
         if not expression.is_slice:
             return Value(f"{self.code.constant(operations.subscript, 'subscript')}({array}, {upper})")
-        ends = tuple((l is None, u is None) for l, u in zip(expression.lower, expression.upper, strict=True))
+        ends = tuple((low is None, high is None) for low, high in zip(expression.lower, expression.upper, strict=True))
         lower = self._subscripts(expression.lower)
         name = self.code.constant(operations.array_slice, "array_slice")
         return Value(f"{name}({array}, {lower}, {upper}, {ends!r})")
@@ -494,9 +516,28 @@ class ExpressionCompiler:
         return f"({''.join(('None' if item is None else self.value(item).source) + ', ' for item in items)})"
 
 
-def python_side(
-    function: Function, types: Sequence[TypeRef], result: TypeRef
-) -> tuple[Callable[..., object], bool]:
+def compile_expression(
+    expression: tree.Expr, settings: FormatSettings
+) -> Callable[[ExecContext, Sequence[object]], object]:
+    """Makes a function of an expression without columns: (context, parameters) -> its value in internal form.
+
+    Raises NotOnRowPath for an expression that cannot be evaluated row by row (sub-queries, aggregates).
+    """
+
+    def no_column(item: tree.Var) -> Value:
+        raise NotOnRowPath(f"column {item.name}")
+
+    code = Code()
+    compiler = ExpressionCompiler(code, settings, no_column)
+    found = compiler.value(expression)
+    with code.block("def evaluate(context, parameters):"):
+        for number in sorted(compiler.parameters):
+            code.line(f"p{number} = parameters[{number - 1}]")
+        code.line(f"return {found.source}")
+    return code.finish("evaluate")
+
+
+def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -> tuple[Callable[..., object], bool]:
     """What runs a function on the row path, and whether it takes the CallContext first."""
     found = implementation(function.source)
     if found is not None and found.python_for_types is not None:
@@ -526,16 +567,23 @@ def equality_of(operator: Operator) -> Callable[[object, object], object]:
     return lambda a, b: key(a) == key(b)
 
 
+def _same_equality(left: int, right: int) -> bool:
+    """Whether SQL's = of these two types is Python's == and hash of their internal forms."""
+    if left == right:
+        return left in _HASHABLE
+    return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
+
+
 def _is_total(expression: tree.FuncExpr) -> bool:
     """Whether a strict function's result is never NULL when no argument is."""
     if expression.display.startswith("cast"):
         return True
     if expression.operator is None or expression.operator.name not in _TOTAL_OPERATORS:
-        return expression.function.source in TEMPLATES
+        return False
     return not any(argument.type.oid in _JSON_TYPES for argument in expression.arguments)
 
 
-_VALUES: dict[type, Callable[[ExpressionCompiler, object], Value]] = {
+_VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {
     tree.Const: ExpressionCompiler._const,
     tree.Param: ExpressionCompiler._param,
     tree.Var: ExpressionCompiler._var,
@@ -562,4 +610,4 @@ _VALUES: dict[type, Callable[[ExpressionCompiler, object], Value]] = {
     tree.SubLink: ExpressionCompiler._sub_link,
     tree.SqlValueFunction: ExpressionCompiler._sql_value,
     tree.NextValueExpr: ExpressionCompiler._next_value,
-}  # type: ignore[assignment]
+}

@@ -97,9 +97,7 @@ def build_array(elements: Sequence[Array | None]) -> Array:
     first = present[0]
     for element in elements:
         if element is None or element.dimensions != first.dimensions:
-            raise SqlError(
-                "2202E", "multidimensional arrays must have array expressions with matching dimensions"
-            )
+            raise SqlError("2202E", "multidimensional arrays must have array expressions with matching dimensions")
     flat = tuple(value for element in present for value in element.elements)
     return Array(flat, (len(present), *first.dimensions), (1, *first.lower_bounds))
 
@@ -117,7 +115,10 @@ def subscript(array: Array | None, indexes: Sequence[int | None]) -> object:
 
 
 def array_slice(
-    array: Array | None, lower: Sequence[int | None], upper: Sequence[int | None], open_ends: Sequence[tuple[bool, bool]]
+    array: Array | None,
+    lower: Sequence[int | None],
+    upper: Sequence[int | None],
+    open_ends: Sequence[tuple[bool, bool]],
 ) -> Array | None:
     """array[l:u][l:u]: bounds cut to the array's own, renumbered from 1; empty where they do not meet.
 
@@ -143,9 +144,7 @@ def array_slice(
     positions = [0]
     for length, span in zip(array.dimensions, spans, strict=True):
         positions = [position * length + offset for position in positions for offset in span]
-    return Array(
-        tuple(array.elements[position] for position in positions), tuple(map(len, spans)), (1,) * len(spans)
-    )
+    return Array(tuple(array.elements[position] for position in positions), tuple(map(len, spans)), (1,) * len(spans))
 
 
 def assign_element(array: Array | None, indexes: Sequence[int | None], value: object) -> Array:

@@ -65,6 +65,9 @@ class Transaction(Protocol):
         """The newest sequenced value of a key, own write first, without a lock: for uniqueness checks of a key that
         the caller has locked."""
 
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """As `newest`, over a range: for foreign keys, whose referencing rows may be newer than the snapshot."""
+
     def put(self, key: bytes, value: bytes) -> None:
         """Writes. The key must be locked by this transaction. Raises 25006 in a read-only transaction."""
 

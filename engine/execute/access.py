@@ -1,0 +1,233 @@
+"""Access paths: which keys of a table or an index a condition confines a statement to.
+
+The conjuncts of WHERE are matched against the columns of the primary key and of each index, in key order:
+
+    a = 1 AND b IN (2, 3) AND c > 4 AND f(d)      on a key (a, b, c)
+      step a = 1, step b IN (2, 3), range c > 4; f(d) is left to filter
+
+    steps          what ranges are scanned
+    all of a unique key by =        one key: a get, not a scan
+    some leading ones               everything under that prefix, cut by the range on the next column
+    none                            the whole table
+
+An IN list makes one such scan per distinct member, in key order. There are no statistics: a unique key by equality is
+best, then the most columns by equality, then a range; what turns out to be large is given up at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from catalog.schema import Catalog, Index, Table
+from catalog.types import element_of, lookup
+from catalog.types.base import TypeRef
+from engine.execute.walk import is_volatile, relations_of
+from engine.sql import tree
+
+_INTEGERS = frozenset((20, 21, 23))
+_TEXTS = frozenset((25, 1043))
+_MIRROR = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """One column of a key, by attnum; 0 for an expression, which only its own conditions could match."""
+
+    number: int
+    type: TypeRef
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A conjunct that confines one column: kind is one of = < <= > >= in null."""
+
+    conjunct: int  # its position among the conjuncts
+    column: int
+    kind: str
+    operand: tree.Expr | None  # for `in`: an array
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the rows of one table are found. `index` None: by the table's own key.
+
+    `covered` are the conjuncts that every row found is sure to meet. `single`: at most one row.
+    """
+
+    table: Table
+    index: Index | None
+    columns: tuple[KeyColumn, ...]
+    steps: tuple[Condition, ...] = ()
+    lower: Condition | None = None
+    upper: Condition | None = None
+    covered: frozenset[int] = frozenset()
+    single: bool = False
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions in use, in key order: EXPLAIN's Index Cond."""
+        bounds = (self.lower, self.upper)
+        return (*self.steps, *(bound for bound in bounds if bound is not None))
+
+    @property
+    def full_scan(self) -> bool:
+        return not self.conditions
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Larger is better. Among equals the table's own key wins: it saves the second look-up."""
+        equal = sum(step.kind != "in" for step in self.steps)
+        bounds = (self.lower is not None) + (self.upper is not None)
+        return (self.single, len(self.steps), equal, bounds, self.index is None)
+
+
+@dataclass(slots=True)
+class Finder:
+    """Finds access paths to one relation of a query.
+
+    `bound` are the relations whose columns are at hand when the scan starts (outer loops); columns of outer queries
+    always are.
+    """
+
+    catalog: Catalog
+    table: Table
+    relation: int
+    bound: frozenset[int] = frozenset()
+    conditions: dict[int, list[Condition]] = field(default_factory=dict)
+
+    def add(self, conjuncts: Sequence[tree.Expr]) -> None:
+        """Takes the conjuncts that it can use; positions are those in `conjuncts`."""
+        for position, conjunct in enumerate(conjuncts):
+            for condition in self._match(position, conjunct):
+                self.conditions.setdefault(condition.column, []).append(condition)
+
+    def paths(self) -> Iterator[Access]:
+        """Every path there is, the full scan first."""
+        yield self._path(None, key_columns(self.table), unique=bool(self.table.key_columns))
+        for oid in self.table.indexes:
+            index = self.catalog.index(oid)
+            if usable(index):
+                yield self._path(index, index_columns(self.table, index), index.unique)
+
+    def best(self) -> Access:
+        return max(self.paths(), key=lambda path: path.rank)
+
+    def _path(self, index: Index | None, columns: tuple[KeyColumn, ...], unique: bool) -> Access:
+        steps: list[Condition] = []
+        lower = upper = None
+        for column in columns:
+            found = self.conditions.get(column.number, ())
+            step = next((c for kind in ("=", "null", "in") for c in found if c.kind == kind), None)
+            if step is None:
+                lower = next((c for c in found if c.kind in (">", ">=")), None)
+                upper = next((c for c in found if c.kind in ("<", "<=")), None)
+                break
+            steps.append(step)
+        used = [*steps, *(bound for bound in (lower, upper) if bound is not None)]
+        single = unique and len(steps) == len(columns) > 0 and all(step.kind == "=" for step in steps)
+        covered = frozenset(c.conjunct for c in used if fixed_size(self._type(c.column)))
+        return Access(self.table, index, columns, tuple(steps), lower, upper, covered, single)
+
+    def _type(self, number: int) -> TypeRef:
+        return self.table.column_by_number(number).type
+
+    # ---- matching ---------------------------------------------------------------------------------------------------
+
+    def _match(self, position: int, conjunct: tree.Expr) -> Iterator[Condition]:
+        match conjunct:
+            case tree.FuncExpr(operator=operator, arguments=(left, right)) if operator and operator.name in _MIRROR:
+                for column, kind, operand in (
+                    (left, operator.name, right),
+                    (right, _MIRROR[operator.name], left),
+                ):
+                    number = self._column(column)
+                    if number and self._usable(operand) and _same_key(self._type(number).oid, operand.type.oid):
+                        yield Condition(position, number, kind, operand)
+                        return
+            case tree.ScalarArrayOp(operator=operator, use_or=True, left=left, right=right) if operator.name == "=":
+                number = self._column(left)
+                if isinstance(right, tree.ArrayExpr):
+                    element = right.element_type.oid
+                else:
+                    element = element_of(right.type.oid)
+                if number and self._usable(right) and _same_key(self._type(number).oid, element):
+                    yield Condition(position, number, "in", right)
+            case tree.NullTest(argument=argument, is_null=True):
+                number = self._column(argument)
+                if number and not self.table.column_by_number(number).not_null:
+                    yield Condition(position, number, "null", None)
+
+    def _column(self, expression: tree.Expr) -> int:
+        while (
+            isinstance(expression, tree.RelabelType) and {expression.type.oid, expression.argument.type.oid} <= _TEXTS
+        ):
+            expression = expression.argument
+        if isinstance(expression, tree.Var) and expression.relation == self.relation and expression.levels_up == 0:
+            return expression.column
+        return 0
+
+    def _usable(self, operand: tree.Expr) -> bool:
+        return relations_of(operand) <= self.bound and not is_volatile(operand)
+
+
+def key_columns(table: Table) -> tuple[KeyColumn, ...]:
+    """The columns of the table's own key; () where rows lie under a hidden row number."""
+    return tuple(KeyColumn(number, table.column_by_number(number).type, False) for number in table.key_columns)
+
+
+def index_columns(table: Table, index: Index) -> tuple[KeyColumn, ...]:
+    found = []
+    for item in index.columns:
+        if item.number:
+            column = table.column_by_number(item.number)
+            found.append(KeyColumn(item.number, column.type, not column.not_null))
+        else:
+            found.append(KeyColumn(0, item.type, True))
+    return tuple(found)
+
+
+def usable(index: Index) -> bool:
+    """Whether scans may use it: complete, over all rows, and not the table's own key again."""
+    return index.ready and index.predicate is None and not index.primary
+
+
+def fixed_size(type_: TypeRef) -> bool:
+    """Whether the type's key bytes always have one length, so that keys are never cut."""
+    return lookup(type_.oid).storage.fixed
+
+
+def _same_key(column: int, operand: int) -> bool:
+    """Whether values of the operand's type can be looked for among the column's keys (the same btree family)."""
+    if lookup(column).key_encoder() is None:
+        return False
+    return column == operand or {column, operand} <= _INTEGERS or {column, operand} <= _TEXTS
+
+
+def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClause]) -> bool | None:
+    """Whether scanning gives the rows in the wanted order: False forward, True backward, None not at all."""
+    fixed = {step.column for step in access.steps if step.kind in ("=", "null")}
+    keys = [column for column in access.columns if column.number not in fixed]
+    direction: bool | None = None
+    position = 0
+    for clause in order_by:
+        variable = clause.expression
+        while isinstance(variable, tree.RelabelType) and {variable.type.oid, variable.argument.type.oid} <= _TEXTS:
+            variable = variable.argument
+        if not (isinstance(variable, tree.Var) and variable.relation == relation and variable.levels_up == 0):
+            return None
+        if variable.column in fixed:
+            continue
+        if position == len(keys):
+            # The table's own key is named in full: no two rows are left to be told apart by the rest.
+            return bool(direction) if access.index is None and access.columns else None
+        key = keys[position]
+        if key.number != variable.column or (key.nullable and clause.nulls_first != clause.descending):
+            return None
+        if direction is None:
+            direction = clause.descending
+        elif direction != clause.descending:
+            return None
+        position += 1
+    return bool(direction)

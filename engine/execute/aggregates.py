@@ -1,0 +1,214 @@
+"""Aggregates over the bounded rows of a row plan: one list of group values and states per group.
+
+    groups = {}                       key of the grouping values -> [values..., states...]
+    at each row                       find or make the group, step the states
+    afterwards                        for group in groups.values(): final values, HAVING, output
+
+A query without GROUP BY has exactly one group, made before the first row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from catalog.functions.base import AggregateSteps
+from catalog.functions.registry import implementation
+from catalog.types import lookup
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.ordering import sort_function
+from engine.execute.walk import children
+from engine.sql import tree
+
+_COUNTS = frozenset(("count()", "count(any)"))
+
+
+def _count_one(state: int, *_: object) -> int:
+    return state + 1
+
+
+_COUNTING: AggregateSteps = (int, _count_one, lambda state: state)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The items of a group's list: expressions whose first value is kept, then the aggregates."""
+
+    values: list[tree.Expr] = field(default_factory=list)
+    aggregates: list[tree.Aggref] = field(default_factory=list)
+
+
+class GroupWriter:
+    """Writes the three parts of an aggregation into a query's function."""
+
+    def __init__(self, code: Code, expressions: ExpressionCompiler, query: tree.Query) -> None:
+        self.code = code
+        self.expressions = expressions
+        self.query = query
+        self.kept = _Kept(list(query.group_by))
+        self._collect()
+
+    def _collect(self) -> None:
+        """Finds the aggregates, and the columns outside of them that a grouped primary key determines."""
+        after = (self.query.targets, self.query.having, self.query.order_by, self.query.distinct or ())
+        self._visit(after)
+
+    def _visit(self, node: object) -> None:
+        if isinstance(node, tuple):
+            for item in node:
+                self._visit(item)
+            return
+        if isinstance(node, tree.Aggref):
+            if node.levels_up:
+                raise NotOnRowPath("aggregate of an outer query")
+            if node not in self.kept.aggregates:
+                self.kept.aggregates.append(node)
+            return
+        if isinstance(node, tree.GroupingFunc):
+            raise NotOnRowPath("GROUPING")
+        if node in self.kept.values:
+            return
+        if isinstance(node, tree.Var) and node.levels_up == 0:
+            self.kept.values.append(node)
+            return
+        for child in children(node):
+            self._visit(child)
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self.query.group_by:
+            self.code.line("groups = {}")
+            self.code.line("find_group = groups.get")
+        else:
+            self.code.line(f"group = {self._new_group(with_values=False)}")
+
+    def _new_group(self, with_values: bool) -> str:
+        items = [self.expressions.value(item).source for item in self.kept.values] if with_values else []
+        if not with_values and self.kept.values:
+            raise NotOnRowPath("a column outside of aggregates")
+        for aggregate in self.kept.aggregates:
+            if aggregate.distinct or aggregate.order_by:
+                items.append("[]")
+            elif aggregate.function.source in _COUNTS:
+                items.append("0")
+            else:
+                items.append(f"{self.code.constant(_steps(aggregate)[0], 'make')}()")
+        return f"[{', '.join(items)}]"
+
+    def step(self) -> None:
+        """What happens at each row."""
+        code = self.code
+        if self.query.group_by:
+            parts = []
+            for item in self.query.group_by:
+                source, value = self.expressions.bound(item)
+                key = lookup(item.type.oid).sort_key()
+                if key is None:
+                    parts.append(source)
+                else:
+                    parts.append(f"(None if {source} is None else {code.constant(key, 'key')}({value.source}))")
+            code.line(f"group_key = ({', '.join(parts)},)")
+            code.line("group = find_group(group_key)")
+            code.line(f"if group is None: groups[group_key] = group = {self._new_group(with_values=True)}")
+        for position, aggregate in enumerate(self.kept.aggregates, len(self.kept.values)):
+            depth = code.depth
+            self._step_one(position, aggregate)
+            code.dedent_to(depth)
+
+    def _step_one(self, position: int, aggregate: tree.Aggref) -> None:
+        code = self.code
+        if aggregate.filter is not None:
+            code.indent(f"if {self.expressions.true(aggregate.filter)}:")
+        values = []
+        for argument in aggregate.arguments:
+            value = self.expressions.value(argument)
+            if not value.atom:
+                name = code.temporary()
+                code.line(f"{name} = {value.source}")
+                value = Value(name, value.nullable, atom=True)
+            values.append(value)
+        steps = None if aggregate.function.source in _COUNTS else _steps(aggregate)
+        if not _sees_nulls(aggregate):
+            tests = [f"{value.source} is not None" for value in values if value.nullable]
+            if tests:
+                code.indent(f"if {' and '.join(tests)}:")
+        sources = [value.source for value in values]
+        if aggregate.distinct or aggregate.order_by:
+            sources += [self.expressions.value(clause.expression).source for clause in aggregate.order_by]
+            code.line(f"group[{position}].append(({''.join(source + ', ' for source in sources)}))")
+        elif steps is None:
+            code.line(f"group[{position}] += 1")
+        else:
+            step = code.constant(steps[1], "step")
+            code.line(f"group[{position}] = {step}({', '.join([f'group[{position}]', *sources])})")
+
+    def finish(self) -> None:
+        """Opens the loop over the groups, with final values and HAVING; what follows is written inside it."""
+        code = self.code
+        if self.query.group_by:
+            code.indent("for group in groups.values():")
+        overrides = self.expressions.overrides
+        for position, item in enumerate(self.kept.values):
+            name = code.temporary("g")
+            code.line(f"{name} = group[{position}]")
+            overrides[item] = Value(name, nullable=True, atom=True)
+        for position, aggregate in enumerate(self.kept.aggregates, len(self.kept.values)):
+            name = code.temporary("a")
+            code.line(f"{name} = {self._final(f'group[{position}]', aggregate)}")
+            overrides[aggregate] = Value(name, aggregate.function.source not in _COUNTS, atom=True)
+        if self.query.having is not None:
+            code.indent(f"if {self.expressions.true(self.query.having)}:")
+
+    def _final(self, state: str, aggregate: tree.Aggref) -> str:
+        counts = aggregate.function.source in _COUNTS
+        if aggregate.distinct or aggregate.order_by:
+            return f"{self.code.constant(_finisher(aggregate), 'finish')}({state})"
+        return state if counts else f"{self.code.constant(_steps(aggregate)[2], 'final')}({state})"
+
+
+def _sees_nulls(aggregate: tree.Aggref) -> bool:
+    found = implementation(aggregate.function.source)
+    return found is not None and found.steps_see_nulls
+
+
+def _steps(aggregate: tree.Aggref) -> AggregateSteps:
+    if aggregate.direct_arguments:
+        raise NotOnRowPath("ordered-set aggregate")
+    found = implementation(aggregate.function.source)
+    if found is not None and found.aggregate_for_types is not None:
+        return found.aggregate_for_types([argument.type for argument in aggregate.arguments], aggregate.type)
+    if found is None or found.python_aggregate is None:
+        raise NotOnRowPath(f"aggregate {aggregate.function.name}")
+    return found.python_aggregate
+
+
+def _finisher(aggregate: tree.Aggref) -> Callable[[list[Sequence[object]]], object]:
+    """What an aggregate with DISTINCT or ORDER BY makes of its collected arguments."""
+    width = len(aggregate.arguments)
+    order_by = list(aggregate.order_by)
+    make, step, final = _COUNTING if aggregate.function.source in _COUNTS else _steps(aggregate)
+    keys = [lookup(argument.type.oid).sort_key() for argument in aggregate.arguments] if aggregate.distinct else []
+    sorts = [
+        (sort_function(width + i, clause.expression.type, clause.descending, clause.nulls_first), clause.descending)
+        for i, clause in enumerate(order_by)
+    ]
+    if aggregate.distinct and not sorts:
+        sorts = [(sort_function(i, a.type, False, False), False) for i, a in enumerate(aggregate.arguments)]
+
+    def finish(rows: list[Sequence[object]]) -> object:
+        for key, descending in reversed(sorts):
+            rows.sort(key=key, reverse=descending)
+        state = make()
+        seen = set()
+        for row in rows:
+            if keys:
+                known = tuple(v if k is None or v is None else k(v) for k, v in zip(keys, row[:width], strict=True))
+                if known in seen:
+                    continue
+                seen.add(known)
+            state = step(state, *row[:width])
+        return final(state)
+
+    return finish

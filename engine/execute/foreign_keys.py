@@ -1,0 +1,307 @@
+"""Foreign keys: the referencing row's check, and what becomes of it when the referenced row goes or changes.
+
+    insert or update of a referencing row    lock the referenced row FOR KEY SHARE, then see that it is there
+    delete or key change of a referenced     look for referencing rows, newest versions and not the snapshot's: any that
+    row (which is locked FOR UPDATE)         was committed before our lock was granted counts
+                                             NO ACTION, RESTRICT refuse; CASCADE, SET NULL, SET DEFAULT write them
+
+Both sides look at what is sequenced, so the two locks leave no gap between them. Referencing rows are found by their
+table's key or an index that begins with the foreign key's columns, else by reading the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Column, Constraint, Table
+from catalog.types import lookup
+from catalog.types.base import TypeRef
+from engine.execute.context import ExecContext
+from engine.execute.writer import Checks, Row, TableWriter
+from engine.storage.keys import NOT_NULL, PREFIX_BYTES, row_key_encoder, storage_prefix, successor
+from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, UPDATE, Transaction
+
+_BITS = {21: 15, 23: 31, 20: 63}
+
+
+def outgoing(writer: TableWriter) -> list[Outgoing]:
+    """The foreign keys of the writer's table."""
+    return [Outgoing(writer, constraint) for constraint in writer.table.constraints if constraint.kind == "f"]
+
+
+def incoming(writer: TableWriter) -> list[Incoming]:
+    """The foreign keys of any table that refer to the writer's."""
+    return [
+        Incoming(writer, table, constraint)
+        for table in writer.catalog.tables()
+        for constraint in table.constraints
+        if constraint.kind == "f" and constraint.references == writer.table.oid
+    ]
+
+
+def fits(type_: TypeRef, value: object) -> bool:
+    """Whether an integer of another width is within the type: where it is not, no key is equal to it."""
+    bits = _BITS.get(type_.oid)
+    return bits is None or not isinstance(value, int) or -(1 << bits) <= value < 1 << bits
+
+
+class KeyFinder:
+    """Finds the key of the row with given values in some columns of a unique key."""
+
+    def __init__(self, writer: TableWriter, columns: Sequence[int]) -> None:
+        self.table = writer.table
+        self.columns = tuple(columns)
+        self._types = [self.table.column_by_number(number).type for number in columns]
+        self._find = self._by_primary_key() if set(columns) == set(self.table.key_columns) else self._by_index(writer)
+
+    def __call__(self, transaction: Transaction, values: Sequence[object]) -> bytes | None:
+        """The row's key, whether or not there is such a row where the primary key gives it; None if there is none."""
+        if not all(map(fits, self._types, values)):
+            return None
+        return self._find(transaction, values)
+
+    def _by_primary_key(self) -> Callable[[Transaction, Sequence[object]], bytes | None]:
+        order = [self.columns.index(number) for number in self.table.key_columns]
+        encode = row_key_encoder(self.table.storage_id, [self._types[position] for position in order])
+        return lambda _, values: encode([values[position] for position in order])
+
+    def _by_index(self, writer: TableWriter) -> Callable[[Transaction, Sequence[object]], bytes | None]:
+        for index in writer.indexes:
+            if index.unique and not index.on_expressions and index.columns == frozenset(self.columns):
+                break
+        else:
+            not_supported("a foreign key that refers to columns without a unique index")
+        order = [self.columns.index(column.number) for column in index.index.columns]
+        encode, prefix = index.encode, storage_prefix(self.table.storage_id)
+
+        def find(transaction: Transaction, values: Sequence[object]) -> bytes | None:
+            row = transaction.newest(encode([values[position] for position in order], b""))
+            return None if row is None else prefix + row
+
+        return find
+
+
+class Outgoing:
+    """A foreign key as its own table sees it."""
+
+    def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
+        self.writer = writer
+        self.constraint = constraint
+        self.columns = frozenset(constraint.columns)
+        if constraint.initially_deferred:
+            not_supported("a foreign key that is INITIALLY DEFERRED")
+        self._positions = [writer.positions[number] for number in constraint.columns]
+        assert constraint.references is not None
+        parent = writer.catalog.table(constraint.references)
+        self.parent = writer if parent.oid == writer.table.oid else TableWriter(writer.catalog, parent)
+        self._find = KeyFinder(self.parent, constraint.referenced_columns)
+
+    def check(self, transaction: Transaction, values: Row) -> None:
+        """Raises 23503 unless the referenced row is there; it stays locked FOR KEY SHARE."""
+        wanted = [values[position] for position in self._positions]
+        if None in wanted:
+            if self.constraint.match == "f" and any(value is not None for value in wanted):
+                raise self._violation("MATCH FULL does not allow mixing of null and nonnull key values.")
+            return
+        key = self._find(transaction, wanted)
+        if key is not None:
+            transaction.lock(key, KEY_SHARE)
+            if transaction.newest(key) is not None and self._find(transaction, wanted) == key:
+                return
+        key_text = self.writer.key_text(self.constraint.columns, values)
+        raise self._violation(f'{key_text} is not present in table "{self.parent.table.name}".')
+
+    def changed(self, transaction: Transaction, old: Row, new: Row) -> None:
+        """The check after an update, if the referencing columns changed."""
+        if any(old[position] != new[position] for position in self._positions):
+            self.check(transaction, new)
+
+    def _violation(self, detail: str) -> SqlError:
+        table = self.writer.table
+        return SqlError(
+            "23503",
+            f'insert or update on table "{table.name}" violates foreign key constraint "{self.constraint.name}"',
+            detail=detail,
+            schema=self.writer.catalog.schema_name(table.schema),
+            table=table.name,
+            constraint=self.constraint.name,
+        )
+
+
+class Incoming:
+    """A foreign key as the table that it refers to sees it."""
+
+    def __init__(self, parent: TableWriter, table: Table, constraint: Constraint) -> None:
+        self.parent = parent
+        self.constraint = constraint
+        self.referenced = frozenset(constraint.referenced_columns)
+        self._parent_positions = [parent.positions[number] for number in constraint.referenced_columns]
+        self._table = table
+        self._child: ChildTable | None = None
+
+    @property
+    def child(self) -> ChildTable:
+        if self._child is None:
+            same = self._table.oid == self.parent.table.oid
+            writer = self.parent if same else TableWriter(self.parent.catalog, self._table, self.parent.settings)
+            self._child = ChildTable(writer, self.constraint)
+        return self._child
+
+    def deleted(self, transaction: Transaction, context: ExecContext, old: Row, checks: Checks | None) -> None:
+        """What follows from the deletion of a referenced row."""
+        self._act(transaction, context, old, None, self.constraint.on_delete, checks)
+
+    def updated(
+        self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None
+    ) -> None:
+        """What follows from an update of a referenced row, if its key changed."""
+        if any(old[position] != new[position] for position in self._parent_positions):
+            self._act(transaction, context, old, new, self.constraint.on_update, checks)
+
+    def _act(  # noqa: PLR0917
+        self,
+        transaction: Transaction,
+        context: ExecContext,
+        old: Row,
+        new: Row | None,
+        action: str,
+        checks: Checks | None,
+    ) -> None:
+        wanted = [old[position] for position in self._parent_positions]
+        if None in wanted:
+            return
+        child = self.child
+        if action in "ar":
+            if next(child.rows(transaction, wanted), None) is None:
+                return
+            if action == "a" and self._is_back(transaction, wanted):
+                return
+            raise self._violation(old)
+        if action in "cn" or action == "d":
+            replacement = [new[position] for position in self._parent_positions] if new is not None else None
+            child.apply(transaction, context, wanted, action, replacement, checks)
+
+    def _is_back(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
+        """Whether another row has that key by the end of the statement: NO ACTION is content then."""
+        key = KeyFinder(self.parent, self.constraint.referenced_columns)(transaction, wanted)
+        return key is not None and transaction.newest(key) is not None
+
+    def _violation(self, old: Row) -> SqlError:
+        name, table = self.constraint.name, self._table.name
+        key = self.parent.key_text(self.constraint.referenced_columns, old)
+        return SqlError(
+            "23503",
+            f'update or delete on table "{self.parent.table.name}" violates foreign key constraint "{name}"'
+            f' on table "{table}"',
+            detail=f'{key} is still referenced from table "{table}".',
+            schema=self.parent.catalog.schema_name(self._table.schema),
+            table=table,
+            constraint=name,
+        )
+
+
+class ChildTable:
+    """The referencing table of a foreign key: finds its rows by the foreign key's columns, and writes them."""
+
+    def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
+        self.writer = writer
+        self.columns = constraint.columns
+        table = writer.table
+        self._positions = [writer.positions[number] for number in constraint.columns]
+        self._types = [table.columns[position].type for position in self._positions]
+        self._keys = [lookup(type_.oid).sort_key() for type_ in self._types]
+        self._defaults: Callable[[ExecContext], list[object]] | None = None
+        self._range = self._find_range()
+
+    def _find_range(self) -> tuple[list[int], bytes, bytes, bool] | None:
+        """(order of the values, prefix, mark before each value, whether it is an index) of the shortest way there."""
+        table, wanted = self.writer.table, set(self.columns)
+        count = len(wanted)
+        if set(table.key_columns[:count]) == wanted:
+            order = [self.columns.index(number) for number in table.key_columns[:count]]
+            return order, storage_prefix(table.storage_id), b"", False
+        for index in self.writer.indexes:
+            leading = [column.number for column in index.index.columns[:count]]
+            if set(leading) == wanted and index.included is None and index.index.ready:
+                order = [self.columns.index(number) for number in leading]
+                return order, storage_prefix(index.index.storage_id), NOT_NULL, True
+        return None
+
+    def rows(self, transaction: Transaction, wanted: Sequence[object]) -> Iterator[tuple[bytes, Row]]:
+        """(key, values) of the newest versions of the rows that refer to those values."""
+        if not all(map(fits, self._types, wanted)):
+            return
+        decode = self.writer.decode
+        for key, value in self._candidates(transaction, wanted):
+            values = decode(value)
+            if self._matches(values, wanted):
+                yield key, values
+
+    def _candidates(self, transaction: Transaction, wanted: Sequence[object]) -> Iterator[tuple[bytes, bytes]]:
+        rows = storage_prefix(self.writer.table.storage_id)
+        if self._range is None:
+            yield from transaction.scan_newest(rows, successor(rows))
+            return
+        order, prefix, mark, is_index = self._range
+        low = prefix
+        for position in order:
+            encode = lookup(self._types[position].oid).key_encoder()
+            assert encode is not None
+            low += mark + encode(wanted[position])
+        if not is_index:
+            yield from transaction.scan_newest(low, successor(low))
+            return
+        for _, place in transaction.scan_newest(low, successor(low)):
+            value = transaction.newest(rows + place)
+            if value is not None:
+                yield rows + place, value
+
+    def _matches(self, values: Row, wanted: Sequence[object]) -> bool:
+        for position, key, value in zip(self._positions, self._keys, wanted, strict=True):
+            own = values[position]
+            if own is None or (own != value if key is None else key(own) != key(value)):
+                return False
+        return True
+
+    def apply(  # noqa: PLR0917
+        self,
+        transaction: Transaction,
+        context: ExecContext,
+        wanted: Sequence[object],
+        action: str,
+        replacement: Sequence[object] | None,
+        checks: Checks | None,
+    ) -> None:
+        """CASCADE, SET NULL or SET DEFAULT on the referring rows. `replacement`: the new key, for ON UPDATE."""
+        writer = self.writer
+        deletes = action == "c" and replacement is None
+        values: Sequence[object] = [None] * len(self._positions)
+        if action == "c" and replacement is not None:
+            values = replacement
+        elif action == "d":
+            values = self._default_values(context)
+        for key, _ in list(self.rows(transaction, wanted)):
+            value = transaction.get_locked(key, UPDATE if deletes else NO_KEY_UPDATE)
+            if value is None:
+                continue
+            old = writer.decode(value)
+            if deletes:
+                writer.delete(transaction, context, key, old, checks)
+                continue
+            new = list(old)
+            for position, item in zip(self._positions, values, strict=True):
+                new[position] = item
+            writer.check_not_null(new)
+            writer.update(transaction, context, key, old, new, checks)
+
+    def _default_values(self, context: ExecContext) -> list[object]:
+        if self._defaults is None:
+            columns: list[Column] = [self.writer.table.columns[position] for position in self._positions]
+            from engine.execute.index_expressions import default_values
+
+            self._defaults = default_values(self.writer.catalog, columns)
+        return self._defaults(context)
+
+
+__all__ = ["PREFIX_BYTES", "ChildTable", "Incoming", "Outgoing", "incoming", "outgoing"]

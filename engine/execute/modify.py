@@ -1,0 +1,464 @@
+"""INSERT, UPDATE and DELETE on the row path.
+
+    INSERT           values of each row, then for each: generated columns, NOT NULL, CHECK, the row and its entries
+    UPDATE, DELETE   find the rows (snapshot), then for each: lock, look at the newest version, judge it again if it is
+                     another one than was found, write
+    all              RETURNING at each row; foreign keys when all rows are written
+
+All rows are found before the first one is written: so a plan that gives up (`RowPathFull`) has written nothing, and a
+statement does not meet its own rows. A statement on one row by its key has no list and no loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, Table
+from catalog.types.base import FormatSettings
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.conflicts import ConflictFinder, affected_twice
+from engine.execute.context import ExecContext, Field, RowPathFull, RowPlan
+from engine.execute.encode import DataRowSink
+from engine.execute.explain import PlanNote, explain_lines
+from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.select import ListSink, QueryCompiler, Sink
+from engine.execute.walk import conjuncts, has_sublink
+from engine.execute.writer import Checks, TableWriter
+from engine.sql import tree
+from engine.txn.interface import NO_KEY_UPDATE, UPDATE
+
+Run = Callable[[ExecContext, Sequence[object]], tuple[Any, int]]
+Statement = tree.Insert | tree.Update | tree.Delete
+
+
+def plan_modification(analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings) -> RowPlan:
+    """The plan of a statement that writes. Raises NotOnRowPath."""
+    return ModifyPlan(analyzed, catalog, settings)
+
+
+class ModifyPlan:
+    """An INSERT, UPDATE or DELETE compiled."""
+
+    writes = True
+
+    def __init__(self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings) -> None:
+        statement = analyzed.statement
+        assert not isinstance(statement, tree.Query)
+        if statement.ctes:
+            raise NotOnRowPath("WITH")
+        self._statement: Statement = statement
+        self._catalog = catalog
+        self._settings = settings
+        self._writer = TableWriter(catalog, statement.table, settings)
+        self._notes: list[PlanNote] = []
+        self._encoded: dict[tuple[int, ...], Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]] = {}
+        self.command = type(statement).__name__.upper()
+        self.fields = tuple(
+            Field(target.name, target.expression.type, target.origin_table, target.origin_column)
+            for target in statement.returning
+        )
+        self.parameter_types = analyzed.parameter_types
+        self.relations = analyzed.relations
+        self.rows = self._compile(None)
+
+    def _compile(self, formats: tuple[int, ...] | None) -> Run:
+        code = Code()
+        sink: Sink | None = None
+        if self._statement.returning and formats is None:
+            sink = ListSink(code)
+        elif self._statement.returning:
+            types = [field.type for field in self.fields]
+            sink = DataRowSink(code, types, formats or (), self._settings, single=False)
+        shell = _Shell(code, self._catalog, self._settings, self._writer, sink, len(self.parameter_types))
+        if sink is None:
+            shell.result = "[]" if formats is None else 'b""'
+        elif formats is None:
+            shell.result = cast(ListSink, sink).out
+        else:
+            shell.result = f'b"".join({cast(DataRowSink, sink).out})'
+        if isinstance(self._statement, tree.Insert):
+            run, notes = InsertCompiler(shell, self._statement).compile()
+        else:
+            run, notes = ChangeCompiler(shell, self._statement).compile()
+        self._notes = notes
+        return run
+
+    def encoded(self, formats: tuple[int, ...]) -> Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]:
+        """See RowPlan. Raises 08P01 where the number of formats is not that of the columns."""
+        found = self._encoded.get(formats)
+        if found is None:
+            if len(formats) != len(self.fields):
+                raise SqlError(
+                    "08P01", f"bind message has {len(formats)} result formats but query has {len(self.fields)} columns"
+                )
+            found = cast("Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]", self._compile(formats))
+            self._encoded[formats] = found
+        return found
+
+    def explain(self) -> list[str]:
+        """The plan as EXPLAIN (COSTS OFF) prints it."""
+        return explain_lines(self._notes)
+
+
+class _Shell:
+    """What all three compile with: the function being written, the table's writer, where RETURNING goes."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        code: Code,
+        catalog: Catalog,
+        settings: FormatSettings,
+        writer: TableWriter,
+        sink: Sink | None,
+        parameters: int,
+    ) -> None:
+        self.code = code
+        self.catalog = catalog
+        self.settings = settings
+        self.writer = writer
+        self.sink = sink
+        self.parameters = parameters
+        self.result = "[]"
+        self.checked = bool(writer.outgoing or writer.incoming)
+        code.names.update(Checks=Checks, RowPathFull=RowPathFull)
+
+    @property
+    def checks(self) -> str:
+        return "checks" if self.checked else "None"
+
+    def function(self, body: Callable[[], None]) -> Run:
+        """Writes the function around `body`."""
+        from engine.execute.planner import write_function
+
+        def whole() -> None:
+            self.code.line("transaction = context.transaction")
+            if self.checked:
+                self.code.line("checks = Checks()")
+            if self.sink is not None:
+                self.sink.start()
+            body()
+            if self.checked:
+                self.code.line("checks.finish()")
+            self.code.line(f"return {self.result}, count")
+
+        write_function(self.code, self.parameters, "context.transaction", whole)
+        return self.code.finish("run")
+
+    def local(self, value: Value) -> Value:
+        """The value in a local of its own, unless it is as cheap as one."""
+        if value.atom:
+            return value
+        name = self.code.temporary("v")
+        self.code.line(f"{name} = {value.source}")
+        return Value(name, value.nullable, atom=True)
+
+    def write_row_checks(
+        self,
+        expressions: ExpressionCompiler,
+        row: str,
+        values: Sequence[Value],
+        checks: Sequence[tuple[str, tree.Expr]],
+    ) -> None:
+        """NOT NULL, then CHECK constraints by name, over the new row."""
+        code, writer, table = self.code, self.writer, self.writer.table
+        required = {position for position, _ in writer.required}
+        if any(value.nullable for position, value in enumerate(values) if position in required):
+            tests = [
+                f"{value.source} is None"
+                for position, value in enumerate(values)
+                if position in required and value.nullable
+            ]
+            check = code.constant(writer.check_not_null, "check_not_null")
+            code.line(f"if {' or '.join(tests)}: {check}({row})")
+        for name, condition in sorted(checks, key=lambda item: item[0]):
+            violation = code.constant(writer.check_violation, "check_violation")
+            code.line(f"if {expressions.false(condition)}: raise {violation}({name!r}, {row})")
+        assert len(values) == len(table.columns)
+
+    def write_returning(self, expressions: ExpressionCompiler, targets: Sequence[tree.Target]) -> None:
+        if self.sink is not None:
+            self.sink.row([expressions.value(target.expression) for target in targets])
+
+    def write_generated(
+        self, expressions: ExpressionCompiler, values: list[Value], generated: Sequence[tree.Assignment]
+    ) -> None:
+        """Puts generated columns into the row whose values `expressions` sees."""
+        for assignment in generated:
+            position = self.writer.positions[assignment.column]
+            values[position] = self.local(expressions.value(assignment.expression))
+
+    def row_source(self, values: Sequence[Value]) -> str:
+        return f"({''.join(value.source + ', ' for value in values)})"
+
+
+class InsertCompiler:
+    """INSERT: VALUES of one or many rows, or the rows of a query that is on the row path itself."""
+
+    def __init__(self, shell: _Shell, statement: tree.Insert) -> None:
+        self.shell = shell
+        self.code = shell.code
+        self.statement = statement
+        self.table = statement.table
+        self.values: list[Value] = []
+        self.old: dict[tuple[int, int], Value] = {}
+        self.expressions = ExpressionCompiler(shell.code, shell.settings, self._variable)
+        self.source_note: PlanNote = PlanNote("Result")
+        if any(has_sublink(part) for part in (statement.returning, statement.on_conflict or (), statement.checks)):
+            raise NotOnRowPath("sub-query in INSERT")
+
+    def _variable(self, item: tree.Var) -> Value:
+        """A column of the new row; under ON CONFLICT entry 0 is the row that is there, and entry 1 the proposed one."""
+        if item.levels_up:
+            raise NotOnRowPath("column of an unknown query")
+        if self.old:
+            found = self.old.get((item.relation, item.column))
+        elif item.column == 0:
+            return Value(self.shell.row_source(self.values), nullable=False)
+        else:
+            position = self.shell.writer.positions.get(item.column)
+            found = None if position is None else self.values[position]
+        if found is None:
+            raise NotOnRowPath(f"column {item.name}")
+        return found
+
+    def compile(self) -> tuple[Run, list[PlanNote]]:
+        run = self.shell.function(self._body)
+        note = PlanNote(f"Insert on {self.table.name}", [], [self.source_note])
+        return run, [note]
+
+    def _body(self) -> None:
+        code, statement = self.code, self.statement
+        code.line("count = 0")
+        if statement.on_conflict is not None and statement.on_conflict.action == "update":
+            code.line("touched = set()")
+        depth = code.depth
+        if statement.source is not None:
+            self._write_source(statement.source)
+        elif len(statement.rows) == 1:
+            self.values = [self.shell.local(self.expressions.value(item)) for item in statement.rows[0]]
+        else:
+            self._write_many()
+        self._write_row()
+        code.dedent_to(depth)
+
+    def _write_many(self) -> None:
+        """A loop over the rows. Rows of constants are one constant."""
+        code = self.code
+        self.source_note = PlanNote('Values Scan on "*VALUES*"')
+        names = [code.temporary("v") for _ in self.table.columns]
+        rows = self.statement.rows
+        if all(isinstance(item, tree.Const) for row in rows for item in row):
+            table = tuple(tuple(cast(tree.Const, item).value for item in row) for row in rows)
+            source = code.constant(table, "rows")
+        else:
+            parts = []
+            for row in rows:
+                parts.append(f"({''.join(self.expressions.value(item).source + ', ' for item in row)})")
+            source = f"({', '.join(parts)},)"
+        code.indent(f"for {', '.join(names)}, in {source}:")
+        self.values = [Value(name, nullable=True, atom=True) for name in names]
+
+    def _write_source(self, query: tree.Query) -> None:
+        """The rows of a query, all of them before the first is written."""
+        code, statement = self.code, self.statement
+        inner = QueryCompiler(code, self.shell.catalog, self.shell.settings, query, None)
+        name = code.temporary("query")
+        depth = code.depth
+        code.indent(f"def {name}():")
+        code.line("nonlocal n")
+        inner.write(ListSink(code, count=False))
+        code.dedent_to(depth)
+        self.source_note = inner.notes[0]
+        names = [code.temporary("v") for _ in statement.source_columns]
+        code.indent(f"for {', '.join(names)}, in {name}():" if names else f"for _ in {name}():")
+        given = dict(zip(statement.source_columns, names, strict=True))
+        defaults = {assignment.column: assignment.expression for assignment in statement.defaults}
+        self.values = []
+        for column in self.table.columns:
+            if column.number in given:
+                self.values.append(Value(given[column.number], nullable=True, atom=True))
+            elif column.number in defaults:
+                self.values.append(self.shell.local(self.expressions.value(defaults[column.number])))
+            else:
+                self.values.append(Value("None", nullable=True, atom=True))
+
+    def _write_row(self) -> None:
+        code, shell, statement = self.code, self.shell, self.statement
+        shell.write_generated(self.expressions, self.values, statement.generated)
+        code.line(f"row = {shell.row_source(self.values)}")
+        shell.write_row_checks(self.expressions, "row", self.values, statement.checks)
+        depth = code.depth
+        conflict = statement.on_conflict
+        if conflict is not None:
+            finder = ConflictFinder(shell.writer, conflict.index_oids)
+            code.line(f"conflict = {code.constant(finder.find, 'find_conflict')}(transaction, row)")
+            code.indent("if conflict is None:")
+        write = code.constant(shell.writer.write_new, "write_new")
+        key = "key = " if conflict is not None and conflict.action == "update" else ""
+        code.line(f"{key}{write}(transaction, context, row, {shell.checks})")
+        if key:
+            code.line("touched.add(key)")
+        code.line("count += 1")
+        shell.write_returning(self.expressions, statement.returning)
+        code.dedent_to(depth)
+        if conflict is not None and conflict.action == "update":
+            code.indent("else:")
+            self._write_conflict(conflict)
+            code.dedent_to(depth)
+
+    def _write_conflict(self, conflict: tree.OnConflict) -> None:
+        """DO UPDATE of the row that is in the way: locked, and judged by its newest version."""
+        code, shell, table = self.code, self.shell, self.table
+        code.names["affected_twice"] = affected_twice
+        code.line("if conflict in touched: raise affected_twice()")
+        code.line(f"stored = transaction.get_locked(conflict, {NO_KEY_UPDATE})")
+        names = [code.temporary("c") for _ in table.columns]
+        code.line(f"old = {code.constant(shell.writer.decode, 'decode')}(stored)")
+        code.line(f"{', '.join(names)}, = old")
+        not_null = {table.columns[position].number for position, _ in shell.writer.required}
+        for column, name, value in zip(table.columns, names, self.values, strict=True):
+            self.old[0, column.number] = Value(name, column.number not in not_null, atom=True)
+            self.old[1, column.number] = value
+        if conflict.where is not None:
+            code.indent(f"if {self.expressions.true(conflict.where)}:")
+        assigned = write_assignments(shell, self.expressions, conflict.assignments)
+        existing = [self.old[0, column.number] for column in table.columns]
+        self.old = {}
+        self.values = [
+            assigned.get(column.number, value) for column, value in zip(table.columns, existing, strict=True)
+        ]
+        shell.write_generated(self.expressions, self.values, self.statement.generated)
+        code.line(f"row = {shell.row_source(self.values)}")
+        shell.write_row_checks(self.expressions, "row", self.values, self.statement.checks)
+        changed = [*assigned, *(assignment.column for assignment in self.statement.generated)]
+        update = code.constant(shell.writer.updater(changed), "update")
+        code.line(f"touched.add({update}(transaction, context, conflict, old, row, {shell.checks}))")
+        code.line("count += 1")
+        shell.write_returning(self.expressions, self.statement.returning)
+
+
+def write_assignments(
+    shell: _Shell, expressions: ExpressionCompiler, assignments: Sequence[tree.Assignment]
+) -> dict[int, Value]:
+    """The new values of assigned columns, all computed from the old row."""
+    return {item.column: shell.local(expressions.value(item.expression)) for item in assignments}
+
+
+class ChangeCompiler:
+    """UPDATE and DELETE, with FROM and USING where the joins are on the row path."""
+
+    def __init__(self, shell: _Shell, statement: tree.Update | tree.Delete) -> None:
+        self.shell = shell
+        self.code = shell.code
+        self.statement = statement
+        self.table: Table = statement.table
+        assignments = statement.assignments if isinstance(statement, tree.Update) else ()
+        if has_sublink(assignments) or has_sublink(statement.returning):
+            raise NotOnRowPath("sub-query in SET or RETURNING")
+        query = tree.Query(
+            targets=(),
+            range_table=statement.range_table,
+            from_items=(tree.FromRef(0), *statement.from_items),
+            where=statement.where,
+        )
+        self.finder = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)
+        self.after = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)  # sees the locked row
+        self.joined = bool(statement.from_items)
+
+    def compile(self) -> tuple[Run, list[PlanNote]]:
+        run = self.shell.function(self._body)
+        verb = "Update" if isinstance(self.statement, tree.Update) else "Delete"
+        return run, [PlanNote(f"{verb} on {self.table.name}", [], self.finder.describe_scan())]
+
+    def _body(self) -> None:
+        code = self.code
+        code.line("count = 0")
+        depth = code.depth
+        if self.finder.at_most_one_row and not self.joined:
+            self.finder.write_loops(
+                lambda: self._write_row(self.finder.row_names[0].key, self.finder.row_names[0].value)
+            )
+            code.dedent_to(depth)
+            return
+        code.line("found = []")
+        others = self._carried()
+
+        def collect() -> None:
+            names = self.finder.row_names[0]
+            values = "".join(f"{self.finder.columns[place].source}, " for place in others)
+            code.line(f"found.append(({names.key}, {names.value}, {values}))")
+
+        self.finder.write_loops(collect)
+        code.dedent_to(depth)
+        names = [code.temporary("c") for _ in others]
+        for place, name in zip(others, names, strict=True):
+            self.after.columns[place] = Value(name, nullable=True, atom=True)
+        if self.joined:
+            code.line("done = set()")
+        code.indent(f"for {', '.join(['key', 'value', *names])} in found:")
+        if self.joined:
+            code.line("if key in done: continue")
+        self._write_row("key", "value")
+        code.dedent_to(depth)
+
+    def _carried(self) -> list[tuple[int, int]]:
+        """Columns of joined relations that are needed after the rows are found."""
+        from engine.execute.walk import variables
+
+        if not self.joined:
+            return []
+        used = variables((self.statement, self.finder.query))
+        places = {(item.relation, item.column) for item in used if item.levels_up == 0 and item.relation != 0}
+        self.finder.also_needed = frozenset(places)
+        return sorted(places)
+
+    def _write_row(self, key: str, value: str) -> None:
+        """Locks a row that was found, looks at its newest version, and writes."""
+        code, shell, statement = self.code, self.shell, self.statement
+        strength = NO_KEY_UPDATE if isinstance(statement, tree.Update) else UPDATE
+        code.line(f"stored = transaction.get_locked({key}, {strength})")
+        code.indent("if stored is not None:")
+        names = [code.temporary("c") for _ in self.table.columns]
+        code.line(f"old = {', '.join(names)}, = {code.constant(shell.writer.decode, 'decode')}(stored)")
+        not_null = {self.table.columns[position].number for position, _ in shell.writer.required}
+        for column, name in zip(self.table.columns, names, strict=True):
+            self.after.columns[0, column.number] = Value(name, column.number not in not_null, atom=True)
+        self.after.columns[0, 0] = Value("old", nullable=False, atom=True)
+        conditions = conjuncts(self.finder.query.where)
+        if conditions:
+            again = " and ".join(map(self.after.expressions.true, conditions))
+            code.indent(f"if stored == {value} or ({again}):")
+        if self.joined:
+            code.line(f"done.add({key})")
+        code.line("count += 1")
+        if isinstance(statement, tree.Update):
+            self._write_update(statement, key)
+        else:
+            delete = code.constant(shell.writer.delete, "delete")
+            code.line(f"{delete}(transaction, context, {key}, old, {shell.checks})")
+        shell.write_returning(self.after.expressions, statement.returning)
+
+    def _write_update(self, statement: tree.Update, key: str) -> None:
+        code, shell = self.code, self.shell
+        expressions = self.after.expressions
+        assigned = write_assignments(shell, expressions, statement.assignments)
+        columns = self.after.columns
+        values = [assigned.get(column.number, columns[0, column.number]) for column in self.table.columns]
+        for column, value in zip(self.table.columns, values, strict=True):
+            columns[0, column.number] = value
+        shell.write_generated(expressions, values, statement.generated)
+        for column, value in zip(self.table.columns, values, strict=True):
+            columns[0, column.number] = value
+        row = shell.row_source(values)
+        changed = [*assigned, *(assignment.column for assignment in statement.generated)]
+        if shell.writer.writes_only_row(changed) and not statement.checks and not statement.returning:
+            shell.write_row_checks(expressions, row, values, ())
+            code.line(f"transaction.put({key}, {code.constant(shell.writer.encode, 'encode')}({row}))")
+            return
+        code.line(f"row = {row}")
+        columns[0, 0] = Value("row", nullable=False, atom=True)
+        shell.write_row_checks(expressions, "row", values, statement.checks)
+        update = code.constant(shell.writer.updater(changed), "update")
+        code.line(f"{update}(transaction, context, {key}, old, row, {shell.checks})")

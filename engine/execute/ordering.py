@@ -1,0 +1,30 @@
+"""Sorting of buffered rows in PostgreSQL's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from catalog.types import lookup
+from catalog.types.base import TypeRef
+
+
+def sort_function(
+    position: int, type_: TypeRef, descending: bool, nulls_first: bool
+) -> Callable[[Sequence[object]], Any]:
+    """A key function for list.sort over tuples, by the item at `position`.
+
+    A descending sort is made with reverse=True, which keeps equal rows in order; the flag for NULL is turned with it.
+    """
+    key = lookup(type_.oid).sort_key()
+    item = itemgetter(position)
+    null_is_high = nulls_first == descending
+
+    def of_row(row: Sequence[object]) -> tuple[bool, object]:
+        value = item(row)
+        if value is None:
+            return null_is_high, 0
+        return not null_is_high, value if key is None else key(value)
+
+    return of_row

@@ -1,0 +1,276 @@
+"""The code that visits the rows of an access path: key bytes, get or scan, and the loops around them.
+
+    a point        key = PREFIX + encode(p1); value = get(key); if value is not None: ...
+    a range        for key, value in scan(low, high): ...
+    an index       the same over its entries, whose values are the rows' keys; then a get of each row
+
+Every row visited in a loop is counted in the local `n`, and past the limit the plan gives up with `RowPathFull`.
+Storage cuts keys that are too long and replaces their tail by a hash (ARCHITECTURE.md, Storage). So a bound past that
+length is cut too and takes in what shares its head (the condition itself stays a filter), and a scan whose *order* is
+relied upon gives up when it meets such a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from catalog.types import lookup
+from catalog.types.base import Array, TypeRef
+from engine.execute.access import Access, Condition, KeyColumn, fixed_size
+from engine.execute.code import Code
+from engine.execute.context import RowPathFull
+from engine.execute.expressions import ExpressionCompiler, Value
+from engine.sql import tree
+from engine.storage.keys import KEPT_KEY_BYTES, MAX_KEY_BYTES, fit_key, row_key_encoder, storage_prefix, successor
+
+FULL_SCAN_LIMIT = 512  # rows visited by scans of whole tables before the columnar path is the better place
+RANGE_LIMIT = 4096  # the same where keys or indexes confine the rows
+
+_INTEGER_BITS = {21: 15, 23: 31, 20: 63}
+
+
+@dataclass(frozen=True, slots=True)
+class RowNames:
+    """The locals under which a row is at hand."""
+
+    key: str
+    value: str
+
+
+class ScanWriter:
+    """Writes the loops of access paths into a function that has the locals `get`, `scan` and `n`."""
+
+    def __init__(self, code: Code, expressions: ExpressionCompiler, limit: int) -> None:
+        self.code = code
+        self.expressions = expressions
+        code.names["RowPathFull"] = RowPathFull
+        self._limit = limit
+
+    def write(
+        self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool = False, ordered: bool = False
+    ) -> None:
+        """Writes code that runs `body` for every row of the path, its key and value under `names`.
+
+        `ordered`: the body relies on the rows coming in key order.
+        """
+        depth = self.code.depth
+        cut = ordered and any(not fixed_size(column.type) for column in access.columns)
+        if access.index is None:
+            self._write_table(access, names, body, reverse, cut)
+        else:
+            self._write_index(access, names, body, reverse, cut)
+        self.code.dedent_to(depth)
+
+    def _count(self) -> None:
+        self.code.line("n += 1")
+        self.code.line(f"if n > {self._limit}: raise RowPathFull")
+
+    def _refuse_cut_keys(self, key: str) -> None:
+        self.code.line(f"if len({key}) >= {MAX_KEY_BYTES}: raise RowPathFull")
+
+    def _write_table(self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool, cut: bool) -> None:
+        code = self.code
+        if access.single:
+            encode = row_key_encoder(access.table.storage_id, [column.type for column in access.columns])
+            operands = ""
+            for step, column in zip(access.steps, access.columns, strict=True):
+                assert step.operand is not None
+                operands += f"{self._tested(step.operand, column)}, "
+            code.line(f"{names.key} = {code.constant(encode, 'row_key')}(({operands}))")
+            code.line(f"{names.value} = get({names.key})")
+            code.indent(f"if {names.value} is not None:")
+        else:
+            prefix = self._steps(access, storage_prefix(access.table.storage_id), b"", reverse)
+            low, high = self._bounds(access, prefix, b"")
+            backward = ", True" if reverse else ""
+            code.indent(f"for {names.key}, {names.value} in scan({low}, {high}{backward}):")
+            self._count()
+            if cut:
+                self._refuse_cut_keys(names.key)
+        body()
+
+    def _write_index(self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool, cut: bool) -> None:
+        code = self.code
+        assert access.index is not None
+        prefix = self._steps(access, storage_prefix(access.index.storage_id), b"\x01", reverse)
+        rows = code.constant(storage_prefix(access.table.storage_id))
+        entry = code.temporary("entry")
+        if access.single:
+            code.line(f"{entry} = get({self._fit(prefix, access)})")
+            code.indent(f"if {entry} is not None:")
+            code.line(f"{names.key} = {rows} + {entry}")
+        else:
+            low, high = self._bounds(access, prefix, b"\x01")
+            place = code.temporary("place")
+            code.indent(f"for {place}, {entry} in scan({low}, {high}{', True' if reverse else ''}):")
+            self._count()
+            if cut:
+                self._refuse_cut_keys(place)
+            code.line(f"{names.key} = {rows} + {entry}")
+        code.line(f"{names.value} = get({names.key})")
+        code.indent(f"if {names.value} is not None:")
+        body()
+
+    # ---- key bytes --------------------------------------------------------------------------------------------------
+
+    def _steps(self, access: Access, prefix: bytes, mark: bytes, reverse: bool) -> str:
+        """The source of the bytes that all keys of the path begin with. Opens the tests and loops that it needs."""
+        parts: list[str | bytes] = [prefix]
+        for step, column in zip(access.steps, access.columns, strict=False):
+            if step.kind == "null":
+                parts.append(b"\x02")
+                continue
+            parts.append(mark)
+            if step.kind == "in":
+                parts.append(self._members(step, column, reverse))
+            else:
+                assert step.operand is not None
+                parts.append(self._encoded(self._tested(step.operand, column), column))
+        return self._joined(parts)
+
+    def _joined(self, parts: Iterable[str | bytes]) -> str:
+        sources: list[str] = []
+        pending = b""
+        for part in parts:
+            if isinstance(part, bytes):
+                pending += part
+                continue
+            if pending:
+                sources.append(repr(pending))
+                pending = b""
+            sources.append(part)
+        if pending:
+            sources.append(repr(pending))
+        return " + ".join(sources)
+
+    def _tested(self, operand: tree.Expr, column: KeyColumn) -> str:
+        """Opens a test that the operand is not NULL and within the column's type; gives its local name."""
+        source, value = self.expressions.bound(operand)
+        tests = [f"{source} is not None"] if value.nullable else []
+        if not tests and source != value.source:
+            self.code.line(source)
+        bits = _narrower(column.type, operand.type)
+        if bits:
+            tests.append(f"{-(1 << bits)} <= {value.source} < {1 << bits}")
+        if tests:
+            self.code.indent(f"if {' and '.join(tests)}:")
+        return value.source
+
+    def _encoded(self, source: str, column: KeyColumn) -> str:
+        encode = lookup(column.type.oid).key_encoder()
+        return f"{self.code.constant(encode, 'key')}({source})"
+
+    def _members(self, step: Condition, column: KeyColumn, reverse: bool) -> str:
+        """Opens a loop over the distinct members of an IN list, in key order; gives the name of a member's bytes."""
+        assert step.operand is not None
+        encode = lookup(column.type.oid).key_encoder()
+        assert encode is not None
+        element = step.operand.element_type if isinstance(step.operand, tree.ArrayExpr) else None
+        bits = _INTEGER_BITS.get(column.type.oid, 0) if element != column.type else 0
+        array = self.expressions.value(step.operand)
+        members = self.code.constant(member_keys(encode, bits, reverse), "members")
+        name = self.code.temporary("member")
+        self.code.indent(f"for {name} in {members}({array.source}):")
+        return name
+
+    def _fit(self, source: str, access: Access) -> str:
+        """A whole key, cut as storage cuts it where it may be too long."""
+        if all(fixed_size(column.type) for column in access.columns):
+            return source
+        return f"{self.code.constant(fit_key, 'fit_key')}({source})"
+
+    def _bounds(self, access: Access, prefix: str, mark: bytes) -> tuple[str, str]:
+        """The sources of the lowest key to scan and of the first one past the end."""
+        code = self.code
+        if access.lower is None and access.upper is None:
+            return self._whole(access, prefix)
+        column = access.columns[len(access.steps)]
+        base = code.temporary("base")
+        code.line(f"{base} = {prefix}" + (f" + {mark!r}" if mark else ""))
+        after = code.constant(successor, "successor")
+        low, high = base, f"{after}({base})"
+        cut = "" if fixed_size(column.type) and not self._variable_steps(access) else f"[:{KEPT_KEY_BYTES}]"
+        lower, upper = access.lower, access.upper
+        if lower is not None:
+            low = self._bound(base, lower, column, cut, start=True)
+        if upper is not None:
+            high = self._bound(base, upper, column, cut, start=False)
+        return low, high
+
+    def _bound(self, base: str, condition: Condition, column: KeyColumn, cut: str, start: bool) -> str:
+        """One end of a range. Past the column's type a bound is either no bound or leaves nothing."""
+        assert condition.operand is not None
+        after = self.code.constant(successor, "successor")
+        source, value = self.expressions.bound(condition.operand)
+        tests = [f"{source} is not None"] if value.nullable else []
+        if not tests and source != value.source:
+            self.code.line(source)
+        bits = _narrower(column.type, condition.operand.type)
+        name = value.source
+        if tests:
+            self.code.indent(f"if {' and '.join(tests)}:")
+        inclusive = condition.kind in (">=", "<=")
+        if bits:
+            name = self.code.temporary("bound")
+            low, high = -(1 << bits), (1 << bits) - 1
+            if start:
+                self.code.line(f"{name} = max({value.source}{'' if inclusive else ' + 1'}, {low})")
+                self.code.indent(f"if {name} <= {high}:")
+            else:
+                self.code.line(f"{name} = min({value.source}{'' if inclusive else ' - 1'}, {high})")
+                self.code.indent(f"if {name} >= {low}:")
+            inclusive = True
+        key = f"{base} + {self._encoded(name, column)}"
+        if cut:
+            # A cut bound is a prefix of keys on both sides of it: take them all in, the filter decides.
+            exact = self.code.temporary("exact")
+            self.code.line(f"{exact} = {key}")
+            plain = exact if inclusive == start else f"{after}({exact})"
+            loose = f"{exact}{cut}" if start else f"{after}({exact}{cut})"
+            return f"({plain} if len({exact}) <= {KEPT_KEY_BYTES} else {loose})"
+        return key if inclusive == start else f"{after}({key})"
+
+    def _variable_steps(self, access: Access) -> bool:
+        return any(not fixed_size(column.type) for column in access.columns)
+
+    def _whole(self, access: Access, prefix: str) -> tuple[str, str]:
+        code = self.code
+        after = code.constant(successor, "successor")
+        if not access.steps:
+            storage_id = access.table.storage_id if access.index is None else access.index.storage_id
+            low = storage_prefix(storage_id)
+            return code.constant(low), code.constant(successor(low))
+        base = code.temporary("base")
+        code.line(f"{base} = {prefix}")
+        if self._variable_steps(access):
+            code.line(f"{base} = {base}[:{KEPT_KEY_BYTES}]")
+        return base, f"{after}({base})"
+
+
+def member_keys(encode: Callable[[object], bytes], bits: int, reverse: bool) -> Callable[[Array | None], list[bytes]]:
+    """Makes a function from an array to the key bytes of its distinct members, in the order of the scan.
+
+    With `bits`, integers that a signed integer of that many bits and a sign does not hold are left out.
+    """
+
+    def keys(array: Array | None) -> list[bytes]:
+        if array is None:
+            return []
+        members = [item for item in array.elements if item is not None]
+        if bits:
+            members = [item for item in members if -(1 << bits) <= item < 1 << bits]  # type: ignore[operator]
+        return sorted({encode(item) for item in members}, reverse=reverse)
+
+    return keys
+
+
+def _narrower(column: TypeRef, operand: TypeRef) -> int:
+    """Bits of the column's integer type where the operand's may not fit into it, else 0."""
+    if column.oid == operand.oid:
+        return 0
+    bits = _INTEGER_BITS.get(column.oid, 0)
+    return bits if bits < _INTEGER_BITS.get(operand.oid, 0) else 0
+
+
+__all__ = ["FULL_SCAN_LIMIT", "RANGE_LIMIT", "RowNames", "ScanWriter", "Value"]

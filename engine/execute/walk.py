@@ -1,0 +1,97 @@
+"""Walking analysed trees: what an expression refers to, and copies of it with parts replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
+
+from engine.sql import tree
+
+_LEAVES = (tree.Const, tree.Param, tree.Var, tree.CaseTestExpr, tree.NextValueExpr, tree.SqlValueFunction)
+
+
+def children(node: object) -> Iterator[object]:
+    """The nodes directly under one, those in tuples included."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from children(item) if isinstance(item, tuple) else _node(item)
+    else:
+        for field in fields(cast(Any, node)):
+            child = getattr(node, field.name)
+            yield from children(child) if isinstance(child, tuple) else _node(child)
+
+
+def _node(item: object) -> Iterator[object]:
+    if is_dataclass(item) and type(item).__module__ == tree.__name__:
+        yield item
+
+
+def walk(node: object, depth: int = 0) -> Iterator[tuple[object, int]]:
+    """Every node of the tree under (and with) `node`, with the number of queries entered on the way to it."""
+    if not isinstance(node, tuple):
+        if not is_dataclass(node):
+            return
+        yield node, depth
+    inner = depth + isinstance(node, tree.Query)
+    for child in children(node):
+        yield from walk(child, inner)
+
+
+def variables(node: object) -> Iterator[tree.Var]:
+    """The columns that an expression refers to, those of outer queries and from inside sub-queries included.
+
+    `levels_up` of what comes back is relative to the expression's own query; Vars of queries inside it are left out.
+    """
+    for item, depth in walk(node):
+        if isinstance(item, tree.Var) and item.levels_up >= depth:
+            yield replace(item, levels_up=item.levels_up - depth) if depth else item
+
+
+def relations_of(node: object) -> frozenset[int]:
+    """Range table indexes of the expression's own query that it refers to."""
+    return frozenset(item.relation for item in variables(node) if item.levels_up == 0)
+
+
+def is_volatile(node: object) -> bool:
+    """Whether it calls something that gives another value each time (or does something)."""
+    return any(
+        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
+        for item, _ in walk(node)
+    )
+
+
+def has_sublink(node: object) -> bool:
+    return any(isinstance(item, tree.SubLink) for item, _ in walk(node))
+
+
+def transform(node: Any, change: Callable[[Any, int], Any], depth: int = 0) -> Any:
+    """A copy with `change(node, depth)` put in place of every node for which it gives something other than None."""
+    if isinstance(node, tuple):
+        items = [transform(item, change, depth) for item in node]
+        return node if all(a is b for a, b in zip(items, node, strict=True)) else tuple(items)
+    if not is_dataclass(node) or type(node).__module__ != tree.__name__:
+        return node
+    changed = change(node, depth)
+    if changed is not None:
+        return changed
+    if isinstance(node, _LEAVES):
+        return node
+    inner = depth + isinstance(node, tree.Query)
+    found: dict[str, Any] = {}
+    for field in fields(node):
+        child = getattr(node, field.name)
+        if isinstance(child, tuple) or is_dataclass(child):
+            new = transform(child, change, inner)
+            if new is not child:
+                found[field.name] = new
+    return replace(cast(Any, node), **found) if found else node
+
+
+def conjuncts(condition: tree.Expr | None) -> list[tree.Expr]:
+    """The conditions that an AND joins, flat."""
+    if condition is None:
+        return []
+    if isinstance(condition, tree.BoolExpr) and condition.operator == "and":
+        return [item for argument in condition.arguments for item in conjuncts(argument)]
+    return [condition]

@@ -1,0 +1,427 @@
+"""Writing rows: the row itself, its index entries, uniqueness, and what foreign keys ask for.
+
+Every way of writing goes through `TableWriter`: the row path's INSERT, UPDATE and DELETE, the columnar path's changes
+that come back as rows, COPY where it goes row by row, and the cascades of foreign keys.
+
+    unique key       lock the key's bytes, then look at its newest version: a second writer of one key waits for the
+                     first one's end, and then sees what came of it
+    foreign keys     are checked when the statement's rows are all written, as PostgreSQL's triggers do: checks are
+                     appended to the statement's `Checks` and run by `Checks.finish`
+    index entries    are touched only where their columns (or the row's key) change
+
+Values are whole rows in internal form, one per column of the table, in the order of `table.columns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, Constraint, Index, Table
+from catalog.types import lookup
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings
+from engine.execute.code import NotOnRowPath
+from engine.execute.context import ExecContext
+from engine.storage.keys import (
+    PREFIX_BYTES,
+    index_entry_encoder,
+    row_key_encoder,
+    row_number_key,
+)
+from engine.storage.rows import RowCodec
+from engine.txn.interface import UPDATE, Transaction
+
+if TYPE_CHECKING:
+    from engine.execute.foreign_keys import Incoming, Outgoing
+
+Row = Sequence[object]
+_SHOWN_BYTES = 64  # of each value, in the detail of a failing row
+
+
+class Checks(list["Callable[[], None]"]):
+    """What is left to check at the end of one statement. A check may append further ones (cascades)."""
+
+    def finish(self) -> None:
+        """Runs them in order. Raises 23503 and whatever a cascade raises."""
+        position = 0
+        while position < len(self):
+            self[position]()
+            position += 1
+        self.clear()
+
+
+class IndexWriter:
+    """The entries of one index."""
+
+    def __init__(self, catalog: Catalog, table: Table, index: Index, settings: FormatSettings) -> None:
+        self.index = index
+        self.unique = index.unique
+        self.columns = frozenset(column.number for column in index.columns if column.number)
+        self.values = value_getter(catalog, table, index)
+        self.included = predicate_of(catalog, table, index)
+        self.on_expressions = index.predicate is not None or any(not column.number for column in index.columns)
+        self.encode = index_entry_encoder(
+            index.storage_id, [column.type for column in index.columns], index.unique, index.nulls_not_distinct
+        )
+        self._settings = settings
+
+    def entry(self, values: Row, key: bytes) -> bytes | None:
+        """The entry's key, None where the index leaves the row out."""
+        if self.included is not None and not self.included(values):
+            return None
+        return self.encode(self.values(values), key)
+
+    def guards(self, values: Row) -> bool:
+        """Whether the row takes part in uniqueness: without NULLs, unless those are not distinct."""
+        return self.unique and (self.index.nulls_not_distinct or None not in self.values(values))
+
+    def touched_by(self, changed: frozenset[int]) -> bool:
+        return self.on_expressions or not self.columns.isdisjoint(changed)
+
+
+class TableWriter:
+    """Writes rows of one table, as of one catalog. Made once per plan."""
+
+    def __init__(self, catalog: Catalog, table: Table, settings: FormatSettings = DEFAULT_FORMAT) -> None:
+        self.catalog = catalog
+        self.table = table
+        self.settings = settings
+        self.positions = {column.number: position for position, column in enumerate(table.columns)}
+        codec = RowCodec(table)
+        self.encode = codec.encode
+        self.decode = codec.decode
+        self._key_positions = [self.positions[number] for number in table.key_columns]
+        self._encode_key: Callable[[Row], bytes] | None = None
+        if table.key_columns:
+            types = [table.columns[position].type for position in self._key_positions]
+            self._encode_key = row_key_encoder(table.storage_id, types)
+        self.primary = next((c for c in table.constraints if c.kind == "p"), None)
+        self.indexes = [
+            IndexWriter(catalog, table, catalog.index(oid), settings)
+            for oid in sorted(table.indexes)
+            if not catalog.index(oid).primary
+        ]
+        self.required = [
+            (position, column.name)
+            for position, column in enumerate(table.columns)
+            if column.not_null or column.number in table.key_columns
+        ]
+        self._outgoing: list[Outgoing] | None = None
+        self._incoming: list[Incoming] | None = None
+
+    # ---- foreign keys -----------------------------------------------------------------------------------------------
+
+    @property
+    def outgoing(self) -> list[Outgoing]:
+        """Foreign keys of this table."""
+        if self._outgoing is None:
+            from engine.execute.foreign_keys import outgoing
+
+            self._outgoing = outgoing(self)
+        return self._outgoing
+
+    @property
+    def incoming(self) -> list[Incoming]:
+        """Foreign keys that refer to this table."""
+        if self._incoming is None:
+            from engine.execute.foreign_keys import incoming
+
+            self._incoming = incoming(self)
+        return self._incoming
+
+    # ---- keys -------------------------------------------------------------------------------------------------------
+
+    def key_of(self, values: Row) -> bytes | None:
+        """The row's key; None for a table without primary key, whose rows get a number when they are inserted."""
+        if self._encode_key is None:
+            return None
+        return self._encode_key([values[position] for position in self._key_positions])
+
+    def _new_key(self, transaction: Transaction, context: ExecContext, values: Row) -> bytes:
+        if self._encode_key is None:
+            assert context.next_row_number is not None
+            return row_number_key(self.table.storage_id, context.next_row_number(self.table))
+        key = self._encode_key([values[position] for position in self._key_positions])
+        transaction.lock(key, UPDATE)
+        if transaction.newest(key) is not None:
+            raise self.duplicate(None, values)
+        return key
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def insert(
+        self, transaction: Transaction, context: ExecContext, values: Row, checks: Checks | None = None
+    ) -> bytes:
+        """Inserts a row; gives its key. Raises 23502, 23505, 23503 (at `checks.finish()` if given), LockWait."""
+        self.check_not_null(values)
+        return self.write_new(transaction, context, values, checks)
+
+    def write_new(
+        self, transaction: Transaction, context: ExecContext, values: Row, checks: Checks | None = None
+    ) -> bytes:
+        """`insert` for a row whose NOT NULL columns have been checked."""
+        key = self._new_key(transaction, context, values)
+        transaction.put(key, self.encode(values))
+        for index in self.indexes:
+            self._add_entry(transaction, index, values, key)
+        if self.outgoing:
+            self._run(checks, [partial(foreign.check, transaction, values) for foreign in self.outgoing])
+        return key
+
+    def _add_entry(self, transaction: Transaction, index: IndexWriter, values: Row, key: bytes) -> None:
+        entry = index.entry(values, key)
+        if entry is None:
+            return
+        if index.unique and index.guards(values):
+            transaction.lock(entry, UPDATE)
+            if transaction.newest(entry) is not None:
+                raise self.duplicate(index, values)
+        transaction.put(entry, key[PREFIX_BYTES:])
+
+    def _remove_entry(self, transaction: Transaction, index: IndexWriter, values: Row, key: bytes) -> None:
+        entry = index.entry(values, key)
+        if entry is None:
+            return
+        if index.unique and index.guards(values):
+            transaction.lock(entry, UPDATE)  # who inserts this key meanwhile waits for our end
+        transaction.delete(entry)
+
+    def delete(
+        self,
+        transaction: Transaction,
+        context: ExecContext,
+        key: bytes,
+        values: Row,
+        checks: Checks | None = None,
+    ) -> None:
+        """Deletes the row, which the caller has locked (get_locked, UPDATE) and decoded."""
+        transaction.delete(key)
+        for index in self.indexes:
+            self._remove_entry(transaction, index, values, key)
+        if self.incoming:
+            todo = [partial(foreign.deleted, transaction, context, values, checks) for foreign in self.incoming]
+            self._run(checks, todo)
+
+    def update(  # noqa: PLR0917
+        self,
+        transaction: Transaction,
+        context: ExecContext,
+        key: bytes,
+        old: Row,
+        new: Row,
+        checks: Checks | None = None,
+    ) -> bytes:
+        """Replaces a row that the caller has locked (get_locked, NO KEY UPDATE or more); gives its key.
+
+        Raises 23505, 23503, LockWait. NOT NULL and CHECK are the caller's business, before.
+        """
+        changed = frozenset(
+            column.number for column, a, b in zip(self.table.columns, old, new, strict=True) if not _same(a, b)
+        )
+        return self.updater(changed)(transaction, context, key, old, new, checks)
+
+    def updater(
+        self, changed: Iterable[int]
+    ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
+        """Makes `update` for changes of these columns (attnums) only: everything else is left alone."""
+        columns = frozenset(changed)
+        indexes = [index for index in self.indexes if index.touched_by(columns)]
+        outgoing = [foreign for foreign in self.outgoing if not foreign.columns.isdisjoint(columns)]
+        incoming = [foreign for foreign in self.incoming if not foreign.referenced.isdisjoint(columns)]
+        moves = not columns.isdisjoint(self.table.key_columns)
+        unique = [self.positions[number] for number in self._unique_columns() & columns]
+        encode = self.encode
+        if self.writes_only_row(columns):
+
+            def write_only(  # noqa: PLR0917
+                transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
+            ) -> bytes:
+                transaction.put(key, encode(new))
+                return key
+
+            return write_only
+
+        def write(  # noqa: PLR0917
+            transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
+        ) -> bytes:
+            if any(not _same(old[position], new[position]) for position in unique):
+                transaction.lock(key, UPDATE)
+            new_key = self._move(transaction, context, key, new) if moves else key
+            transaction.put(new_key, encode(new))
+            for index in self.indexes if new_key != key else indexes:
+                self._change_entry(transaction, index, old, new, key, new_key)
+            todo = [partial(foreign.changed, transaction, old, new) for foreign in outgoing]
+            todo += [partial(foreign.updated, transaction, context, old, new, checks) for foreign in incoming]
+            self._run(checks, todo)
+            return new_key
+
+        return write
+
+    def writes_only_row(self, changed: Iterable[int]) -> bool:
+        """Whether a change of these columns concerns no index, no key and no foreign key."""
+        columns = frozenset(changed)
+        return (
+            not any(index.touched_by(columns) for index in self.indexes)
+            and all(foreign.columns.isdisjoint(columns) for foreign in self.outgoing)
+            and all(foreign.referenced.isdisjoint(columns) for foreign in self.incoming)
+            and self._unique_columns().isdisjoint(columns)
+        )
+
+    def _move(self, transaction: Transaction, context: ExecContext, key: bytes, new: Row) -> bytes:
+        """Makes way for a row whose primary key may have changed; gives its new key."""
+        new_key = self.key_of(new)
+        assert new_key is not None
+        if new_key == key:
+            return key
+        self._new_key(transaction, context, new)
+        transaction.delete(key)
+        return new_key
+
+    def _change_entry(  # noqa: PLR0917
+        self, transaction: Transaction, index: IndexWriter, old: Row, new: Row, key: bytes, new_key: bytes
+    ) -> None:
+        before, after = index.entry(old, key), index.entry(new, new_key)
+        if before == after and key == new_key:
+            return
+        if before == after:  # a unique entry whose row has moved
+            if after is not None:
+                transaction.put(after, new_key[PREFIX_BYTES:])
+            return
+        self._remove_entry(transaction, index, old, key)
+        self._add_entry(transaction, index, new, new_key)
+
+    def _run(self, checks: Checks | None, todo: Sequence[Callable[[], None]]) -> None:
+        if checks is None:
+            for check in todo:
+                check()
+        else:
+            checks.extend(todo)
+
+    def _unique_columns(self) -> frozenset[int]:
+        """The columns that foreign keys might refer to: a change of them takes the stronger row lock."""
+        found = set(self.table.key_columns)
+        for index in self.indexes:
+            if index.unique and not index.on_expressions:
+                found |= index.columns
+        return frozenset(found)
+
+    # ---- checks and errors ------------------------------------------------------------------------------------------
+
+    def check_not_null(self, values: Row) -> None:
+        """Raises 23502 for the first NULL in a column that takes none."""
+        if None in values:
+            for position, name in self.required:
+                if values[position] is None:
+                    table = self.table.name
+                    raise SqlError(
+                        "23502",
+                        f'null value in column "{name}" of relation "{table}" violates not-null constraint',
+                        detail=self.failing_row(values),
+                        schema=self.catalog.schema_name(self.table.schema),
+                        table=table,
+                        column=name,
+                    )
+
+    def check_violation(self, name: str, values: Row) -> SqlError:
+        """The error of a CHECK constraint that is false for the row (23514)."""
+        return SqlError(
+            "23514",
+            f'new row for relation "{self.table.name}" violates check constraint "{name}"',
+            detail=self.failing_row(values),
+            schema=self.catalog.schema_name(self.table.schema),
+            table=self.table.name,
+            constraint=name,
+        )
+
+    def failing_row(self, values: Row) -> str:
+        """'Failing row contains (1, null).', long values cut to 64 bytes as PostgreSQL does."""
+        shown = []
+        for column, value in zip(self.table.columns, values, strict=True):
+            text = self._text(column.number, value)
+            data = text.encode()
+            if value is not None and len(data) > _SHOWN_BYTES:
+                text = data[:_SHOWN_BYTES].decode(errors="ignore") + "..."
+            shown.append(text)
+        return f"Failing row contains ({', '.join(shown)})."
+
+    def _text(self, number: int, value: object) -> str:
+        if value is None:
+            return "null"
+        column = self.table.column_by_number(number)
+        return lookup(column.type.oid).text_encoder(self.settings)(value).decode()
+
+    def key_text(self, numbers: Sequence[int], values: Row) -> str:
+        """'Key (a, b)=(1, x)': the beginning of the details of unique and foreign key errors."""
+        names = ", ".join(quoted(self.table.column_by_number(number).name) for number in numbers)
+        texts = ", ".join(self._text(number, values[self.positions[number]]) for number in numbers)
+        return f"Key ({names})=({texts})"
+
+    def duplicate(self, index: IndexWriter | None, values: Row) -> SqlError:
+        """The error of a key that exists (23505); index None: the primary key."""
+        if index is None:
+            name = self.primary.name if self.primary is not None else f"{self.table.name}_pkey"
+            key = self.key_text(self.table.key_columns, values)
+        else:
+            name = index.index.name
+            key = self._index_key_text(index, values)
+        return SqlError(
+            "23505",
+            f'duplicate key value violates unique constraint "{name}"',
+            detail=f"{key} already exists.",
+            schema=self.catalog.schema_name(self.table.schema),
+            table=self.table.name,
+            constraint=name,
+        )
+
+    def _index_key_text(self, index: IndexWriter, values: Row) -> str:
+        names, texts = [], []
+        for column, value in zip(index.index.columns, index.values(values), strict=True):
+            if column.number:
+                names.append(quoted(self.table.column_by_number(column.number).name))
+            else:
+                names.append(str(column.expression))
+            encode = lookup(column.type.oid).text_encoder(self.settings)
+            texts.append("null" if value is None else encode(value).decode())
+        return f"Key ({', '.join(names)})=({', '.join(texts)})"
+
+
+def quoted(name: str) -> str:
+    """An identifier as quote_identifier() gives it, reserved words aside."""
+    plain = name.isascii() and name.isidentifier() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def _same(left: object, right: object) -> bool:
+    """Whether two values are the same in every respect; 1.0 and 1.00, or 1 and TRUE, are not."""
+    return left is right or (type(left) is type(right) and left == right and repr(left) == repr(right))
+
+
+def value_getter(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], tuple[object, ...]]:
+    """Makes a function from a row to the values of an index's columns."""
+    if any(not column.number for column in index.columns):
+        from engine.execute.index_expressions import expression_values
+
+        return expression_values(catalog, table, index)
+    by_number = {column.number: position for position, column in enumerate(table.columns)}
+    positions = [by_number[column.number] for column in index.columns]
+    if len(positions) == 1:
+        only = positions[0]
+        return lambda values: (values[only],)
+    return lambda values: tuple([values[position] for position in positions])
+
+
+def predicate_of(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], bool] | None:
+    """The condition of a partial index over a row, None for an index over all rows."""
+    if index.predicate is None:
+        return None
+    from engine.execute.index_expressions import row_condition
+
+    return row_condition(catalog, table, index.predicate)
+
+
+def deferred(constraint: Constraint) -> None:
+    """Refuses what is checked at the end of the transaction only."""
+    if constraint.initially_deferred:
+        raise NotOnRowPath("a deferred constraint")
