@@ -23,6 +23,7 @@ from sqlglot.tokens import Token as SqlglotToken
 from sqlglot.tokens import TokenType
 
 from catalog.errors import SqlError
+from engine.sql.parser.escapes import EscapeError, resolve_backslashes, resolve_unicode
 from engine.sql.parser.keywords import KEYWORDS
 
 _IDENTIFIER_START: Final = r"A-Za-z_\x80-\U0010ffff"
@@ -46,19 +47,17 @@ _STRING_BODY: Final = re.compile(r"[^']*(?:''[^']*)*'")
 _ESCAPED_BODY: Final = re.compile(r"[^'\\]*(?:(?:''|\\.)[^'\\]*)*'", re.DOTALL)
 _QUOTED_BODY: Final = re.compile(r'[^"]*(?:""[^"]*)*"')
 _CONTINUATION: Final = re.compile(r"[ \t\f]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*'")
-_UESCAPE: Final = re.compile(
-    r"(?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*uescape(?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*('(?:[^']|'')*')", re.IGNORECASE
-)
-_JUNK: Final = re.compile(rf"[eE][+-]?|[{_IDENTIFIER_START}]")
+_SPACE: Final = r"(?:[ \t\n\r\f]++|--[^\n\r]*+)*+"
+_UESCAPE: Final = re.compile(rf"{_SPACE}uescape\b{_SPACE}('(?:[^']|'')*')?", re.IGNORECASE)
+_BITS_BODY: Final = re.compile(r"[^']*'")
+_JUNK: Final = re.compile(rf"[eE][+-]|[{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9$]*")
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
-_ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|''", re.DOTALL)
 
 # Operators that are terminals of the grammar, by what was written.
 _KNOWN_OPERATORS: Final = {op: op for op in ("=", "<", ">", "+", "-", "*", "/", "%", "^", "<=", ">=", "<>", "=>")} | {
     "!=": "<>"
 }
 _KEEPS_TRAILING_SIGN: Final = frozenset("~!@#^&|`?%")
-_LETTER_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _TO_LOWER: Final = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _MAX_INT4: Final = 2147483647
 _IDENTIFIER_BYTES: Final = 63
@@ -98,13 +97,25 @@ def fold_identifier(word: str) -> str:
 
 
 class _LexicalError(Exception):
-    """`end` is where the offending text ends, None for the end of the input."""
+    """`start` and `end`: what the message quotes (None: from the token's start, to the end of the input)."""
 
-    def __init__(self, message: str, end: int | None = None, sqlstate: str = "42601") -> None:
+    def __init__(
+        self,
+        message: str,
+        end: int | None = None,
+        *,
+        start: int | None = None,
+        quotes: bool = True,
+        sqlstate: str = "42601",
+        hint: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
+        self.start = start
         self.end = end
+        self.quotes = quotes
         self.sqlstate = sqlstate
+        self.hint = hint
 
 
 class ErrorToken(Token):
@@ -114,9 +125,9 @@ class ErrorToken(Token):
 
     def __init__(self, sql: str, start: int, error: _LexicalError) -> None:
         super().__init__("ERROR", error.message, start, len(sql))
-        near = sql[start : error.end] if error.end is not None else sql[start:]
-        message = f'{error.message} at or near "{near}"' if error.sqlstate == "42601" else error.message
-        self.error = SqlError(error.sqlstate, message, position=start + 1)
+        at = start if error.start is None else error.start
+        message = f'{error.message} at or near "{sql[at : error.end]}"' if error.quotes else error.message
+        self.error = SqlError(error.sqlstate, message, hint=error.hint, position=at + 1 if at >= 0 else None)
 
 
 class Scanner:
@@ -175,8 +186,8 @@ class Scanner:
         if group == _QUOTED:
             return self._add("IDENT", cut_identifier(text[1:-1].replace('""', '"')), start, position)
         if group == _PARAMETER:
-            if _JUNK.match(sql, position):
-                raise _LexicalError("trailing junk after parameter", position + 1)
+            if junk := _JUNK.match(sql, position):
+                raise _LexicalError("trailing junk after parameter", junk.end())
             return self._add("PARAM", text, start, position)
         if group == _DOLLAR:
             end = sql.find(text, position)
@@ -217,17 +228,22 @@ class Scanner:
                 return position
         raise _LexicalError("unterminated /* comment")
 
-    def _continued(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[str, int]:
-        """The raw inside of a string that starts at `position`, with its continuations on later lines; its end."""
-        pieces = []
+    def _pieces(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[list[tuple[int, str]], int]:
+        """The raw inside of a string that starts at `position` and of its continuations on later lines, each with
+        where it lies; and where the last one ends."""
+        pieces: list[tuple[int, str]] = []
         while found := body.match(self._sql, position):
-            pieces.append(found[0][:-1])
+            pieces.append((position, found[0][:-1]))
             position = found.end()
             more = _CONTINUATION.match(self._sql, position)
             if more is None:
-                return "".join(pieces), position
+                return pieces, position
             position = more.end()
         raise _LexicalError(complaint)
+
+    def _continued(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[str, int]:
+        pieces, end = self._pieces(body, position, complaint)
+        return "".join(raw for _, raw in pieces), end
 
     def _quoted_identifier(self, start: int, position: int) -> int:
         found = _QUOTED_BODY.match(self._sql, position)
@@ -243,15 +259,14 @@ class Scanner:
         try:
             if sql[position] == "'":
                 if prefix == "e":
-                    raw, end = self._continued(_ESCAPED_BODY, position + 1, "unterminated quoted string")
-                    return self._add("SCONST", _resolve_escapes(raw), start, end)
+                    return self._escaped(start, position + 1)
                 if prefix == "n":  # nchar 'abc'
                     self._add("nchar", "nchar", start, position)
                     return position
                 if prefix in ("b", "x"):
                     kind = "bit string" if prefix == "b" else "hexadecimal string"
-                    raw, end = self._continued(_STRING_BODY, position + 1, f"unterminated {kind} literal")
-                    return self._add(f"{prefix.upper()}CONST", raw.replace("''", "'"), start, end)
+                    raw, end = self._continued(_BITS_BODY, position + 1, f"unterminated {kind} literal")
+                    return self._add(f"{prefix.upper()}CONST", raw, start, end)
             elif prefix == "u" and sql[position : position + 2] == "&'":
                 raw, end = self._continued(_STRING_BODY, position + 2, "unterminated quoted string")
                 return self._unicode("SCONST", raw.replace("''", "'"), start, end)
@@ -267,100 +282,42 @@ class Scanner:
             return -1
         return 0
 
+    def _escaped(self, start: int, position: int) -> int:
+        pieces, end = self._pieces(_ESCAPED_BODY, position, "unterminated quoted string")
+        try:
+            return self._add("SCONST", resolve_backslashes("".join(raw for _, raw in pieces)), start, end)
+        except EscapeError as error:
+            at = error.index
+            for offset, raw in pieces:
+                if at <= len(raw):
+                    at += offset
+                    break
+                at -= len(raw)
+            raise self._escape_error(error, at if error.index >= 0 else -1) from None
+
+    def _escape_error(self, error: EscapeError, at: int) -> _LexicalError:
+        return _LexicalError(
+            error.message,
+            at + (error.length or 0),
+            start=at,
+            quotes=error.length is not None,
+            sqlstate=error.sqlstate,
+            hint=error.hint,
+        )
+
     def _unicode(self, key: str, raw: str, start: int, end: int) -> int:
         escape = "\\"
         if found := _UESCAPE.match(self._sql, end):
+            if found[1] is None:
+                message = "UESCAPE must be followed by a simple string literal"
+                following = _TOKEN.match(self._sql, found.end())
+                at, until = following.span(following.lastindex or 0) if following else (found.end(), found.end())
+                raise _LexicalError(message, until, start=at)
             end, escape = found.end(), found[1][1:-1].replace("''", "'")
             if len(escape) != 1 or escape in "+'\" \t\n\r\f" or escape in "0123456789abcdefABCDEF":
-                raise _LexicalError("invalid Unicode escape character", end)
-        value = _resolve_unicode(raw, escape)
+                raise _LexicalError("invalid Unicode escape character", end, start=found.start(1))
+        try:
+            value = resolve_unicode(raw, escape)
+        except EscapeError as error:
+            raise self._escape_error(error, start + 3 + error.index) from None
         return self._add(key, cut_identifier(value) if key == "IDENT" else value, start, end)
-
-
-def _resolve_escapes(raw: str) -> str:
-    """The value of E'raw'. \\ooo and \\xhh are bytes, which together must be UTF-8 (22021 otherwise)."""
-    if "\\" not in raw:
-        return raw.replace("''", "'")
-    has_bytes = False
-    pending_high: list[int] = []
-
-    def unicode_value(code: int) -> str:
-        if pending_high:
-            high = pending_high.pop()
-            if 0xDC00 <= code <= 0xDFFF:
-                return chr(0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00))
-            raise _LexicalError("invalid Unicode surrogate pair")
-        if 0xD800 <= code <= 0xDBFF:
-            pending_high.append(code)
-            return ""
-        if 0xDC00 <= code <= 0xDFFF:
-            raise _LexicalError("invalid Unicode surrogate pair")
-        if code == 0 or code > 0x10FFFF:
-            raise _LexicalError("invalid Unicode escape value")
-        return chr(code)
-
-    def replace(found: re.Match[str]) -> str:
-        nonlocal has_bytes
-        what = found[1]
-        if what is None:
-            return "'"
-        first = what[0]
-        if first in "uU":
-            if len(what) == 1:
-                raise _LexicalError("invalid Unicode escape", None, "22025")
-            return unicode_value(int(what[1:], 16))
-        if first in "01234567" or (first == "x" and len(what) > 1):
-            has_bytes = True
-            byte = int(what[1:], 16) if first == "x" else int(what, 8) & 0xFF
-            return chr(byte) if 0 < byte < 0x80 else chr(0xDC00 + byte)  # surrogateescape's form of a raw byte
-        return _LETTER_ESCAPES.get(what, what)
-
-    value = _ESCAPE.sub(replace, raw)
-    if pending_high:
-        raise _LexicalError("invalid Unicode surrogate pair")
-    return _check_bytes(value) if has_bytes else value
-
-
-def _check_bytes(value: str) -> str:
-    data = b"".join(bytes((ord(ch) - 0xDC00,)) if 0xDC00 <= ord(ch) <= 0xDCFF else ch.encode("utf-8") for ch in value)
-    if 0 in data:
-        raise _LexicalError('invalid byte sequence for encoding "UTF8": 0x00', None, "22021")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        wrong = " ".join(f"0x{byte:02x}" for byte in data[error.start : max(error.end, error.start + 1)])
-        raise _LexicalError(f'invalid byte sequence for encoding "UTF8": {wrong}', None, "22021") from None
-
-
-def _resolve_unicode(raw: str, escape: str) -> str:
-    """The value of U&'raw' with that escape character: \\XXXX and \\+XXXXXX, surrogate pairs joined."""
-    if escape not in raw:
-        return raw
-    mark = re.escape(escape)
-    pieces: list[str] = []
-    high = 0
-    for found in re.finditer(
-        rf"{mark}{mark}|{mark}([0-9A-Fa-f]{{4}})|{mark}\+([0-9A-Fa-f]{{6}})|({mark})|(.)", raw, re.S
-    ):
-        if found[3]:
-            raise _LexicalError("invalid Unicode escape")
-        digits = found[1] or found[2]
-        code = int(digits, 16) if digits else None
-        if high and (code is None or not 0xDC00 <= code <= 0xDFFF):
-            raise _LexicalError("invalid Unicode surrogate pair")
-        if code is None:
-            pieces.append(found[4] or escape)
-        elif high:
-            pieces.append(chr(0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)))
-            high = 0
-        elif 0xD800 <= code <= 0xDBFF:
-            high = code
-        elif 0xDC00 <= code <= 0xDFFF:
-            raise _LexicalError("invalid Unicode surrogate pair")
-        elif code == 0 or code > 0x10FFFF:
-            raise _LexicalError("invalid Unicode escape value")
-        else:
-            pieces.append(chr(code))
-    if high:
-        raise _LexicalError("invalid Unicode surrogate pair")
-    return "".join(pieces)

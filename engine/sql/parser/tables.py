@@ -137,10 +137,7 @@ class Tables(Sessions):
         if self.accept("without"):
             self.expect("oids")
             return ()
-        if self._curr.key != "with" or self.peek() != "(":
-            return ()
-        self.expect("with")
-        return self.option_list()
+        return self.option_list() if self.accept("with") else ()
 
     def option_list(self) -> tuple[tuple[str, str], ...]:
         """( name [= value], ... )"""

@@ -59,7 +59,7 @@ class TypeNames(Cursor):
         dimensions = self._array_bounds()
         if dimensions == 0:
             return simple
-        return ast.TypeName(simple.names, simple.modifiers, dimensions, simple.percent_type, location=start)
+        return ast.TypeName(simple.names, simple.modifiers, dimensions, location=start)
 
     def _array_bounds(self) -> int:
         if self.accept("array"):
@@ -87,9 +87,6 @@ class TypeNames(Cursor):
         parts = [self.advance().text]
         while self.accept("."):
             parts.append(self.label())
-        if self.accept("%"):
-            self.expect("type")
-            return ast.TypeName(tuple(parts), percent_type=True, location=token.start)
         return ast.TypeName(tuple(parts), self._modifiers(), location=token.start)
 
     def _modifiers(self) -> tuple[str, ...]:
