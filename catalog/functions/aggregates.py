@@ -168,8 +168,8 @@ def _interval_sums() -> None:
 # ---- extremes ----
 
 _DUCKDB_ORDERED = ("int8", "int4", "int2", "oid", "float4", "float8", "date", "time", "timestamp", "timestamptz",
-                   "interval", "text")  # fmt: skip
-_PYTHON_ORDERED = ("numeric", "timetz", "anyarray", "xid8")
+                   "text")  # fmt: skip
+_PYTHON_ORDERED = ("interval", "timetz", "anyarray", "xid8")
 
 
 def _extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:
@@ -182,7 +182,7 @@ def _extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSt
             pair = (key(value), value)
             if state is None:
                 return pair
-            return pair if (state[0] < pair[0] if larger else pair[0] < state[0]) else state
+            return state if (pair[0] < state[0] if larger else state[0] < pair[0]) else pair  # of equals the last
 
         return _nothing, step, lambda state: None if state is None else state[1]
 
@@ -194,8 +194,7 @@ def _extremes() -> None:
         for of in _DUCKDB_ORDERED:
             implement(f"{name}({of})", duckdb=call(name), aggregate_for_types=_extreme(larger))
         for of in _PYTHON_ORDERED:
-            if of != "numeric":
-                implement(f"{name}({of})", aggregate_for_types=_extreme(larger))
+            implement(f"{name}({of})", aggregate_for_types=_extreme(larger))
         implement(f"{name}(bpchar)", duckdb=call(f"arg_{name}", "{0}, rtrim({0}, ' ')"),
                   aggregate_for_types=_extreme(larger))  # fmt: skip
     greater = folding(lambda state, value: state if less(value, state) else value)

@@ -63,11 +63,12 @@ def udf_error_message(error: SqlError) -> str:
 
 def translate(message: str) -> SqlError:
     """The SqlError for a message of DuckDB; XX000 with the message itself if nothing is known about it."""
-    own = _OWN.search(message)
+    head = message.split("\nLINE ", 1)[0]  # what follows quotes the statement, with the errors it might have raised
+    own = _OWN.search(head)
     if own:
         return SqlError(own[1], own[2].split("\n", 1)[0])
     for pattern, sqlstate, text in _TABLE:
-        match = pattern.search(message)
+        match = pattern.search(head)
         if match:
             key = match[1] if match.re.groups and match[1] else ""
             return SqlError(sqlstate, text.format(_RANGES.get(_TYPE_OF_MINIMUM.get(key, key), "")))

@@ -1,0 +1,118 @@
+"""Comparison operators of the types that have no module of their own here: dates and times, uuid, bytea, oid, interval,
+jsonb and arrays.
+
+Where the internal form already sorts as the type does, the operator is Python's; else values are compared by the type's
+sort key (catalog/types/base.py).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from catalog.functions.integers import comparisons
+from catalog.functions.registry import implement
+from catalog.types import element_of, lookup, oids
+from catalog.types.base import Interval, TypeRef
+
+Compare = Callable[[Any, Any], bool]
+_OPERATORS: tuple[tuple[str, str, Compare], ...] = (
+    ("eq", "=", operator.eq), ("ne", "<>", operator.ne), ("lt", "<", operator.lt),
+    ("le", "<=", operator.le), ("gt", ">", operator.gt), ("ge", ">=", operator.ge),
+)  # fmt: skip
+_MICROSECONDS_A_DAY = 86_400_000_000
+
+
+def interval_key(value: Interval) -> int:
+    """Microseconds, with months of 30 days and days of 24 hours, as interval_cmp counts."""
+    months, days, microseconds = value
+    return (months * 30 + days) * _MICROSECONDS_A_DAY + microseconds
+
+
+def _timetz_key(value: Any) -> tuple[int, int]:
+    microseconds, zone = value
+    return microseconds + zone * 1_000_000, zone
+
+
+def date_as_timestamp(days: int) -> int:
+    """A date as timestamp for comparison: dates beyond the range of timestamps compare as what they are."""
+    if days == -(2**31):
+        return -(2**63)
+    return 2**63 - 1 if days == 2**31 - 1 else days * _MICROSECONDS_A_DAY
+
+
+def _by_key(function: Compare, left_key: Callable[[Any], Any], right_key: Callable[[Any], Any]) -> Compare:
+    return lambda left, right: function(left_key(left), right_key(right))
+
+
+def _keyed(names: str, key: Callable[[Any], Any]) -> None:
+    for suffix, _, function in _OPERATORS:
+        implement(names.format(suffix), _by_key(function, key, key))
+
+
+def _extremes(name: str, duckdb: bool, key: Callable[[Any], Any] | None = None) -> None:
+    """<name>_larger and <name>_smaller; of equal values the second."""
+    larger, smaller = ("greatest({0}, {1})", "least({0}, {1})") if duckdb else (None, None)
+    if key is None:
+        implement(f"{name}larger", lambda left, right: left if left > right else right, larger)
+        implement(f"{name}smaller", lambda left, right: left if left < right else right, smaller)
+    else:
+        implement(f"{name}larger", lambda left, right: left if key(left) > key(right) else right)
+        implement(f"{name}smaller", lambda left, right: left if key(left) < key(right) else right)
+
+
+def _dates_with_timestamps() -> None:
+    def same(value: Any) -> Any:
+        return value
+
+    for suffix, symbol, function in _OPERATORS:
+        implement(f"date_{suffix}_timestamp", _by_key(function, date_as_timestamp, same),
+                  f"(CAST({{0}} AS TIMESTAMP) {symbol} {{1}})")  # fmt: skip
+        implement(f"timestamp_{suffix}_date", _by_key(function, same, date_as_timestamp),
+                  f"({{0}} {symbol} CAST({{1}} AS TIMESTAMP))")  # fmt: skip
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _by_sort_key(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
+    def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+        key = lookup(types[0].oid).sort_key() or _identity
+        return _by_key(function, key, key)
+
+    return make
+
+
+# Elements whose equality in DuckDB, inside lists too, is PostgreSQL's.
+_PLAIN_ELEMENTS = {oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.OID, oids.DATE, oids.UUID}
+
+
+def _array_equality(symbol: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+        if element_of(types[0].oid) not in _PLAIN_ELEMENTS:
+            return None
+        return f"({arguments[0]} {symbol} {arguments[1]})"
+
+    return side
+
+
+def _by_types() -> None:
+    """jsonb and arrays: compared by the sort key of their actual type."""
+    for suffix, symbol, function in _OPERATORS:
+        duckdb = _array_equality(symbol) if suffix in ("eq", "ne") else None
+        implement(f"array_{suffix}", duckdb=duckdb, python_for_types=_by_sort_key(function))
+        implement(f"jsonb_{suffix}", python_for_types=_by_sort_key(function))
+
+
+for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}"):
+    comparisons(_names)
+_keyed("interval_{}", interval_key)
+_keyed("timetz_{}", _timetz_key)
+_dates_with_timestamps()
+_by_types()
+for _name in ("date_", "time_", "timestamp_", "oid"):
+    _extremes(_name, duckdb=True)
+_extremes("interval_", duckdb=False, key=interval_key)
+_extremes("timetz_", duckdb=False, key=_timetz_key)
