@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from catalog.schema import Table
 from catalog.types import oids
@@ -73,6 +72,21 @@ _FIXED: dict[int, tuple[int, Decoder]] = {
 }
 
 
+def _without_prefix(keys: Any) -> Any:
+    """Keys (a binary array) without the storage id. Not by `pyarrow.compute.binary_slice`, which without a stop writes
+    outside of its buffer (seen in Arrow 26)."""
+    count = len(keys)
+    if count == 0:
+        return keys
+    offsets = numbers_of_offsets(keys)
+    # The bytes between two keys' rests are slots too; every other slot is a rest.
+    bounds = np.empty(2 * count, dtype=np.int32)
+    bounds[0::2] = offsets[:-1] + PREFIX_BYTES
+    bounds[1::2] = offsets[1:]
+    slots = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), keys.buffers()[2]])
+    return slots.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+
+
 class KeyPlan:
     """Names the columns of the DuckDB table by which rows are found, and makes them from encoded keys."""
 
@@ -98,7 +112,7 @@ class KeyPlan:
     def decode(self, keys: Any) -> pa.Table:
         """The key columns of encoded keys (a binary array; storage ids included)."""
         if self.encoded:
-            return pa.table({ENCODED: pc.binary_slice(keys, PREFIX_BYTES)})
+            return pa.table({ENCODED: _without_prefix(keys)})
         width = PREFIX_BYTES + sum(size for size, _ in self._parts)
         first = int(numbers_of_offsets(keys)[0]) if len(keys) else 0
         data = keys.buffers()[2]

@@ -7,6 +7,7 @@ SqlError that it raises travels through DuckDB as text and is found again by `du
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ def register(connection: Any, signature: UdfSignature) -> None:
     native = not parameters
     connection.create_function(
         signature.name,
-        function.single if native else function.column,
+        function,
         parameters,
         connection.sqltype(signature.result_duckdb),
         type="native" if native else "arrow",
@@ -48,6 +49,13 @@ class _Function:
         self._maker = _MAKERS[signature.kind](signature)
         self._made: dict[tuple[Any, ...], RowFunction] = {}
         self._oids = [reference.oid for reference in signature.argument_types]
+        # DuckDB counts the parameters that it will be called with.
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(f"argument{i}", inspect.Parameter.POSITIONAL_ONLY)
+                for i in range(len(signature.parameters))
+            ]
+        )
 
     def _row_function(self, context: tuple[Any, ...]) -> RowFunction:
         """The function under these context values: made once for each that occurs."""
@@ -58,21 +66,15 @@ class _Function:
             made = self._made[context] = self._maker(context)
         return made
 
-    def single(self) -> Any:
-        """For functions without arguments: one value."""
+    def __call__(self, *columns: Any) -> Any:
+        """Arrow columns in, one Arrow column out; without arguments, one value out."""
         try:
-            result = self._row_function(())()
+            return self._column(columns) if columns else self._value()
         except SqlError as error:
             raise ValueError(udf_error_message(error)) from None
-        made = self._result([result])
-        return made[0].as_py()
 
-    def column(self, *columns: Any) -> pa.Array:
-        """Arrow columns in, one Arrow column out."""
-        try:
-            return self._column(columns)
-        except SqlError as error:
-            raise ValueError(udf_error_message(error)) from None
+    def _value(self) -> Any:
+        return self._result([self._row_function(())()])[0].as_py()
 
     def _column(self, columns: Sequence[Any]) -> pa.Array:
         count = self._context_arguments
