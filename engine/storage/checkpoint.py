@@ -76,16 +76,16 @@ class Checkpoint:
             self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
-        """Writes a frozen layer, synced. `pause` is called between slices with the seconds that the slice took."""
+        """Writes a frozen layer, synced. `pause` is called between slices with the processor time (seconds) that the slice took."""
         with self.environment.begin(db=self.rows, write=True) as transaction:
             cursor = transaction.cursor()
             for part in layer.newest():
-                started = time.perf_counter()
+                started = time.thread_time()
                 cursor.putmulti([item for item in part if item[1] is not None])
                 for key, value in part:
                     if value is None:
                         transaction.delete(key)
-                pause(time.perf_counter() - started)
+                pause(time.thread_time() - started)
             cursor.close()
             for storage_id in layer.drops:
                 transaction.put(b"drop" + storage_id.to_bytes(4, "big"), b"", db=self._meta)

@@ -10,7 +10,7 @@
        dropped ids     d x u32
        keys            back to back
        values          back to back
-       runs            r x (u16 length of the name, name in UTF-8, u64 rows)
+       runs            r x (u16 length of the name, name in UTF-8, u64 rows, u32 checksum)
 
 All little-endian. Lengths lie apart from bytes so that a body is made by one `struct.pack` and one `join`. Order: first
 the runs (bulk segments, engine/storage/runs.py, each in key order), then the edits in the order in which they were
@@ -36,17 +36,18 @@ PACK_FROM = 16 << 10  # smaller bodies cost more time to pack than to write
 _HEAD = struct.Struct("<BBIII")
 _SIZE = struct.Struct("<I")
 _RUN_NAME = struct.Struct("<H")
-_RUN_ROWS = struct.Struct("<Q")
+_RUN_SIZE = struct.Struct("<QI")
 _PREFIX = 2
 _lz4: Any = pa.Codec("lz4_raw")
 
 
 @dataclass(frozen=True, slots=True)
 class RunReference:
-    """A bulk segment that a commit brings in: its name (Changelog.bulk_path) and the number of keys in it."""
+    """A bulk segment that a commit brings in: its name (Changelog.bulk_path), its number of keys, its file's CRC32C."""
 
     name: str
     rows: int
+    checksum: int = 0
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ def _lengths(count: int) -> struct.Struct:
 
 def _encode_run(run: RunReference) -> bytes:
     name = run.name.encode()
-    return b"".join((_RUN_NAME.pack(len(name)), name, _RUN_ROWS.pack(run.rows)))
+    return b"".join((_RUN_NAME.pack(len(name)), name, _RUN_SIZE.pack(run.rows, run.checksum)))
 
 
 def _decode_runs(body: bytes, place: int, count: int) -> Iterator[RunReference]:
@@ -128,6 +129,6 @@ def _decode_runs(body: bytes, place: int, count: int) -> Iterator[RunReference]:
         (length,) = _RUN_NAME.unpack_from(body, place)
         place += _RUN_NAME.size
         name = body[place : place + length].decode()
-        (rows,) = _RUN_ROWS.unpack_from(body, place + length)
-        place += length + _RUN_ROWS.size
-        yield RunReference(name, rows)
+        rows, checksum = _RUN_SIZE.unpack_from(body, place + length)
+        place += length + _RUN_SIZE.size
+        yield RunReference(name, rows, checksum)

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint
@@ -26,11 +28,13 @@ from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.interface import Changelog, EngineThread
 from engine.storage.memtable import Memtable
+from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
 
 FLUSH_BYTES = 32 << 20
 FLUSH_VERSIONS = 200_000
-FROZEN_LIMIT = 2
+FROZEN_LIMIT = 2  # full memtables that wait for the flush before writers have to
+FROZEN_LAYERS = 32  # the same for layers of any size: every read looks through them
 
 OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException], None]], Changelog]
 """(tablespace id, on_committed, on_failure) -> the changelog; called once, when the directory is locked."""
@@ -89,26 +93,33 @@ class Tablespace:
         Raises DirectoryInUse (55006), FormatTooNew (XX001), XX001 for damage. `on_fatal` is called once on the engine's
         thread when a write or sync has failed: nothing is committed after it, and the process should end.
         """
-        lock = _lock_directory(path)
-        try:
+        with ExitStack() as undo:
+            lock = _lock_directory(path)
+            undo.callback(os.close, lock)
             tablespace = cls(path, lock, engine_thread, flush_bytes, flush_versions)
+            undo.callback(tablespace._checkpoint.close)
             tablespace._on_fatal = on_fatal or _ignore
             tablespace._changelog = open_changelog(
                 tablespace._checkpoint.tablespace, tablespace._committed, tablespace._fail
             )
-        except BaseException:
-            os.close(lock)
-            raise
-        tablespace._recover()
+            undo.callback(tablespace._changelog.close)
+            tablespace._recover()
+            undo.pop_all()
         return tablespace
 
     def _recover(self) -> None:
+        referred: set[str] = set()
         for lsn, _, body in self._changelog.read(self.flushed_lsn):
             self.sequenced_lsn = self.durable_lsn = self._horizon = lsn
-            self._apply(lsn, Edits.decode(body))
+            edits = Edits.decode(body)
+            self._apply(lsn, edits, self._bulk_layer(lsn, edits, verify=True))
+            referred.update(run.name for run in edits.runs)
         self.current.lsn = self.durable_lsn
         self._flusher = Flusher(self._checkpoint, self._engine_thread, self._flushed, self._fail)
         self._hand_over()
+        for name in self._changelog.bulk_names():
+            if name not in referred:
+                self._changelog.drop_bulk(name)
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -120,18 +131,42 @@ class Tablespace:
         if self._failure is not None:
             raise SqlError("58030", f"storage has failed: {self._failure}")
         lsn = self.sequenced_lsn + 1
+        bulk = self._bulk_layer(lsn, edits) if edits.runs else None
         self._changelog.submit(lsn, edits.encode(), commit_time, schema_version)
         self.sequenced_lsn = lsn
-        self._apply(lsn, edits)
+        self._apply(lsn, edits, bulk)
         return lsn
 
-    def _apply(self, lsn: int, edits: Edits) -> None:
+    def new_run(self) -> BulkRunWriter:
+        """A writer for a bulk run; what it finishes goes into `Edits.runs` by its `reference`."""
+        return BulkRunWriter(self._changelog.bulk_path(uuid.uuid4().hex))
+
+    def _apply(self, lsn: int, edits: Edits, bulk: BulkLayer | None) -> None:
+        if bulk is not None:
+            self._add_bulk(bulk)
+            return
         active = self._active
         active.apply(lsn, edits.writes, self._horizon)
         if edits.drops:
             active.drops.extend(edits.drops)
         if active.size > self._flush_bytes or len(active.versions) > self._flush_versions:
             self._freeze()
+
+    def _bulk_layer(self, lsn: int, edits: Edits, verify: bool = False) -> BulkLayer | None:
+        """The layer of a commit with runs; None for one without."""
+        if not edits.runs:
+            return None
+        path = self._changelog.bulk_path
+        runs = [BulkRun(path(reference.name), reference, verify) for reference in edits.runs]
+        return BulkLayer(lsn, runs, edits.writes, list(edits.drops))
+
+    def _add_bulk(self, bulk: BulkLayer) -> None:
+        if self._active.last_lsn >= self._active.first_lsn:
+            self._frozen.insert(0, self._active)
+        self._frozen.insert(0, bulk)
+        self._active = Memtable(bulk.last_lsn + 1)
+        self._renew()
+        self._hand_over()
 
     def on_durable(self, callback: Callable[[int], None]) -> None:
         """`callback(durable_lsn)` is called whenever durable_lsn has moved."""
@@ -150,7 +185,19 @@ class Tablespace:
     @property
     def pressure(self) -> bool:
         """Whether writers should wait a moment: the flush is behind, or the changelog is."""
-        return len(self._frozen) >= FROZEN_LIMIT or self._changelog.pending_bytes > self._flush_bytes
+        return self._behind or self._changelog.pending_bytes > self._flush_bytes
+
+    @property
+    def _behind(self) -> bool:
+        frozen = self._frozen
+        return len(frozen) >= FROZEN_LIMIT and (
+            sum(layer.size for layer in frozen) > FROZEN_LIMIT * self._flush_bytes or len(frozen) > FROZEN_LAYERS
+        )
+
+    @property
+    def checkpoint_path(self) -> str:
+        """The LMDB directory, for engine/storage/readonly.py in another process."""
+        return self._checkpoint.path
 
     @property
     def failure(self) -> BaseException | None:
@@ -255,7 +302,7 @@ class Tablespace:
             if self._handed_over < layer.last_lsn <= self.durable_lsn:
                 self._handed_over = layer.last_lsn
                 self._flusher.add(layer)
-        self._flusher.hurry = len(self._frozen) >= FROZEN_LIMIT
+        self._flusher.hurry = self._behind
 
     def _flushed(self, layer: Layer) -> None:
         if self._closed:
@@ -267,7 +314,10 @@ class Tablespace:
         self._generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
         self._renew()
         self._forget_history()
-        self._flusher.hurry = len(self._frozen) >= FROZEN_LIMIT
+        if isinstance(layer, BulkLayer):
+            for run in layer.runs:
+                self._changelog.drop_bulk(run.reference.name)
+        self._flusher.hurry = self._behind
         self._changelog.retire(self.flushed_lsn)
         waiting, self._flush_waiters = self._flush_waiters, []
         for lsn, done in waiting:
