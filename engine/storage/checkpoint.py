@@ -76,7 +76,7 @@ class Checkpoint:
             self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
-        """Writes a frozen layer, synced. `pause` is called between slices with the processor time (seconds) that the slice took."""
+        """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""
         with self.environment.begin(db=self.rows, write=True) as transaction:
             cursor = transaction.cursor()
             for part in layer.newest():
