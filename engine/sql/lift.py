@@ -1,0 +1,132 @@
+"""Literals lifted out of a statement's text, so that `... aid = 17` and `... aid = 18` share one cached plan.
+
+One pass of a regular expression splits the text into literals and what lies between them. That reading is right up to
+the first comment, dollar quote or prefixed string (E'', U&'', B'', ...), and where one of these begins it shows in the
+text between; so looking at the text between, with its literals replaced, is enough to know whether the reading can be
+trusted. The same look refuses what means something else with a parameter in place of the literal: ORDER BY 1, types
+with modifiers, `date '...'`, and so on. Both depend on nothing but the template and the kinds of its literals, so the
+verdict is remembered, and a statement of a known form costs the split, the join and one look-up.
+
+What the caller owes: strings are lifted as literals of unknown type (they take their type from their surroundings, as
+in PostgreSQL); an error found in a template must be found again in the original text, where its position lies; and
+standard_conforming_strings is on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MAX_LITERALS: Final = 100
+_MAX_STATEMENT_BYTES: Final = 8192
+_MAX_VERDICTS: Final = 20_000
+_PLACEHOLDERS: Final = [b"$%d" % number for number in range(1, _MAX_LITERALS + 1)]
+
+# It begins with a set of characters, which the regular expression engine looks for fast; what it found is looked back at.
+_SPLIT: Final = re.compile(
+    rb"""(["'.0-9](?:
+      (?<=')[^']*+(?:''[^']*+)*+'(?![\w\x80-\xff'"])
+    | (?<=")[^"]*+(?:""[^"]*+)*+"
+    | (?<![\w\x80-\xff.$][0-9.])(?:(?<=[0-9])[0-9]*+(?:\.[0-9]*+)?+|(?<=\.)[0-9]++)
+      (?:[eE][+-]?[0-9]++)?+(?![\w\x80-\xff.'"])
+    ))""",
+    re.VERBOSE,
+)
+# In a template, literals being $n: where it is not one plain statement, or where a literal cannot be a parameter.
+_UNSAFE: Final = re.compile(
+    rb"""--|/\*|'|;(?!\s*\Z)
+    |\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b)[^$])*\$
+    |\bdistinct\s+on\b|\bconflict\b(?:(?!\bdo\b)[^$])*\$
+    |\A\s*select\b.*\binto\b
+    |(?:\bas|::)\s*[\w\x80-\xff."]+(?:\s+(?:varying|precision))?\s*[(\[]\s*\$
+    |\b(?:varchar|char|character|varying|bpchar|nchar|numeric|decimal|dec|bit|varbit|float|time|timestamp|timetz
+        |timestamptz|interval|current_time|current_timestamp|localtime|localtimestamp|extract|overlay)\s*\(\s*\$
+    |\]\s*\[\s*\$""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_STATEMENT: Final = re.compile(rb"\s*(?:select|insert|update|delete)\b", re.IGNORECASE)
+_LAST_WORD: Final = re.compile(rb"([\w\x80-\xff]+)\s*\Z")
+# Words after which a string is a value, and no type's name or part of other syntax is.
+_BEFORE_VALUES: Final = frozenset(
+    (b"select", b"values", b"like", b"ilike", b"in", b"and", b"or", b"not", b"then", b"when", b"else", b"case")
+) | frozenset((b"where", b"on", b"having", b"between", b"symmetric", b"escape", b"limit", b"offset", b"returning"))
+_MAX_INT4: Final = 2**31 - 1
+_MAX_INT8: Final = 2**63 - 1
+_QUOTE: Final = ord("'")
+
+_verdicts: dict[bytes, bool] = {}
+
+
+def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
+    """The template of a SELECT, INSERT, UPDATE or DELETE, its literals' values, and a kind for each of them.
+
+    Kinds: i fits int4, l fits int8, n another number, s a string ('' already one quote). Two texts are the same but
+    for literals if template + kinds are equal. None if nothing can be lifted or lifting is not known to be safe.
+    """
+    if len(sql) > _MAX_STATEMENT_BYTES:
+        return None
+    parts = _SPLIT.split(sql)
+    count = len(parts) >> 1
+    if count == 0:
+        return None
+    if b'"' in sql:
+        parts = _without_identifiers(parts)
+        count = len(parts) >> 1
+    if not 0 < count <= _MAX_LITERALS:
+        return None
+    literals: list[bytes] = []
+    kinds = b""
+    for literal in parts[1::2]:
+        if literal[0] == _QUOTE:
+            kinds += b"s"
+            literal = literal[1:-1]
+            literals.append(literal if b"'" not in literal else literal.replace(b"''", b"'"))
+        else:
+            kinds += b"i" if len(literal) < 10 and literal.isdigit() else _kind_of_number(literal)
+            literals.append(literal)
+    parts[1::2] = _PLACEHOLDERS[:count]
+    template = b"".join(parts)
+    verdict = _verdicts.get(template + kinds)
+    if verdict is None:
+        verdict = _verdicts[template + kinds] = _is_safe(parts, template, kinds)
+        if len(_verdicts) > _MAX_VERDICTS:
+            _verdicts.clear()
+    # A dollar sign of the text itself could be taken for a placeholder, or open a quoted string.
+    if not verdict or (b"$" in sql and template.count(b"$") != count):
+        return None
+    return template, literals, kinds
+
+
+def _without_identifiers(parts: list[bytes]) -> list[bytes]:
+    """The parts with quoted identifiers put back into the text around them."""
+    merged = [parts[0]]
+    for at in range(1, len(parts), 2):
+        if parts[at][0] == _QUOTE or parts[at][:1] != b'"':
+            merged += parts[at : at + 2]
+        else:
+            merged[-1] += parts[at] + parts[at + 1]
+    return merged
+
+
+def _kind_of_number(literal: bytes) -> bytes:
+    if not literal.isdigit():
+        return b"n"
+    value = int(literal) if len(literal) < 30 else 1 << 99
+    if value in (_MAX_INT4 + 1, _MAX_INT8 + 1):
+        return b"?"  # with a minus before it, it is of the smaller type, which a parameter would not be
+    return b"i" if value <= _MAX_INT4 else b"l" if value <= _MAX_INT8 else b"n"
+
+
+def _is_safe(parts: list[bytes], template: bytes, kinds: bytes) -> bool:
+    if b"?" in kinds or _STATEMENT.match(template) is None or _UNSAFE.search(template) is not None:
+        return False
+    return all(kind != ord("s") or _is_value_after(parts[2 * at]) for at, kind in enumerate(kinds))
+
+
+def _is_value_after(text: bytes) -> bool:
+    """Whether a string after this text is a value of its own: not after a type's name, nor going on another string."""
+    stripped = text.rstrip()
+    if not stripped or stripped[-1:] in b'")' or text[-1:] == b"&":
+        return False
+    word = _LAST_WORD.search(text)
+    return word is None or (word[1].lower() in _BEFORE_VALUES and text != stripped)
