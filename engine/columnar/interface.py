@@ -68,6 +68,7 @@ class UdfSignature:
     context: str = ""
     volatile: bool = False
     result_fields: tuple[TypeRef, ...] = ()
+    direct: int = 0  # ordered-set aggregates: how many arguments are single values for the state maker, not LISTs
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -96,9 +96,10 @@ def row_comparison(symbol: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def sort_item(generation: Generation, piece: Piece, type_: TypeRef, descending: bool, nulls_first: bool) -> str:
-    """An ORDER BY item. NULLs are always placed explicitly."""
-    return (
-        comparable(generation, piece, type_.oid)
-        + (" DESC" if descending else " ASC")
-        + (" NULLS FIRST" if nulls_first else " NULLS LAST")
-    )
+    """An ORDER BY item."""
+    return sort_key(comparable(generation, piece, type_.oid), descending, nulls_first)
+
+
+def sort_key(key: str, descending: bool, nulls_first: bool) -> str:
+    """An ORDER BY item that is a key already, or a position. NULLs are always placed explicitly."""
+    return f"{key} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"

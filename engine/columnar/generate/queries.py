@@ -16,7 +16,7 @@ from typing import NamedTuple
 from catalog.errors import SqlError, not_supported
 from catalog.functions.duckdb_errors import sql_error_call
 from engine.columnar.generate import ranges
-from engine.columnar.generate.comparisons import comparable, is_native, sort_item
+from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
 from engine.columnar.generate.forms import Piece, convert, unify
 from engine.columnar.generate.state import CteSource, Generation, Scope, Source, expression
 from engine.sql import tree
@@ -274,10 +274,11 @@ def _position(node: tree.Query, wanted: tree.Expr) -> int:
 def _order_item(scope: Scope, node: tree.Query, pieces: list[Piece], item: tree.SortClause) -> str:
     position = _position(node, item.expression)
     if position and is_native(pieces[position - 1], item.expression.type.oid):
-        direction = "DESC" if item.descending else "ASC"
-        return f"{position} {direction} NULLS {'FIRST' if item.nulls_first else 'LAST'}"
-    piece = expression(scope, item.expression)
-    return sort_item(scope.generation, piece, item.expression.type, item.descending, item.nulls_first)
+        return sort_key(str(position), item.descending, item.nulls_first)
+    key = scope.group_keys.get(item.expression) if scope.group_keys else None
+    if key is None:
+        key = comparable(scope.generation, expression(scope, item.expression), item.expression.type.oid)
+    return sort_key(key, item.descending, item.nulls_first)
 
 
 def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: str) -> Body:

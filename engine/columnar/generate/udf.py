@@ -95,20 +95,23 @@ def set_signature(
 
 
 def aggregate_signature(
-    function: Function, found: Implementation, arguments: Sequence[TypeRef], result: TypeRef
+    function: Function, found: Implementation, arguments: Sequence[TypeRef], result: TypeRef, direct: int
 ) -> UdfSignature:
-    """The UDF of an aggregate: a LIST for each argument."""
+    """The UDF of an aggregate: a LIST for each argument after the `direct` ones."""
     suffix = "".join(f"_{item.oid}" for item in arguments)
     return UdfSignature(
         name=f"a_{function.oid}{suffix}",
         kind="aggregate",
         source=function.source,
         argument_types=tuple(arguments),
-        argument_duckdb=tuple(udf_form(argument.oid) + "[]" for argument in arguments),
+        argument_duckdb=tuple(
+            udf_form(argument.oid) + ("[]" if number >= direct else "") for number, argument in enumerate(arguments)
+        ),
         result_type=TypeRef(result.oid),
         result_duckdb=udf_form(result.oid),
         strict=not found.steps_see_nulls,
         context="call" if found.needs_context else "",
+        direct=direct,
     )
 
 

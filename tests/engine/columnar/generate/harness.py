@@ -87,8 +87,8 @@ class Columns:
         sql = query.sql.format(**names)
         bound = [_bound(source, kind, parameters) for source, kind in query.parameters]
         try:
-            result = self.connection.execute(sql, bound)
-            table = result.fetch_arrow_table()
+            relation = self.connection.sql(sql, params=bound) if bound else self.connection.sql(sql)
+            table = relation.to_arrow_table()
         except Exception as error:
             raise translate(str(error)) from error
         columns = []
