@@ -1,0 +1,46 @@
+# Two targets are enough to begin with: `make serve` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+LISTEN ?= 127.0.0.1:5432
+DATA   ?= ./shoal-data
+
+.PHONY: help serve install test lint types bench packages clean
+
+help:            ## these lines
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 12
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# What serving needs, and no more.
+$(VENV)/.serving: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install -q --disable-pip-version-check -e .
+	touch $@
+
+# What developing and testing needs.
+$(VENV)/.development: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install -q --disable-pip-version-check -e '.[dev]'
+	touch $@ $(VENV)/.serving
+
+serve: $(VENV)/.serving      ## a server on 127.0.0.1:5432 with its data in ./shoal-data
+	$(VENV)/bin/shoal serve --data $(DATA) --listen $(LISTEN)
+
+install: $(VENV)/.development      ## a development environment: .venv with .venv/bin/shoal
+
+packages:      ## Debian packages that the tests use
+	@tools/packages.sh
+
+lint: $(VENV)/.development      ## ruff, mypy and the layer contracts
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+test: packages lint      ## everything that shows that it works
+	$(VENV)/bin/python -m pytest
+
+bench: packages $(VENV)/.development      ## Shoal beside PostgreSQL: pgbench, COPY, scans, an analytic query
+	$(VENV)/bin/python -m bench
+
+clean:      ## removes the environment and caches, never data
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build *.egg-info
