@@ -12,7 +12,8 @@ Every expression has `type` (a TypeRef). A `Var` names a column by (range table 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as node_field
 from typing import Union
 
 from catalog.functions.base import Function, Operator
@@ -24,7 +25,7 @@ from catalog.types.base import TypeRef
 class Const:
     value: object  # internal form, None for NULL
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Param:
 
     number: int
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Var:
     type: TypeRef
     levels_up: int = 0
     name: str = ""
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,9 @@ class FuncExpr:
     arguments: tuple[Expr, ...]
     type: TypeRef
     operator: Operator | None = None
-    display: str = field(default="call", compare=False)
+    display: str = node_field(default="call", compare=False)
     variadic: bool = False
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class RelabelType:
 
     argument: Expr
     type: TypeRef
-    implicit: bool = field(default=True, compare=False)
-    location: int = field(default=-1, compare=False)
+    implicit: bool = node_field(default=True, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ class CoerceViaIO:
 
     argument: Expr
     type: TypeRef
-    implicit: bool = field(default=False, compare=False)
-    location: int = field(default=-1, compare=False)
+    implicit: bool = node_field(default=False, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class CoerceTypmod:
     argument: Expr
     type: TypeRef
     explicit: bool
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class ArrayCoerce:
     argument: Expr
     element: Expr
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class CaseTestExpr:
     """Stands for the element under ArrayCoerce, or the CASE argument."""
 
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Aggref:
     order_by: tuple[SortClause, ...] = ()
     filter: Expr | None = None
     levels_up: int = 0
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class WindowFunc:
     window: int  # index into Query.windows
     star: bool = False
     filter: Expr | None = None
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class WindowClause:
 class GroupingFunc:
     arguments: tuple[Expr, ...]
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class BoolExpr:
     operator: str  # and | or | not
     arguments: tuple[Expr, ...]
     type: TypeRef = TypeRef(16)
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ class NullTest:
     argument: Expr
     is_null: bool
     type: TypeRef = TypeRef(16)
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class BooleanTest:
     argument: Expr
     test: str
     type: TypeRef = TypeRef(16)
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class DistinctExpr:
     right: Expr
     negated: bool  # IS NOT DISTINCT FROM
     type: TypeRef = TypeRef(16)
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class NullIfExpr:
     left: Expr
     right: Expr
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +229,14 @@ class ScalarArrayOp:
     left: Expr
     right: Expr
     type: TypeRef = TypeRef(16)
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CoalesceExpr:
     arguments: tuple[Expr, ...]
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ class MinMaxExpr:
     operator: str  # greatest | least
     arguments: tuple[Expr, ...]
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ class CaseExpr:
     whens: tuple[tuple[Expr, Expr], ...]
     default: Expr  # Const NULL when ELSE is missing
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +266,7 @@ class ArrayExpr:
     type: TypeRef
     element_type: TypeRef
     nested: bool = False
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ class RowExpr:
     elements: tuple[Expr, ...]
     names: tuple[str, ...]
     type: TypeRef = TypeRef(2249)
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ class RowCompare:
     left: tuple[Expr, ...]
     right: tuple[Expr, ...]
     type: TypeRef = TypeRef(16)
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +296,7 @@ class FieldSelect:
     field: int  # from 1
     name: str
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +312,7 @@ class SubscriptingRef:
     is_slice: bool
     type: TypeRef
     assignment: Expr | None = None
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +327,7 @@ class SubLink:
     comparisons: tuple[tuple[Operator, Function], ...] = ()
     operator_name: str = ""
     negated: bool = False  # NOT IN: <> ALL
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +335,7 @@ class SqlValueFunction:
     name: str
     precision: int | None
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +344,7 @@ class NextValueExpr:
 
     sequence: int
     type: TypeRef
-    location: int = field(default=-1, compare=False)
+    location: int = node_field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,86 @@
+"""The analyser: raw trees (ast.py) -> analysed trees (tree.py), by PostgreSQL's rules (its parse_analyze).
+
+    environment   catalog and search path; `Environment`
+    dispatch      from a raw expression node to the function that analyses it
+    expressions, comparisons, calls, aggregates, subscripts       the kinds of expression
+    resolve, coerce, typeinfo, typenames, literals                types: operators, functions, casts, literals
+    scope, state  names, and what one query level knows
+    from_clause, targets, clauses, select, set_operations, with_clause, views       queries
+    changes, conflicts, rules                                     INSERT, UPDATE, DELETE and what tables add to them
+
+An error has the SQLSTATE, message, hint and position that PostgreSQL 15 gives. Everything that costs more than the walk
+itself is cached: resolution by name and types, views and table rules by catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.schema import Table
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import calls, comparisons, expressions, subscripts
+from engine.sql.analyze.changes import change_statement
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.rules import bind_expression
+from engine.sql.analyze.select import select_query
+from engine.sql.analyze.state import Shared, State
+from engine.sql.analyze.typeinfo import UNKNOWN
+from engine.sql.analyze.typenames import resolve_type, type_from_text
+from engine.sql.analyze.walk import expressions_in
+
+__all__ = ["Environment", "analyze", "analyze_expression", "resolve_type", "type_from_text"]
+
+_LOADED = (calls, comparisons, expressions, subscripts)  # each registers the nodes that it analyses
+
+
+def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequence[int] = ()) -> tree.Analyzed:
+    """Analyses SELECT, VALUES, INSERT, UPDATE or DELETE.
+
+    `parameter_types` are the OIDs that the client gave for $1, $2, ...; 0 leaves one to be inferred, 42P18 if nothing
+    says what it is. Raises SqlError with positions that count characters of the text that was parsed.
+    """
+    shared = Shared(environment, parameter_types)
+    state = State(shared)
+    analysed: tree.Query | tree.Insert | tree.Update | tree.Delete
+    if isinstance(statement, ast.SelectStmt):
+        analysed = select_query(state, statement, settle=True)
+    else:
+        analysed = change_statement(state, statement)
+    types = _parameter_types(shared, analysed) if shared.parameters else ()
+    return tree.Analyzed(analysed, types, tuple(shared.relations), tuple(shared.written))
+
+
+def _parameter_types(shared: Shared, analysed: object) -> tuple[int, ...]:
+    """Every parameter's type; 42P18 for one that nothing determined, 42P08 for one determined too late."""
+    types = []
+    for number in range(1, max(shared.parameters) + 1):
+        oid = shared.parameters.get(number, 0)
+        if oid in (0, UNKNOWN):
+            fail("42P18", f"could not determine data type of parameter ${number}", shared.locations.get(number, -1))
+        types.append(oid)
+    if shared.unresolved > 0:
+        for item, _ in expressions_in(analysed):
+            if isinstance(item, tree.Param) and item.type.oid == UNKNOWN:
+                fail("42P08", f"could not determine data type of parameter ${item.number}", item.location)
+    return tuple(types)
+
+
+def analyze_expression(
+    node: ast.Node,
+    environment: Environment,
+    table: Table | None = None,
+    target_type: TypeRef | None = None,
+    kind: str = "",
+) -> tree.Expr:
+    """Analyses an expression outside of any query: a default, check, index expression, generated column, USING.
+
+    Columns are those of `table`, as range entry 0. The value is cast to `target_type` by assignment (42804 if it cannot
+    be). `kind` names the place for errors and decides what is allowed there: 'DEFAULT expressions',
+    'check constraints', 'index expressions', 'index predicates', 'column generation expressions',
+    'transform expressions', 'EXECUTE parameters'.
+    """
+    if not kind:
+        kind = "check constraints" if table is not None else "DEFAULT expressions"
+    return bind_expression(node, environment, table, target_type, kind)

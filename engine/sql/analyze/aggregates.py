@@ -1,0 +1,455 @@
+"""Aggregate and window calls, and the rules about where they and ungrouped columns may stand (parse_agg.c)."""
+
+from __future__ import annotations
+
+from catalog.functions import registry
+from catalog.functions.base import Function
+from catalog.schema import Table
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze.dispatch import expression, walk
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.state import State
+from engine.sql.analyze.typeinfo import type_name
+from engine.sql.analyze.walk import children, expressions_in
+
+_AGGREGATES_ALLOWED = frozenset({"", "select", "HAVING", "ORDER BY", "DISTINCT ON", "window definitions"})
+_WINDOWS_ALLOWED = frozenset({"", "select", "ORDER BY", "DISTINCT ON"})
+
+
+def aggregate_call(
+    state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...], direct: int, result: int
+) -> tree.Expr:
+    """A call of an aggregate, plain or as a window function; `direct` arguments come before WITHIN GROUP's."""
+    name = function.name
+    detail = registry.aggregate(function.oid)
+    if not arguments and not node.star and not node.within_group:
+        fail("42809", f"{name}(*) must be used to call a parameterless aggregate function", node)
+    if node.within_group and detail.kind == "n":
+        fail("42809", f"{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP", node)
+    if not node.within_group and detail.kind != "n":
+        fail("42809", f"WITHIN GROUP is required for ordered-set aggregate {name}", node)
+    if node.within_group and node.distinct:
+        fail("0A000", "cannot use DISTINCT with WITHIN GROUP", node)
+    if node.over is not None:
+        if detail.kind != "n":
+            fail("0A000", f"OVER is not supported for ordered-set aggregate {name}", node)
+        if node.distinct:
+            fail("0A000", "DISTINCT is not implemented for window functions", node)
+        if node.order_by:
+            fail("0A000", "aggregate ORDER BY is not implemented for window functions", node)
+        return window_call(state, node, function, arguments, result)
+    if node.within_group:
+        order_by = tuple(
+            sort_clause(state, value, item) for value, item in zip(arguments[direct:], node.order_by, strict=False)
+        )
+        direct_arguments, own = arguments[:direct], arguments[direct:]
+    else:
+        order_by = tuple(
+            sort_clause(state, coerce.settle_unknown(state, walk(state, item.expression)), item)
+            for item in node.order_by
+        )
+        direct_arguments, own = (), arguments
+    if node.distinct:
+        _check_distinct(own, order_by, node)
+    condition = None
+    if node.filter is not None:
+        condition = coerce.to_boolean(state, expression(state, node.filter, "FILTER"), "FILTER")
+    level = _aggregate_level((direct_arguments, own, tuple(item.expression for item in order_by), condition), node)
+    owner = state.up(level)
+    owner.aggregates = True
+    if owner.kind not in _AGGREGATES_ALLOWED:
+        fail("42803", f"aggregate functions are not allowed in {_place(owner.kind)}", node)
+    return tree.Aggref(
+        function, own, TypeRef(result), direct_arguments, node.star, node.distinct, order_by, condition, level,
+        node.location,
+    )  # fmt: skip
+
+
+def _place(kind: str) -> str:
+    return "VALUES" if kind == "single VALUES" else kind
+
+
+def sort_clause(state: State, value: tree.Expr, item: ast.SortBy) -> tree.SortClause:
+    """A sort key: direction and place of NULLs resolved. 42883 for a type without an order."""
+    oid = value.type.oid
+    descending = item.direction == "desc"
+    if item.direction == "using":
+        if item.using[-1] not in ("<", ">"):
+            fail(
+                "42809", f"operator {item.using[-1]} is not a valid ordering operator", item,
+                hint='Ordering operators must be "<" or ">" members of btree operator families.',
+            )  # fmt: skip
+        descending = item.using[-1] == ">"
+    if not typeinfo.is_ordered(oid):
+        fail(
+            "42883", f"could not identify an ordering operator for type {type_name(oid)}",
+            coerce.expr_location(value), hint="Use an explicit ordering operator or modify the query.",
+        )  # fmt: skip
+    nulls_first = item.nulls == "first" if item.nulls != "default" else descending
+    return tree.SortClause(value, descending, nulls_first)
+
+
+def _check_distinct(
+    arguments: tuple[tree.Expr, ...], order_by: tuple[tree.SortClause, ...], node: ast.FuncCall
+) -> None:
+    for value in arguments:
+        if not typeinfo.is_ordered(value.type.oid):
+            fail(
+                "42883", f"could not identify an equality operator for type {type_name(value.type.oid)}",
+                coerce.expr_location(value),
+            )  # fmt: skip
+    for item in order_by:
+        if item.expression not in arguments:
+            fail(
+                "42P10",
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                coerce.expr_location(item.expression),
+            )
+
+
+def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
+    """check_agg_arguments: the query level that the aggregate belongs to, from the variables that it sees."""
+    lowest_variable = lowest_aggregate = -1
+    pending: list[tuple[object, int]] = [(part, 0) for part in _flatten(parts)]
+    while pending:
+        item, depth = pending.pop()
+        if isinstance(item, tree.Var):
+            level = item.levels_up - depth
+            if level >= 0 and (lowest_variable < 0 or level < lowest_variable):
+                lowest_variable = level
+            continue
+        if isinstance(item, (tree.Const, tree.Param)):
+            continue
+        if isinstance(item, tree.Aggref):
+            level = item.levels_up - depth
+            if level >= 0 and (lowest_aggregate < 0 or level < lowest_aggregate):
+                lowest_aggregate = level
+        if depth == 0:
+            if isinstance(item, tree.FuncExpr) and item.function.returns_set:
+                fail(
+                    "0A000", "aggregate function calls cannot contain set-returning function calls", item.location,
+                    hint="You might be able to move the set-returning function into a LATERAL FROM item.",
+                )  # fmt: skip
+            if isinstance(item, tree.WindowFunc):
+                fail("42803", "aggregate function calls cannot contain window function calls", item.location)
+        inner = depth + 1 if isinstance(item, tree.Query) else depth
+        pending.extend((child, inner) for child in children(item))
+    if lowest_variable < 0:
+        level = max(lowest_aggregate, 0)
+    elif lowest_aggregate < 0:
+        level = lowest_variable
+    else:
+        level = min(lowest_variable, lowest_aggregate)
+    if level == lowest_aggregate:
+        fail("42803", "aggregate function calls cannot be nested", node)
+    return level
+
+
+def _flatten(value: object) -> list[object]:
+    if isinstance(value, tuple):
+        return [item for part in value for item in _flatten(part)]
+    return [] if value is None else [value]
+
+
+# ---- windows --------------------------------------------------------------------------------------------------------
+
+
+def window_call(
+    state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...], result: int
+) -> tree.Expr:
+    """A call with OVER. The window is recorded, and built when the whole query level has been seen."""
+    over = node.over
+    assert over is not None
+    if function.kind == "w":
+        if node.distinct:
+            fail("0A000", "DISTINCT is not implemented for window functions", node)
+        if node.order_by:
+            fail("0A000", "aggregate ORDER BY is not implemented for window functions", node)
+        if node.filter is not None:
+            fail("0A000", "FILTER is not implemented for non-aggregate window functions", node)
+        if node.star:
+            fail("42809", f"{function.name}(*) specified, but {function.name} is not an aggregate function", node)
+    condition = None
+    if node.filter is not None:
+        condition = coerce.to_boolean(state, expression(state, node.filter, "FILTER"), "FILTER")
+    for item, depth in expressions_in_all((*arguments, condition)):
+        if isinstance(item, tree.WindowFunc) and depth == 0:
+            fail("42P20", "window function calls cannot be nested", item.location)
+        if isinstance(item, tree.FuncExpr) and item.function.returns_set and depth == 0:
+            fail(
+                "0A000", "window function calls cannot contain set-returning function calls", item.location,
+                hint="You might be able to move the set-returning function into a LATERAL FROM item.",
+            )  # fmt: skip
+    if state.kind not in _WINDOWS_ALLOWED:
+        fail("42P20", f"window functions are not allowed in {_place(state.kind)}", node)
+    state.window_calls = True
+    index = _window_index(state, over)
+    return tree.WindowFunc(function, arguments, TypeRef(result), index, node.star, condition, node.location)
+
+
+def expressions_in_all(parts: tuple[tree.Expr | None, ...]) -> list[tuple[object, int]]:
+    """Every node of several expressions, with the number of queries entered to reach it."""
+    return [found for part in parts if part is not None for found in expressions_in(part)]
+
+
+def _window_index(state: State, over: ast.WindowDef) -> int:
+    if over.name is not None:
+        for index, window in enumerate(state.windows):
+            if window.name == over.name:
+                return index
+        fail("42704", f'window "{over.name}" does not exist', over)
+    state.windows.append(over)
+    return len(state.windows) - 1
+
+
+def window_clauses(state: State, targets: list[tree.Target]) -> tuple[tree.WindowClause, ...]:
+    """transformWindowDefinitions: every window of the query level, named ones first."""
+    from engine.sql.analyze.clauses import find_sort_expression
+
+    done: list[tree.WindowClause] = []
+    for position, window in enumerate(state.windows):
+        if window.name is not None and any(item.name == window.name for item in state.windows[:position]):
+            fail("42P20", f'window "{window.name}" is already defined', window)
+        base = None
+        if window.refname is not None:
+            base = next((item for item in done if item.name == window.refname), None)
+            if base is None:
+                fail("42704", f'window "{window.refname}" does not exist', window)
+        order = tuple(
+            sort_clause(state, find_sort_expression(state, item.expression, targets, "window definitions"), item)
+            for item in window.order_by
+        )
+        partition = tuple(
+            _equality(find_sort_expression(state, item, targets, "window definitions")) for item in window.partition_by
+        )
+        if base is not None:
+            partition, order = _inherit(window, base, partition, order)
+        done.append(_frame(state, window, partition, order))
+    return tuple(done)
+
+
+def _equality(value: tree.Expr) -> tree.Expr:
+    if not typeinfo.is_ordered(value.type.oid):
+        fail(
+            "42883", f"could not identify an ordering operator for type {type_name(value.type.oid)}",
+            coerce.expr_location(value), hint="Use an explicit ordering operator or modify the query.",
+        )  # fmt: skip
+    return value
+
+
+def _inherit(
+    window: ast.WindowDef,
+    base: tree.WindowClause,
+    partition: tuple[tree.Expr, ...],
+    order: tuple[tree.SortClause, ...],
+) -> tuple[tuple[tree.Expr, ...], tuple[tree.SortClause, ...]]:
+    name = window.refname
+    if partition:
+        fail("42P20", f'cannot override PARTITION BY clause of window "{name}"', window)
+    if order and base.order_by:
+        fail("42P20", f'cannot override ORDER BY clause of window "{name}"', window)
+    if base.frame_mode and (base.frame_mode, base.frame_start[0], base.frame_end[0]) != _DEFAULT_FRAME:
+        if window.name is not None or order or window.frame_mode:
+            fail("42P20", f'cannot copy window "{name}" because it has a frame clause', window)
+        fail(
+            "42P20", f'cannot copy window "{name}" because it has a frame clause', window,
+            hint="Omit the parentheses in this OVER clause.",
+        )  # fmt: skip
+    return base.partition_by, order or base.order_by
+
+
+_DEFAULT_FRAME = ("range", "unbounded_preceding", "current_row")
+
+
+def _frame(
+    state: State, window: ast.WindowDef, partition: tuple[tree.Expr, ...], order: tuple[tree.SortClause, ...]
+) -> tree.WindowClause:
+    mode = window.frame_mode or "range"
+    bounds = [window.frame_start, window.frame_end] if window.frame_mode else [
+        ("unbounded_preceding", None), ("current_row", None)
+    ]  # fmt: skip
+    if mode == "groups" and not order:
+        fail("42P20", "GROUPS mode requires an ORDER BY clause", window)
+    offsets: list[tuple[str, tree.Expr | None]] = []
+    for bound, offset in bounds:
+        if offset is None:
+            offsets.append((bound, None))
+            continue
+        if mode == "range" and len(order) != 1:
+            fail("42P20", "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column", window)
+        offsets.append((bound, _frame_offset(state, mode, offset, order)))
+    return tree.WindowClause(window.name, partition, order, mode, offsets[0], offsets[1], window.exclude)
+
+
+# RANGE offsets: the type of the ordering column -> the type of the offset (the in_range support functions).
+_RANGE_OFFSETS = {
+    typeinfo.INT2: typeinfo.INT8, typeinfo.INT4: typeinfo.INT8, typeinfo.INT8: typeinfo.INT8,
+    typeinfo.FLOAT4: typeinfo.FLOAT8, typeinfo.FLOAT8: typeinfo.FLOAT8, typeinfo.NUMERIC: typeinfo.NUMERIC,
+    typeinfo.DATE: typeinfo.INTERVAL, typeinfo.TIME: typeinfo.INTERVAL, typeinfo.TIMETZ: typeinfo.INTERVAL,
+    typeinfo.TIMESTAMP: typeinfo.INTERVAL, typeinfo.TIMESTAMPTZ: typeinfo.INTERVAL,
+    typeinfo.INTERVAL: typeinfo.INTERVAL,
+}  # fmt: skip
+
+
+def _frame_offset(state: State, mode: str, offset: ast.Node, order: tuple[tree.SortClause, ...]) -> tree.Expr:
+    construct = mode.upper()
+    value = expression(state, offset, f"window {construct}")
+    if mode != "range":
+        value = coerce.to_specific(state, value, typeinfo.INT8, construct)
+    else:
+        ordered = order[0].expression.type.oid
+        wanted = _RANGE_OFFSETS.get(ordered)
+        if wanted is None:
+            fail(
+                "0A000",
+                f"RANGE with offset PRECEDING/FOLLOWING is not supported for column type {type_name(ordered)}",
+                coerce.expr_location(value),
+            )
+        cast = coerce.coerce(state, value, TypeRef(wanted), "i")
+        if cast is None:
+            fail(
+                "0A000",
+                "RANGE with offset PRECEDING/FOLLOWING is not supported for column type "
+                f"{type_name(ordered)} and offset type {type_name(value.type.oid)}",
+                coerce.expr_location(value),
+                hint="Cast the offset value to an appropriate type.",
+            )
+        value = cast
+    for item, depth in expressions_in(value):
+        if isinstance(item, tree.Var) and item.levels_up == depth:
+            fail("42P10", f"argument of {construct} must not contain variables", item.location)
+    return value
+
+
+# ---- grouping -------------------------------------------------------------------------------------------------------
+
+
+def check_grouping_call(state: State, node: ast.GroupingFunc) -> None:
+    """GROUPING() may stand where an aggregate may."""
+    if state.kind not in _AGGREGATES_ALLOWED:
+        fail("42803", f"grouping operations are not allowed in {_place(state.kind)}", node)
+    if len(node.arguments) >= 32:
+        fail("54023", "GROUPING must have fewer than 32 arguments", node)
+    state.grouping_calls = True
+
+
+def check_grouping(
+    state: State, exprs: list[tree.Expr], group_by: tuple[tree.Expr, ...], always: frozenset[int]
+) -> None:
+    """check_ungrouped_columns: 42803 for a column that is neither grouped, nor aggregated, nor determined by its key.
+
+    `always` holds the indexes into group_by that are in every grouping set: only those determine other columns.
+    """
+    checker = _GroupingCheck(state, group_by, always)
+    for expr in exprs:
+        checker.check(expr, 0, False)
+
+
+class _GroupingCheck:
+    def __init__(self, state: State, group_by: tuple[tree.Expr, ...], always: frozenset[int]) -> None:
+        self.state = state
+        self.group_by = group_by
+        self.simple = all(isinstance(item, tree.Var) for item in group_by)
+        self.grouped = {
+            (item.relation, item.column) for item in group_by if isinstance(item, tree.Var) and item.levels_up == 0
+        }
+        self.always = {
+            (item.relation, item.column)
+            for index, item in enumerate(group_by)
+            if index in always and isinstance(item, tree.Var) and item.levels_up == 0
+        }
+        self.determined: dict[int, bool] = {}
+
+    def check(self, node: object, depth: int, in_direct: bool) -> None:
+        """Walks one expression; `depth` counts the subqueries entered."""
+        if isinstance(node, (tree.Const, tree.Param)):
+            return
+        if isinstance(node, tree.Aggref):
+            if node.levels_up == depth:
+                for value in node.direct_arguments:
+                    self.check(value, depth, True)
+                return
+            if node.levels_up > depth:
+                return
+        if isinstance(node, tree.GroupingFunc) and depth == 0:
+            self._check_grouping_call(node)
+            return
+        if depth == 0 and not self.simple and node in self.group_by:
+            return
+        if depth > 0 and not self.simple and self._lifted_match(node, depth):
+            return
+        if isinstance(node, tree.Var):
+            if node.levels_up == depth:
+                self._check_variable(node, depth, in_direct)
+            return
+        inner = depth + 1 if isinstance(node, tree.Query) else depth
+        for child in children(node):
+            self.check(child, inner, in_direct)
+
+    def _check_grouping_call(self, node: tree.GroupingFunc) -> None:
+        for value in node.arguments:
+            if value not in self.group_by:
+                fail(
+                    "42803",
+                    "arguments to GROUPING must be grouping expressions of the associated query level",
+                    coerce.expr_location(value),
+                )
+
+    def _lifted_match(self, node: object, depth: int) -> bool:
+        """Whether an expression in a subquery is an outer grouping expression."""
+        from engine.sql.analyze.walk import shift_levels
+
+        if isinstance(node, tree.Var) or not hasattr(node, "type"):
+            return False
+        return any(
+            not isinstance(item, tree.Var) and type(item) is type(node) and shift_levels(item, depth) == node
+            for item in self.group_by
+        )
+
+    def _check_variable(self, node: tree.Var, depth: int, in_direct: bool) -> None:
+        if (node.relation, node.column) in self.grouped:
+            return
+        if self._is_determined(node.relation):
+            return
+        entry = self.state.entries[node.relation]
+        if isinstance(entry, tree.RangeJoin) and node.column:
+            merged = entry.expressions[node.column - 1]
+            if all(
+                (item.relation, item.column) in self.grouped
+                for item, _ in expressions_in(merged)
+                if isinstance(item, tree.Var)
+            ):
+                return
+        shown = f"{entry.alias}.{node.name}" if node.column else f"{entry.alias}.*"
+        if isinstance(entry, tree.RangeJoin) and node.column:
+            shown = node.name if entry.alias == "unnamed_join" else shown
+        if in_direct:
+            fail(
+                "42803",
+                f'column "{shown}" must appear in the GROUP BY clause or be used in an aggregate function',
+                node.location,
+                detail="Direct arguments of an ordered-set aggregate must use only grouped columns.",
+            )
+        if depth == 0:
+            fail(
+                "42803",
+                f'column "{shown}" must appear in the GROUP BY clause or be used in an aggregate function',
+                node.location,
+            )
+        fail("42803", f'subquery uses ungrouped column "{shown}" from outer query', node.location)
+
+    def _is_determined(self, relation: int) -> bool:
+        """check_functional_grouping: the whole primary key of the table is grouped."""
+        known = self.determined.get(relation)
+        if known is None:
+            entry = self.state.entries[relation]
+            known = False
+            if isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table):
+                keys = [item.columns for item in entry.table.constraints if item.kind == "p" and not item.deferrable]
+                if not keys and entry.table.key_columns:
+                    keys = [entry.table.key_columns]
+                known = any(all((relation, number) in self.always for number in key) for key in keys)
+            self.determined[relation] = known
+        return known

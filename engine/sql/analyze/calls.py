@@ -1,0 +1,205 @@
+"""Function calls (ParseFuncOrColumn): plain functions, casts written as calls, aggregates and window functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NoReturn
+
+from catalog.errors import SqlError
+from catalog.functions.base import Function
+from catalog.schema import Catalog
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.resolve import Candidate, Found, argument, find_function, signature
+from engine.sql.analyze.state import Shared, State
+from engine.sql.analyze.typeinfo import ANY, UNKNOWN, array_type, element_type, type_name
+
+_SETS_ALLOWED = frozenset(
+    {
+        "select",
+        "ORDER BY",
+        "GROUP BY",
+        "DISTINCT ON",
+        "functions in FROM",
+        "single VALUES",
+        "INSERT",
+        "window definitions",
+    }
+)
+_VALUE_FUNCTIONS = {
+    "current_date": typeinfo.DATE,
+    "current_time": typeinfo.TIMETZ,
+    "current_timestamp": typeinfo.TIMESTAMPTZ,
+    "localtime": typeinfo.TIME,
+    "localtimestamp": typeinfo.TIMESTAMP,
+}
+
+
+@handles(ast.SqlValueFunction)
+def sql_value_function(state: State, node: ast.SqlValueFunction) -> tree.Expr:
+    """current_timestamp, current_user, ...: date and time types with their precision, else name."""
+    oid = _VALUE_FUNCTIONS.get(node.name, typeinfo.NAME)
+    typmod = -1 if node.precision is None else min(node.precision, 6)
+    return tree.SqlValueFunction(node.name, node.precision, TypeRef(oid, typmod), node.location)
+
+
+@handles(ast.FuncCall)
+def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
+    """A call by name: the function that PostgreSQL would choose, its arguments cast to the declared types."""
+    name = node.names[-1]
+    arguments = [walk(state, item) for item in node.arguments]
+    direct = len(arguments)
+    if node.within_group:
+        arguments.extend(walk(state, item.expression) for item in node.order_by)
+    names = node.argument_names if any(item is not None for item in node.argument_names) else ()
+    found = _find(state, node, name, arguments, names)
+    if found.status == "coercion":
+        _only_plain(node, name)
+        return coerce.coerce_type(
+            state, arguments[0], TypeRef(found.coercion), "e", explicit=True, location=node.location
+        )
+    assert found.candidate is not None
+    function = found.candidate.function
+    ready, result = _prepare(state, node, found.candidate, arguments)
+    if function.kind == "a":
+        from engine.sql.analyze.aggregates import aggregate_call
+
+        return aggregate_call(state, node, function, ready, direct, result)
+    if node.over is not None:
+        from engine.sql.analyze.aggregates import window_call
+
+        if function.kind != "w":
+            fail(
+                "42809", f"OVER specified, but {name} is not a window function nor an aggregate function", node.location
+            )
+        return window_call(state, node, function, ready, result)
+    if function.kind == "w":
+        fail("42809", f"window function {name} requires an OVER clause", node.location)
+    _only_plain(node, name)
+    if function.returns_set:
+        check_set_call(state, node.location)
+    if function.volatility == "v":
+        state.volatile = True
+    display = "sql_syntax" if node.sql_syntax else "call"
+    return tree.FuncExpr(function, ready, TypeRef(result), None, display, node.variadic, node.location)
+
+
+def check_set_call(state: State, location: int) -> None:
+    """check_srf_call_placement: 0A000 where a set makes no sense."""
+    if state.kind not in _SETS_ALLOWED:
+        fail("0A000", f"set-returning functions are not allowed in {state.kind}", location)
+    state.set_calls += 1
+
+
+def _only_plain(node: ast.FuncCall, name: str) -> None:
+    """42809 for the decorations of an aggregate on something that is none."""
+    if node.star:
+        fail("42809", f"{name}(*) specified, but {name} is not an aggregate function", node.location)
+    if node.distinct:
+        fail("42809", f"DISTINCT specified, but {name} is not an aggregate function", node.location)
+    if node.within_group:
+        fail("42809", f"WITHIN GROUP specified, but {name} is not an aggregate function", node.location)
+    if node.order_by:
+        fail("42809", f"ORDER BY specified, but {name} is not an aggregate function", node.location)
+    if node.filter is not None:
+        fail("42809", f"FILTER specified, but {name} is not an aggregate function", node.location)
+    if node.over is not None:
+        fail("42809", f"OVER specified, but {name} is not a window function nor an aggregate function", node.location)
+
+
+def _find(
+    state: State, node: ast.FuncCall, name: str, arguments: Sequence[tree.Expr], names: tuple[str | None, ...]
+) -> Found:
+    actual = tuple(item.type.oid for item in arguments)
+    found = Found("missing")
+    if len(node.names) == 1 or node.names[-2] == "pg_catalog":
+        literal = len(actual) == 1 and isinstance(arguments[0], tree.Const)
+        found = find_function(name, actual, names, not node.variadic, literal)
+    elif not state.environment.schema_oid(node.names[-2]):
+        fail("3F000", f'schema "{node.names[-2]}" does not exist', node.location)
+    if found.status in ("function", "coercion"):
+        return found
+    _not_found(node, found, signature(".".join(node.names), actual, names))
+
+
+def _not_found(node: ast.FuncCall, found: Found, shown: str) -> NoReturn:
+    if found.status == "ambiguous":
+        fail(
+            "42725", f"function {shown} is not unique", node.location,
+            hint="Could not choose a best candidate function. You might need to add explicit type casts.",
+        )  # fmt: skip
+    hint = "No function matches the given name and argument types. You might need to add explicit type casts."
+    if node.order_by and not node.within_group and len(node.arguments) >= 1:
+        hint = (
+            "No aggregate function matches the given name and argument types. Perhaps you misplaced ORDER BY; "
+            "ORDER BY must appear after all regular arguments of the aggregate."
+        )
+    fail("42883", f"function {shown} does not exist", node.location, hint=hint)
+
+
+def _prepare(
+    state: State, node: ast.FuncCall, candidate: Candidate, arguments: list[tree.Expr]
+) -> tuple[tuple[tree.Expr, ...], int]:
+    """The arguments in declared order with defaults added, casts applied and the variadic tail collected."""
+    function = candidate.function
+    values, declared = _ordered(candidate, arguments)
+    try:
+        result = coerce.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
+    except SqlError as error:
+        error.position = node.location + 1 if node.location >= 0 else None
+        raise
+    ready: list[tree.Expr] = []
+    for value, oid in zip(values, declared, strict=True):
+        if oid == ANY:
+            keep = isinstance(value, tree.Param) or function.name == "pg_typeof"
+            ready.append(value if keep else coerce.settle_unknown(state, value))
+        else:
+            ready.append(argument(state, value, oid))
+    if candidate.variadic and function.variadic != ANY:
+        fixed = len(function.argument_types) - 1
+        tail = tuple(ready[fixed:])
+        element = tail[0].type.oid
+        array = array_type(element)
+        if not array:
+            fail("42704", f"could not find array type for data type {type_name(element)}", node.location)
+        ready[fixed:] = [tree.ArrayExpr(tail, TypeRef(array), TypeRef(element), False, coerce.expr_location(tail[0]))]
+    elif node.variadic and function.variadic == ANY and ready:
+        if not element_type(ready[-1].type.oid) and ready[-1].type.oid != UNKNOWN:
+            fail("42804", "VARIADIC argument must be an array", coerce.expr_location(ready[-1]))
+    return tuple(ready), result
+
+
+def _ordered(candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tree.Expr], list[int]]:
+    """Arguments and their declared types in declared order, defaults included."""
+    function = candidate.function
+    if candidate.order is None and not candidate.defaults:
+        return arguments, list(candidate.types)
+    total = len(function.argument_types)
+    order = candidate.order or tuple(range(len(arguments)))
+    placed: list[tree.Expr | None] = [None] * total
+    for place, value in zip(order, arguments, strict=True):
+        placed[place] = value
+    defaults = default_arguments(function)
+    first_default = total - len(defaults)
+    values = [value if value is not None else defaults[place - first_default] for place, value in enumerate(placed)]
+    return values, list(function.argument_types)
+
+
+@cache
+def default_arguments(function: Function) -> tuple[tree.Expr, ...]:
+    """The declared defaults of a function's trailing arguments, typed."""
+    from engine.sql.parser import parse_expression
+
+    state = State(Shared(Environment(Catalog()), ()))
+    declared = function.argument_types[len(function.argument_types) - len(function.defaults) :]
+    found = []
+    for text, oid in zip(function.defaults, declared, strict=True):
+        value = coerce.coerce(state, walk(state, parse_expression(text)), TypeRef(oid), "a")
+        assert value is not None
+        found.append(value)
+    return tuple(found)

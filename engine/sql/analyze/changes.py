@@ -1,0 +1,444 @@
+"""INSERT, UPDATE and DELETE: targets, assignment casts, defaults, RETURNING (analyze.c, rewriteHandler.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catalog.schema import PG_CATALOG_OID, Column, Index, Table, View, VirtualTable
+from catalog.schema import Sequence as SequenceObject
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce
+from engine.sql.analyze.conflicts import on_conflict
+from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.environment import undefined_table
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.from_clause import from_clause
+from engine.sql.analyze.rules import TableRules, table_rules
+from engine.sql.analyze.scope import table_item
+from engine.sql.analyze.state import NamespaceItem, State
+from engine.sql.analyze.targets import range_columns, settle, target_list
+from engine.sql.analyze.typeinfo import type_name
+from engine.sql.analyze.walk import expressions_in, shift_levels
+from engine.sql.analyze.with_clause import with_clause
+
+_REWRITE = "You will need to rewrite or cast the expression."
+
+
+def change_statement(state: State, node: ast.Node) -> tree.Insert | tree.Update | tree.Delete:
+    """Analyses a statement that changes a table, in a fresh state."""
+    if isinstance(node, ast.InsertStmt):
+        return insert(state, node)
+    if isinstance(node, ast.UpdateStmt):
+        return update(state, node)
+    if isinstance(node, ast.DeleteStmt):
+        return delete(state, node)
+    refuse("MERGE" if isinstance(node, ast.MergeStmt) else type(node).__name__, node)
+
+
+def _target(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, NamespaceItem]:
+    """setTargetTable: the table to change, as range entry 0."""
+    if node.catalog is not None and node.catalog != state.environment.database_name:
+        full = f"{node.catalog}.{node.schema}.{node.name}"
+        fail("0A000", f'cross-database references are not implemented: "{full}"', node)
+    if node.schema is None and (node.name in state.ctes):
+        fail("42P01", f'relation "{node.name}" cannot be the target of a modifying statement', node)
+    relation = state.environment.find_relation(node.schema, node.name)
+    if relation is None:
+        raise undefined_table(node.schema, node.name, node.location)
+    if isinstance(relation, Index):
+        fail("42809", f'"{node.name}" is an index', node)
+    if isinstance(relation, SequenceObject):
+        fail("42809", f'cannot change sequence "{node.name}"')
+    if isinstance(relation, VirtualTable):
+        if relation.schema == PG_CATALOG_OID and relation.kind == "r":
+            fail("42501", f"permission denied for table {node.name}")
+        fail("55000", f'cannot {verb} view "{node.name}"')
+    if isinstance(relation, View):
+        refuse(f'{verb.split(maxsplit=1)[0].upper()} on view "{node.name}"', node)
+    state.shared.relations[relation.oid] = None
+    state.shared.written[relation.oid] = None
+    alias = node.alias.name if node.alias else relation.name
+    columns = tuple(tree.RangeColumn(column.name, column.type) for column in relation.columns)
+    entry = tree.RangeTable(relation, alias, columns)
+    item = table_item(state.add(entry), entry)
+    state.names.append(item)
+    return relation, item
+
+
+def _column(table: Table, name: str, location: int) -> Column:
+    column = table.column(name)
+    if column is None:
+        fail("42703", f'column "{name}" of relation "{table.name}" does not exist', location)
+    return column
+
+
+def assign(state: State, value: tree.Expr, column: Column, location: int = -1) -> tree.Expr:
+    """transformAssignedExpr: the value as the column's type, by assignment cast. 42804 if there is none."""
+    if value.type == column.type:
+        return value
+    result = coerce.coerce(state, value, column.type, "a")
+    if result is None:
+        fail(
+            "42804",
+            f'column "{column.name}" is of type {type_name(column.type.oid)} but expression is of type '
+            f"{type_name(value.type.oid)}",
+            coerce.expr_location(value) if location < 0 else location,
+            hint=_REWRITE,
+        )
+    return result
+
+
+def _returning(state: State, item: NamespaceItem, nodes: tuple[ast.ResTarget, ...]) -> tuple[tree.Target, ...]:
+    if not nodes:
+        return ()
+    targets = target_list(state, nodes, "RETURNING")
+    settle(state, targets)
+    return tuple(targets)
+
+
+# ---- INSERT ---------------------------------------------------------------------------------------------------------
+
+
+def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
+    """transformInsertStmt, with the defaults and the rules about generated columns that the rewriter adds."""
+    if node.with_clause is not None:
+        with_clause(state, node.with_clause)
+    table, item = _target(state, node.relation, "insert into")
+    rules = table_rules(table, state.environment)
+    columns = _insert_columns(table, node)
+    query = node.query
+    rows: tuple[tuple[tree.Expr, ...], ...] = ()
+    source: tree.Query | None = None
+    source_columns: tuple[int, ...] = ()
+    if query is None:
+        rows = (tuple(_default(rules, column) for column in table.columns),)
+    elif query.values and not (query.order_by or query.limit or query.offset or query.with_clause or query.locking):
+        rows, source, source_columns = _insert_values(state, node, table, rules, columns, query)
+    else:
+        source, source_columns = _insert_select(state, node, table, columns, query)
+    defaults: tuple[tree.Assignment, ...] = ()
+    if source is not None:
+        defaults = tuple(
+            tree.Assignment(column.number, rules.default(column))
+            for column in table.columns
+            if column.number not in source_columns and column.generated is None
+        )
+    state.namespace = [item]
+    conflict = None
+    if node.on_conflict is not None:
+        conflict = on_conflict(state, node.on_conflict, table, item, rules)
+    returning = _returning(state, item, node.returning)
+    return tree.Insert(
+        table, tuple(state.entries), rows, source, source_columns, defaults, rules.generated, rules.checks, conflict,
+        returning, tuple(state.ctes.values()),
+    )  # fmt: skip
+
+
+def _insert_columns(table: Table, node: ast.InsertStmt) -> list[Column]:
+    """checkInsertTargets."""
+    if not node.columns:
+        return list(table.columns)
+    found: list[Column] = []
+    for target in node.columns:
+        assert target.name is not None
+        column = _column(table, target.name, target.location)
+        if target.indirection:
+            refuse("a subscript or field in the column list of INSERT", target)
+        if column in found:
+            fail("42701", f'column "{target.name}" specified more than once', target)
+        found.append(column)
+    return found
+
+
+def _default(rules: TableRules, column: Column) -> tree.Expr:
+    return rules.default(column)
+
+
+def _check_given(column: Column, overriding: str) -> bool:
+    """Whether a given value is used (OVERRIDING USER VALUE has it ignored). 428C9 where it may not be given."""
+    if column.generated is not None:
+        fail(
+            "428C9", f'cannot insert a non-DEFAULT value into column "{column.name}"',
+            detail=f'Column "{column.name}" is a generated column.',
+        )  # fmt: skip
+    if column.identity == "a" and overriding == "":
+        fail(
+            "428C9", f'cannot insert a non-DEFAULT value into column "{column.name}"',
+            detail=f'Column "{column.name}" is an identity column defined as GENERATED ALWAYS.',
+            hint="Use OVERRIDING SYSTEM VALUE to override.",
+        )  # fmt: skip
+    return not (column.identity and overriding == "user")
+
+
+def _check_count(node: ast.InsertStmt, columns: Sequence[Column], given: int, locate: object) -> None:
+    if given > len(columns):
+        fail("42601", "INSERT has more expressions than target columns", locate(len(columns)))  # type: ignore[operator]
+    if node.columns and given < len(columns):
+        fail("42601", "INSERT has more target columns than expressions", node.columns[given])
+
+
+def _insert_values(
+    state: State, node: ast.InsertStmt, table: Table, rules: TableRules, columns: list[Column], query: ast.SelectStmt
+) -> tuple[tuple[tuple[tree.Expr, ...], ...], tree.Query | None, tuple[int, ...]]:
+    """VALUES of an INSERT: each cell cast to its column. With subqueries inside, the rows become a query."""
+    width = len(query.values[0])
+    kind = "single VALUES" if len(query.values) == 1 else "VALUES"
+    cells: list[list[tree.Expr | None]] = []
+    for row in query.values:
+        if len(row) != width:
+            fail("42601", "VALUES lists must all be the same length", row[0])
+        cells.append([None if isinstance(cell, ast.SetToDefault) else expression(state, cell, kind) for cell in row])
+    first = query.values[0]
+    _check_count(node, columns, width, lambda position: first[position])
+    columns = columns[:width]
+    used = [True] * width
+    for position, column in enumerate(columns):
+        if any(row[position] is not None for row in cells):
+            used[position] = _check_given(column, node.overriding)
+    ready = [
+        [
+            assign(state, value, column) if value is not None and use else rules.default(column)
+            for value, column, use in zip(row, columns, used, strict=True)
+        ]
+        for row in cells
+    ]
+    if any(_has_sublink(value) for row in ready for value in row):
+        source = _values_source(state, columns, ready)
+        return (), source, tuple(column.number for column in columns)
+    return tuple(_full_rows(table, rules, columns, ready)), None, ()
+
+
+def _full_rows(
+    table: Table, rules: TableRules, columns: list[Column], rows: list[list[tree.Expr]]
+) -> list[tuple[tree.Expr, ...]]:
+    """Rows over all columns of the table, in its order."""
+    if len(columns) == len(table.columns) and all(
+        one.number == other.number for one, other in zip(columns, table.columns, strict=True)
+    ):
+        return [tuple(row) for row in rows]
+    places = {column.number: position for position, column in enumerate(columns)}
+    template = [(places.get(column.number), rules.default(column)) for column in table.columns]
+    return [tuple(default if place is None else row[place] for place, default in template) for row in rows]
+
+
+def _has_sublink(value: tree.Expr) -> bool:
+    if isinstance(value, (tree.Const, tree.Param)):
+        return False
+    return any(isinstance(item, tree.SubLink) for item, _ in expressions_in(value))
+
+
+def _values_source(state: State, columns: list[Column], rows: list[list[tree.Expr]]) -> tree.Query:
+    """The rows as a query one level further in."""
+    shifted = [tuple(shift_levels(value, 1) for value in row) for row in rows]
+    names = [column.name for column in columns]
+    if len(shifted) == 1:
+        targets = tuple(tree.Target(value, name) for value, name in zip(shifted[0], names, strict=True))
+        return tree.Query(targets, volatile=state.volatile)
+    ranges = tuple(tree.RangeColumn(column.name, column.type) for column in columns)
+    entry = tree.RangeValues(tuple(shifted), "*VALUES*", ranges)
+    targets = tuple(
+        tree.Target(tree.Var(0, position, column.type, 0, column.name), column.name)
+        for position, column in enumerate(columns, 1)
+    )
+    return tree.Query(targets, (entry,), (tree.FromRef(0),), volatile=state.volatile)
+
+
+def _insert_select(
+    state: State, node: ast.InsertStmt, table: Table, columns: list[Column], query: ast.SelectStmt
+) -> tuple[tree.Query, tuple[int, ...]]:
+    from engine.sql.analyze.select import select_query
+    from engine.sql.analyze.set_operations import recast
+
+    saved, state.namespace = state.namespace, []
+    source = select_query(State(state.shared, state), query, settle=False)
+    state.namespace = saved
+    output = source.output
+    _check_count(node, columns, len(output), lambda position: coerce.expr_location(output[position].expression))
+    columns = columns[: len(output)]
+    dropped = [position for position, column in enumerate(columns) if not _check_given(column, node.overriding)]
+    targets = list(source.targets)
+    places = [position for position, target in enumerate(targets) if not target.junk]
+    for place, column in zip(places, columns, strict=True):
+        value = assign(state, targets[place].expression, column)
+        if value is not targets[place].expression:
+            targets[place] = replace(targets[place], expression=value)
+    if any(new is not old for new, old in zip(targets, source.targets, strict=True)):
+        source = recast(source, tuple(targets))
+    numbers = [column.number for column in columns]
+    if dropped:
+        source = _without_columns(source, dropped)
+        numbers = [number for position, number in enumerate(numbers) if position not in dropped]
+    return source, tuple(numbers)
+
+
+def _without_columns(source: tree.Query, dropped: list[int]) -> tree.Query:
+    """The source less some of its columns, which OVERRIDING USER VALUE has ignored."""
+    inner = shift_levels(source, 1)
+    assert isinstance(inner, tree.Query)
+    columns = range_columns(inner.targets)
+    targets = tuple(
+        tree.Target(tree.Var(0, position + 1, column.type, 0, column.name), column.name)
+        for position, column in enumerate(columns)
+        if position not in dropped
+    )
+    entry = tree.RangeSubquery(inner, "*SELECT*", columns)
+    return tree.Query(targets, (entry,), (tree.FromRef(0),), volatile=source.volatile)
+
+
+# ---- UPDATE, DELETE -------------------------------------------------------------------------------------------------
+
+
+def update(state: State, node: ast.UpdateStmt) -> tree.Update:
+    """transformUpdateStmt: the target is range entry 0, FROM items follow."""
+    if node.current_of is not None:
+        refuse("WHERE CURRENT OF", node)
+    if node.with_clause is not None:
+        with_clause(state, node.with_clause)
+    table, item = _target(state, node.relation, "update")
+    rules = table_rules(table, state.environment)
+    places = _from_items(state, item, node.from_clause)
+    where = None
+    assignments = update_assignments(state, node.assignments, table, item, rules)
+    if node.where is not None:
+        where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
+    returning = _returning(state, item, node.returning)
+    return tree.Update(
+        table, tuple(state.entries), assignments, places, where, rules.generated, rules.checks, returning,
+        tuple(state.ctes.values()),
+    )  # fmt: skip
+
+
+def delete(state: State, node: ast.DeleteStmt) -> tree.Delete:
+    """transformDeleteStmt: the target is range entry 0, USING items follow."""
+    if node.current_of is not None:
+        refuse("WHERE CURRENT OF", node)
+    if node.with_clause is not None:
+        with_clause(state, node.with_clause)
+    table, item = _target(state, node.relation, "delete from")
+    places = _from_items(state, item, node.using)
+    where = None
+    if node.where is not None:
+        where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
+    returning = _returning(state, item, node.returning)
+    return tree.Delete(table, tuple(state.entries), places, where, returning, tuple(state.ctes.values()))
+
+
+def _from_items(state: State, target: NamespaceItem, nodes: tuple[ast.Node, ...]) -> tuple[tree.FromItem, ...]:
+    """The FROM or USING list; it sees the target's name but none of its columns."""
+    state.namespace = [target]
+    if not nodes:
+        return ()
+    target.lateral_only, target.lateral_ok = True, False
+    places = from_clause(state, nodes)
+    target.lateral_only, target.lateral_ok = False, True
+    return places
+
+
+def update_assignments(
+    state: State,
+    nodes: Sequence[ast.ResTarget | ast.MultiAssign],
+    table: Table,
+    item: NamespaceItem,
+    rules: TableRules,
+    kind: str = "UPDATE",
+) -> tuple[tree.Assignment, ...]:
+    """transformUpdateTargetList: SET col = value, SET (a, b) = row. 42601 for a column assigned twice."""
+    values: dict[int, tree.Expr] = {}
+    plain: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.MultiAssign):
+            pairs = _multiple(state, node, kind)
+        else:
+            assert node.expression is not None
+            is_default = isinstance(node.expression, ast.SetToDefault)
+            pairs = [(node, None if is_default else expression(state, node.expression, kind))]
+        for target, value in pairs:
+            _assign_one(state, target, value, table, item, rules, values, plain)
+    return tuple(tree.Assignment(number, value) for number, value in values.items())
+
+
+def _assign_one(
+    state: State,
+    target: ast.ResTarget,
+    value: tree.Expr | None,
+    table: Table,
+    item: NamespaceItem,
+    rules: TableRules,
+    values: dict[int, tree.Expr],
+    plain: set[int],
+) -> None:
+    assert target.name is not None
+    column = _column(table, target.name, target.location)
+    number = column.number
+    if value is not None and (column.generated is not None or column.identity == "a"):
+        what = (
+            "is a generated column."
+            if column.generated is not None
+            else "is an identity column defined as GENERATED ALWAYS."
+        )
+        fail("428C9", f'column "{column.name}" can only be updated to DEFAULT', detail=f'Column "{column.name}" {what}')
+    if target.indirection:
+        steps = [step for step in target.indirection if isinstance(step, ast.Subscript)]
+        if len(steps) != len(target.indirection):
+            refuse("assignment to a field of a column", target)
+        if value is None:
+            fail("0A000", "cannot set an array element to DEFAULT", target)
+        if number in plain:
+            fail("42601", f'multiple assignments to same column "{column.name}"')
+        from engine.sql.analyze.subscripts import store_subscript
+
+        before = values.get(number) or item.expressions[item.by_name[column.name]]
+        saved, state.kind = state.kind, "UPDATE"
+        values[number] = store_subscript(state, before, steps, value, column.name, target.location)
+        state.kind = saved
+        return
+    if number in values:
+        fail("42601", f'multiple assignments to same column "{column.name}"')
+    plain.add(number)
+    if value is None:
+        if column.generated is None:
+            values[number] = rules.default(column)
+        return
+    values[number] = assign(state, value, column)
+
+
+def _multiple(state: State, node: ast.MultiAssign, kind: str) -> list[tuple[ast.ResTarget, tree.Expr | None]]:
+    """SET (a, b) = ROW(x, y), or = (SELECT x, y ...), which becomes one scalar subquery a column."""
+    source = node.source
+    if isinstance(source, ast.RowExpr):
+        if len(source.elements) != len(node.targets):
+            fail("42601", "number of columns does not match number of values", source)
+        return [
+            (target, None if isinstance(element, ast.SetToDefault) else expression(state, element, kind))
+            for target, element in zip(node.targets, source.elements, strict=True)
+        ]
+    if not isinstance(source, ast.SubLink):
+        fail(
+            "0A000",
+            "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression",
+            source,
+        )
+    from engine.sql.analyze.select import select_query
+
+    saved, state.kind = state.kind, kind
+    query = select_query(State(state.shared, state), source.query, settle=True)
+    state.kind = saved
+    if len(query.output) != len(node.targets):
+        fail("42601", "number of columns does not match number of values", source)
+    if query.volatile:
+        refuse("a volatile subquery that sets several columns", source)
+    inner = shift_levels(query, 1)
+    assert isinstance(inner, tree.Query)
+    columns = range_columns(inner.targets)
+    pairs: list[tuple[ast.ResTarget, tree.Expr | None]] = []
+    for position, (target, column) in enumerate(zip(node.targets, columns, strict=True), 1):
+        picked = tree.Query(
+            (tree.Target(tree.Var(0, position, column.type, 0, column.name), column.name),),
+            (tree.RangeSubquery(inner, "*SELECT*", columns),),
+            (tree.FromRef(0),),
+        )
+        found = TypeRef(column.type.oid, column.type.typmod)
+        pairs.append((target, tree.SubLink("expr", picked, found, location=source.location)))
+    return pairs

@@ -1,0 +1,327 @@
+"""Comparisons of more than two values: IN, ANY/ALL, BETWEEN, DISTINCT FROM, rows, CASE, and subqueries as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catalog.functions import registry
+from catalog.functions.base import Function, Operator
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
+from engine.sql.analyze.state import State
+from engine.sql.analyze.typeinfo import BOOL, BOOL_REF, RECORD, TEXT_REF, UNKNOWN, UNKNOWN_REF, array_type, element_type
+from engine.sql.analyze.walk import expressions_in
+
+
+def _is_null(node: ast.Node | None) -> bool:
+    return isinstance(node, ast.Literal) and node.kind == "null"
+
+
+# ---- IN, ANY, ALL ---------------------------------------------------------------------------------------------------
+
+
+def operator_any_all(state: State, node: ast.Expression) -> tree.Expr:
+    """left op ANY (array), left op ALL (array)."""
+    assert node.left is not None and node.right is not None
+    left, right = walk(state, node.left), walk(state, node.right)
+    return scalar_array_op(state, node.operator, node.kind == "op_any", left, right, node.location)
+
+
+def scalar_array_op(
+    state: State, names: tuple[str, ...], use_or: bool, left: tree.Expr, right: tree.Expr, location: int
+) -> tree.Expr:
+    """make_scalar_array_op: 42809 unless the right side is an array and the operator yields boolean."""
+    right_type = right.type.oid
+    element = UNKNOWN
+    if right_type != UNKNOWN:
+        element = element_type(right_type)
+        if not element:
+            fail("42809", "op ANY/ALL (array) requires array on right side", location)
+    operator = operator_for(names, left.type.oid, element, location)
+    declared, result = operator_types(operator, left.type.oid, element)
+    if result != BOOL:
+        fail("42809", "op ANY/ALL (array) requires operator to yield boolean", location)
+    function = registry.function(operator.function)
+    if function.returns_set:
+        fail("42809", "op ANY/ALL (array) requires operator not to return a set", location)
+    wanted = array_type(declared[1])
+    if not wanted:
+        fail("42704", f"could not find array type for data type {typeinfo.type_name(declared[1])}", location)
+    return tree.ScalarArrayOp(
+        operator,
+        function,
+        use_or,
+        argument(state, left, declared[0]),
+        argument(state, right, wanted),
+        BOOL_REF,
+        location,
+    )
+
+
+def in_list(state: State, node: ast.Expression) -> tree.Expr:
+    """x IN (a, b, ...): an array comparison over the items without variables, an equality for each of the others."""
+    assert node.left is not None and isinstance(node.right, ast.ListExpr)
+    use_or = node.kind == "in"
+    names = node.operator or (("=",) if use_or else ("<>",))
+    left = walk(state, node.left)
+    items = [walk(state, item) for item in node.right.items]
+    result: list[tree.Expr] = []
+    constant = [item for item in items if not _has_variables(item)]
+    rest = items
+    if len(constant) > 1:
+        oid = coerce.select_common_type([left, *constant], None)[0]
+        array = array_type(oid) if oid and oid != RECORD else 0
+        if array and all(coerce.can_coerce_one(item.type.oid, oid, "i") for item in [left, *constant]):
+            elements = tuple(coerce.to_common(state, item, oid, "IN") for item in constant)
+            values = tree.ArrayExpr(elements, TypeRef(array), TypeRef(oid))
+            result.append(scalar_array_op(state, names, use_or, left, values, node.location))
+            rest = [item for item in items if _has_variables(item)]
+    for item in rest:
+        if isinstance(left, tree.RowExpr) and isinstance(item, tree.RowExpr):
+            comparison = row_comparison(state, names, left.elements, item.elements, node.location)
+        else:
+            comparison = make_operator(state, names, left, item, node.location)
+        result.append(coerce.to_boolean(state, comparison, "IN"))
+    if len(result) == 1:
+        return result[0]
+    return tree.BoolExpr("or" if use_or else "and", tuple(result), BOOL_REF, node.location)
+
+
+def _has_variables(expr: tree.Expr) -> bool:
+    """Whether the expression refers to a column of this query level (contain_vars_of_level)."""
+    if isinstance(expr, (tree.Const, tree.Param)):
+        return False
+    return any(isinstance(item, tree.Var) and item.levels_up == depth for item, depth in expressions_in(expr))
+
+
+# ---- BETWEEN, DISTINCT ----------------------------------------------------------------------------------------------
+
+
+def between(state: State, node: ast.Expression) -> tree.Expr:
+    """x BETWEEN a AND b and its kin, as the comparisons that they stand for."""
+    assert node.left is not None and isinstance(node.right, ast.ListExpr)
+    low, high = node.right.items
+    negated = node.kind.startswith("not_")
+    first_operator, second_operator = ("<", ">") if negated else (">=", "<=")
+
+    def pair(first: ast.Node, second: ast.Node) -> ast.BoolExpr:
+        tests = (
+            ast.Expression("op", (first_operator,), node.left, first, location=node.location),
+            ast.Expression("op", (second_operator,), node.left, second, location=node.location),
+        )
+        return ast.BoolExpr("or" if negated else "and", tests, location=node.location)
+
+    if node.kind.endswith("_sym"):
+        both = (pair(low, high), pair(high, low))
+        return walk(state, ast.BoolExpr("and" if negated else "or", both, location=node.location))
+    return walk(state, pair(low, high))
+
+
+def distinct(state: State, node: ast.Expression) -> tree.Expr:
+    """x IS [NOT] DISTINCT FROM y; of a NULL literal it is a null test, of rows column by column."""
+    assert node.left is not None and node.right is not None
+    negated = node.kind == "not_distinct"
+    if _is_null(node.right) or _is_null(node.left):
+        tested = node.left if _is_null(node.right) else node.right
+        return tree.NullTest(walk(state, tested), negated, BOOL_REF, node.location)
+    names = node.operator or ("=",)
+    left, right = walk(state, node.left), walk(state, node.right)
+    if isinstance(left, tree.RowExpr) and isinstance(right, tree.RowExpr) and isinstance(node.left, ast.RowExpr):
+        if len(left.elements) != len(right.elements):
+            fail("42601", "unequal number of entries in row expressions", node)
+        tests = tuple(
+            _distinct_pair(state, names, one, other, False, node.location)
+            for one, other in zip(left.elements, right.elements, strict=True)
+        )
+        differ: tree.Expr = tree.BoolExpr("or", tests, BOOL_REF, node.location) if len(tests) > 1 else tests[0]
+        return tree.BoolExpr("not", (differ,), BOOL_REF, node.location) if negated else differ
+    return _distinct_pair(state, names, left, right, negated, node.location)
+
+
+def _distinct_pair(
+    state: State, names: tuple[str, ...], left: tree.Expr, right: tree.Expr, negated: bool, location: int
+) -> tree.Expr:
+    call = make_operator(state, names, left, right, location)
+    if call.type.oid != BOOL:
+        fail("42804", "IS DISTINCT FROM requires = operator to yield boolean", location)
+    assert call.operator is not None
+    one, other = call.arguments
+    return tree.DistinctExpr(call.operator, call.function, one, other, negated, BOOL_REF, location)
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+
+
+def row_comparison(
+    state: State, names: tuple[str, ...], left: Sequence[tree.Expr], right: Sequence[tree.Expr], location: int
+) -> tree.Expr:
+    """make_row_comparison_op: = and <> become AND and OR, the others a RowCompare."""
+    if len(left) != len(right):
+        fail("42601", "unequal number of entries in row expressions", location)
+    if not left:
+        fail("0A000", "cannot compare rows of zero length", location)
+    calls = [make_operator(state, names, one, other, location) for one, other in zip(left, right, strict=True)]
+    for call in calls:
+        if call.type.oid != BOOL:
+            fail(
+                "42804",
+                f"row comparison operator must yield type boolean, not type {typeinfo.type_name(call.type.oid)}",
+                location,
+            )
+    if len(calls) == 1:
+        return calls[0]
+    kind = names[-1]
+    if kind in ("=", "<>"):
+        return tree.BoolExpr("and" if kind == "=" else "or", tuple(calls), BOOL_REF, location)
+    if kind not in ("<", "<=", ">", ">="):
+        fail(
+            "0A000", f"could not determine interpretation of row comparison operator {kind}", location,
+            hint="Row comparison operators must be associated with btree operator families.",
+        )  # fmt: skip
+    return tree.RowCompare(
+        kind,
+        tuple(_operator_of(call) for call in calls),
+        tuple(call.function for call in calls),
+        tuple(call.arguments[0] for call in calls),
+        tuple(call.arguments[1] for call in calls),
+        BOOL_REF,
+        location,
+    )
+
+
+def _operator_of(call: tree.FuncExpr) -> Operator:
+    assert call.operator is not None
+    return call.operator
+
+
+# ---- subqueries as values -------------------------------------------------------------------------------------------
+
+
+def row_sublink(state: State, node: ast.Expression, left: ast.RowExpr, right: ast.SubLink) -> tree.Expr:
+    """(a, b) op (SELECT c, d ...): a comparison with the one row of a subquery. It means op ANY over at most one row,
+    which PostgreSQL checks while it runs; it is refused rather than run without that check."""
+    refuse("a row comparison with a subquery", node)
+
+
+@handles(ast.SubLink)
+def sublink(state: State, node: ast.SubLink) -> tree.Expr:
+    """transformSubLink: EXISTS, ANY/ALL, a scalar subquery, or ARRAY(...)."""
+    from engine.sql.analyze.select import select_query
+    from engine.sql.analyze.state import State as Level
+
+    refused = _SUBQUERY_REFUSED.get(state.kind)
+    if refused is not None:
+        fail("0A000", f"cannot use subquery in {refused}", node)
+    inner = Level(state.shared, state)
+    query = select_query(inner, node.query, settle=True)
+    state.volatile = state.volatile or query.volatile
+    columns = query.output
+    if node.kind == "exists":
+        return tree.SubLink("exists", query, BOOL_REF, location=node.location)
+    if node.kind in ("expr", "array"):
+        if len(columns) != 1:
+            fail("42601", "subquery must return only one column", node)
+        found = columns[0].expression.type
+        if node.kind == "expr":
+            return tree.SubLink("expr", query, found, location=node.location)
+        array = found.oid if element_type(found.oid) else array_type(found.oid)
+        if not array:
+            fail("42704", f"could not find array type for data type {typeinfo.type_name(found.oid)}", node)
+        return tree.SubLink("array", query, TypeRef(array, found.typmod), location=node.location)
+    return _quantified(state, node, query)
+
+
+_SUBQUERY_REFUSED = {
+    "check constraints": "check constraint",
+    "DEFAULT expressions": "DEFAULT expression",
+    "index expressions": "index expression",
+    "index predicates": "index predicate",
+    "transform expressions": "transform expression",
+    "EXECUTE parameters": "EXECUTE parameter",
+    "column generation expressions": "column generation expression",
+    "COPY FROM WHERE conditions": "COPY FROM WHERE condition",
+}
+
+
+def _quantified(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr:
+    assert node.test is not None
+    left: tuple[tree.Expr, ...]
+    if isinstance(node.test, ast.RowExpr):
+        left = tuple(walk(state, item) for item in node.test.elements)
+    else:
+        left = (walk(state, node.test),)
+    columns = query.output
+    if len(left) < len(columns):
+        fail("42601", "subquery has too many columns", node)
+    if len(left) > len(columns):
+        fail("42601", "subquery has too few columns", node)
+    names = node.operator or ("=",)
+    tests: list[tree.Expr] = []
+    comparisons: list[tuple[Operator, Function]] = []
+    targets = list(query.targets)
+    output = [position for position, target in enumerate(targets) if not target.junk]
+    for value, position in zip(left, output, strict=True):
+        # The subquery's column is cast to the operator's right operand inside the subquery, so that both sides of the
+        # comparison are of the operator's own types.
+        expr = targets[position].expression
+        placeholder = tree.CaseTestExpr(expr.type, coerce.expr_location(expr))
+        call = make_operator(state, names, value, placeholder, node.location)
+        if call.type.oid != BOOL:
+            fail(
+                "42804",
+                f"row comparison operator must yield type boolean, not type {typeinfo.type_name(call.type.oid)}",
+                node,
+            )
+        tests.append(call.arguments[0])
+        comparisons.append((_operator_of(call), call.function))
+        wanted = call.arguments[1].type
+        if wanted.oid != expr.type.oid:
+            cast_to = TypeRef(wanted.oid)
+            targets[position] = replace(targets[position], expression=argument(state, expr, cast_to.oid))
+    changed = any(new is not old for new, old in zip(targets, query.targets, strict=True))
+    if changed:
+        query = _with_casts(query, tuple(targets))
+    return tree.SubLink(node.kind, query, BOOL_REF, tuple(tests), tuple(comparisons), names[-1], False, node.location)
+
+
+def _with_casts(query: tree.Query, targets: tuple[tree.Target, ...]) -> tree.Query:
+    from engine.sql.analyze.set_operations import recast
+
+    return recast(query, targets)
+
+
+# ---- CASE -----------------------------------------------------------------------------------------------------------
+
+
+@handles(ast.CaseExpr)
+def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
+    """CASE in both forms; with an argument each condition compares a stand-in for the argument's value."""
+    subject: tree.Expr | None = None
+    stand_in: tree.Expr | None = None
+    if node.argument is not None:
+        subject = walk(state, node.argument)
+        if subject.type.oid == UNKNOWN:
+            subject = coerce.coerce_type(state, subject, TEXT_REF, "i")
+        stand_in = tree.CaseTestExpr(subject.type, coerce.expr_location(subject))
+    conditions, results = [], []
+    for when in node.whens:
+        condition = walk(state, when.condition)
+        if stand_in is not None:
+            condition = make_operator(state, ("=",), stand_in, condition, when.location)
+        conditions.append(coerce.to_boolean(state, condition, "CASE/WHEN"))
+        results.append(walk(state, when.result))
+    default: tree.Expr
+    if node.default is None:
+        default = tree.Const(None, UNKNOWN_REF)
+    else:
+        default = walk(state, node.default)
+    oid = coerce.select_common_type([default, *results], "CASE")[0]
+    default = coerce.to_common(state, default, oid, "CASE/ELSE")
+    values = [coerce.to_common(state, result, oid, "CASE/WHEN") for result in results]
+    type_ = TypeRef(oid, coerce.common_typmod([default, *values], oid))
+    return tree.CaseExpr(subject, tuple(zip(conditions, values, strict=True)), default, type_, node.location)

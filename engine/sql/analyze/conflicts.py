@@ -1,0 +1,106 @@
+"""ON CONFLICT: which unique indexes arbitrate, and what is done instead (transformOnConflictClause, plancat.c)."""
+
+from __future__ import annotations
+
+from catalog.schema import Index, Table
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce
+from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.rules import TableRules, bind_text
+from engine.sql.analyze.scope import table_item
+from engine.sql.analyze.state import NamespaceItem, State
+from engine.sql.analyze.typeinfo import BOOL_REF
+
+
+def on_conflict(
+    state: State, node: ast.OnConflict, table: Table, item: NamespaceItem, rules: TableRules
+) -> tree.OnConflict:
+    """The arbiters, and for DO UPDATE the assignments over the old row (entry 0) and EXCLUDED (entry 1)."""
+    if node.action == "update" and node.infer is None:
+        fail(
+            "42601", "ON CONFLICT DO UPDATE requires inference specification or constraint name", node,
+            hint="For example, ON CONFLICT (column_name).",
+        )  # fmt: skip
+    arbiters: tuple[int, ...] = ()
+    if node.infer is not None:
+        arbiters = _arbiters(state, node.infer, table)
+    if node.action == "nothing":
+        return tree.OnConflict("nothing", arbiters)
+    from engine.sql.analyze.changes import update_assignments
+
+    columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
+    entry = tree.RangeTable(table, "excluded", columns)
+    excluded = table_item(state.add(entry), entry)
+    state.names.append(excluded)
+    state.namespace = [item, excluded]
+    assignments = update_assignments(state, node.assignments, table, item, rules)
+    where = None
+    if node.where is not None:
+        where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
+    state.namespace = [item]
+    state.names.remove(excluded)
+    return tree.OnConflict("update", arbiters, assignments, where)
+
+
+def _arbiters(state: State, infer: ast.InferClause, table: Table) -> tuple[int, ...]:
+    catalog = state.environment.catalog
+    if infer.constraint is not None:
+        for constraint in table.constraints:
+            if constraint.name == infer.constraint:
+                if constraint.kind not in ("p", "u") or constraint.index is None:
+                    fail("42809", "constraint in ON CONFLICT clause has no associated index")
+                return (constraint.index,)
+        fail("42704", f'constraint "{infer.constraint}" for table "{table.name}" does not exist')
+    wanted: set[int] = set()
+    wanted_exprs: list[tree.Expr] = []
+    for element in infer.elements:
+        if element.name is not None:
+            column = table.column(element.name)
+            if column is None:
+                fail("42703", f'column "{element.name}" does not exist', element)
+            wanted.add(column.number)
+        elif element.expression is not None:
+            value = expression(state, element.expression, "index expressions")
+            if isinstance(value, tree.Var) and value.relation == 0:
+                wanted.add(value.column)
+            else:
+                wanted_exprs.append(value)
+    predicate = None
+    if infer.where is not None:
+        predicate = coerce.to_boolean(state, expression(state, infer.where, "index predicates"), "WHERE")
+    found = [
+        index.oid
+        for index in (catalog.index(oid) for oid in table.indexes)
+        if index.unique and _matches(state, index, table, wanted, wanted_exprs, predicate)
+    ]
+    if not found:
+        fail("42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification")
+    return tuple(found)
+
+
+def _matches(
+    state: State,
+    index: Index,
+    table: Table,
+    wanted: set[int],
+    wanted_exprs: list[tree.Expr],
+    predicate: tree.Expr | None,
+) -> bool:
+    if {column.number for column in index.columns if column.number} != wanted:
+        return False
+    texts = [column.expression for column in index.columns if column.expression is not None]
+    exprs = [bind_text(text, state.environment, table, None, "index expressions") for text in texts]
+    if any(value not in wanted_exprs for value in exprs) or any(value not in exprs for value in wanted_exprs):
+        return False
+    if index.predicate is None:
+        return True
+    bound = bind_text(index.predicate, state.environment, table, BOOL_REF, "index predicates")
+    return predicate is not None and _implies(predicate, bound)
+
+
+def _implies(given: tree.Expr, needed: tree.Expr) -> bool:
+    """Whether each conjunct of the index's predicate is among those of the given condition."""
+    have = given.arguments if isinstance(given, tree.BoolExpr) and given.operator == "and" else (given,)
+    need = needed.arguments if isinstance(needed, tree.BoolExpr) and needed.operator == "and" else (needed,)
+    return given == needed or all(item in have for item in need)

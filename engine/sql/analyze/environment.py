@@ -1,0 +1,89 @@
+"""Where names are looked up: the catalog of the statement, the search path, and the built-in relations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from catalog.errors import SqlError
+from catalog.schema import PG_CATALOG_OID, Catalog, Relation, View, VirtualTable
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the meaning of a statement depends on besides its text.
+
+    `search_path` holds schema names in order; pg_catalog is searched first unless it is named. Names of schemas that do
+    not exist are skipped, as PostgreSQL does. `format` shapes how literals are read (DateStyle, TimeZone).
+    """
+
+    catalog: Catalog
+    search_path: tuple[str, ...] = ("public",)
+    user_name: str = "postgres"
+    database_name: str = "postgres"
+    format: FormatSettings = DEFAULT_FORMAT
+
+    @cached_property
+    def path_oids(self) -> tuple[int, ...]:
+        """OIDs of the schemas to search, pg_catalog included."""
+        schemas = self.catalog.schemas
+        found = [schemas.get(name, PG_CATALOG_OID if name == "pg_catalog" else 0) for name in self.search_path]
+        path = [oid for oid in found if oid]
+        return tuple(path) if PG_CATALOG_OID in path else (PG_CATALOG_OID, *path)
+
+    def schema_oid(self, name: str) -> int:
+        """OID of the schema, 0 if there is none."""
+        found = self.catalog.schemas.get(name, 0)
+        return found or (PG_CATALOG_OID if name == "pg_catalog" else 0)
+
+    def find_relation(self, schema: str | None, name: str) -> Relation | None:
+        """The relation of that name: in `schema`, or the first on the search path."""
+        if schema is not None:
+            oid = self.schema_oid(schema)
+            return self._in_schema(oid, name) if oid else None
+        for oid in self.path_oids:
+            found = self._in_schema(oid, name)
+            if found is not None:
+                return found
+        return None
+
+    def _in_schema(self, schema: int, name: str) -> Relation | None:
+        return self.catalog.relation(schema, name) or builtin_relation(schema, name)
+
+
+def builtin_relation(schema: int, name: str) -> VirtualTable | View | None:
+    """A relation of pg_catalog or information_schema that every database has."""
+    return builtin_relations().get((schema, name))
+
+
+@cache
+def builtin_relations() -> dict[tuple[int, str], VirtualTable | View]:
+    """All built-in relations, by (schema OID, name)."""
+    from importlib import import_module
+
+    try:
+        system = import_module("catalog.system")
+    except ImportError:
+        return {}
+    found: dict[tuple[int, str], VirtualTable | View] = {}
+    found.update(getattr(system, "virtual_tables", {}))
+    found.update(getattr(system, "system_views", {}))
+    return found
+
+
+@cache
+def builtin_relations_by_oid() -> dict[int, VirtualTable | View]:
+    """All built-in relations, by OID."""
+    return {item.oid: item for item in builtin_relations().values()}
+
+
+def undefined_table(schema: str | None, name: str, location: int) -> SqlError:
+    """42P01 for a relation that is nowhere to be found."""
+    full = f"{schema}.{name}" if schema else name
+    return SqlError("42P01", f'relation "{full}" does not exist', position=position_of(location))
+
+
+def position_of(location: int) -> int | None:
+    """A node's location (characters from 0, -1 for none) as an error position (from 1)."""
+    return location + 1 if location >= 0 else None

@@ -1,0 +1,336 @@
+"""The nodes of expressions other than calls and comparisons: literals, columns, casts, arrays, rows (parse_expr.c)."""
+
+from __future__ import annotations
+
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce, scope, typeinfo
+from engine.sql.analyze.comparisons import between, distinct, in_list, operator_any_all, row_comparison, row_sublink
+from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.literals import read_literal
+from engine.sql.analyze.resolve import make_operator
+from engine.sql.analyze.state import State
+from engine.sql.analyze.typeinfo import (
+    BOOL,
+    BOOL_REF,
+    INT4_REF,
+    INT8_REF,
+    TEXT_REF,
+    UNKNOWN,
+    UNKNOWN_REF,
+    element_type,
+    type_name,
+)
+from engine.sql.analyze.typenames import resolve_type
+
+_NUMERIC_REF = TypeRef(typeinfo.NUMERIC)
+_LIKE = {
+    "like": "~~", "not_like": "!~~", "ilike": "~~*", "not_ilike": "!~~*", "similar": "~", "not_similar": "!~",
+}  # fmt: skip
+
+
+# ---- constants, parameters, columns ---------------------------------------------------------------------------------
+
+
+@handles(ast.Literal)
+def _literal(state: State, node: ast.Literal) -> tree.Expr:
+    kind, value = node.kind, node.value
+    if kind == "string":
+        return tree.Const(value, UNKNOWN_REF, node.location)
+    if kind == "integer":
+        number = int(str(value))
+        if number < 2**31:
+            return tree.Const(number, INT4_REF, node.location)
+        if number < 2**63:
+            return tree.Const(number, INT8_REF, node.location)
+        kind = "float"
+    if kind == "null":
+        return tree.Const(None, UNKNOWN_REF, node.location)
+    if kind == "boolean":
+        return tree.Const(bool(value), BOOL_REF, node.location)
+    if kind == "float":
+        text = str(value)
+        if text.isdigit() and int(text) < 2**63:
+            return tree.Const(int(text), INT8_REF if int(text) >= 2**31 else INT4_REF, node.location)
+        number_value = read_literal(state.environment, text, typeinfo.NUMERIC, -1, node.location)
+        return tree.Const(number_value, _NUMERIC_REF, node.location)
+    prefix = "b" if kind == "bit" else "x"
+    bits = read_literal(state.environment, f"{prefix}{value}", typeinfo.BIT, -1, node.location)
+    return tree.Const(bits, TypeRef(typeinfo.BIT), node.location)
+
+
+@handles(ast.ParamRef)
+def _param(state: State, node: ast.ParamRef) -> tree.Expr:
+    param = state.shared.parameter(node.number, node.location)
+    return tree.Param(param.number, param.type, node.location)
+
+
+@handles(ast.ColumnRef)
+def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
+    names, location = node.names, node.location
+    if names[-1] == "*":
+        refuse("a row expansion here", location)
+    if state.kind == "DEFAULT expressions":
+        fail("0A000", "cannot use column reference in DEFAULT expression", location)
+    if len(names) == 1:
+        name = names[0]
+        found = scope.find_column(state, name, location)
+        if found is not None:
+            return found
+        item = scope.find_item(state, None, name, location)
+        if item is not None:
+            return scope.whole_row(item[0], item[1], location)
+        scope.missing_column(state, name, location)
+    return _qualified(state, node)
+
+
+def _qualified(state: State, node: ast.ColumnRef) -> tree.Expr:
+    names, location = node.names, node.location
+    if len(names) == 4:
+        if names[0] != state.environment.database_name:
+            fail("0A000", f"cross-database references are not implemented: {'.'.join(names)}", location)
+        names = names[1:]
+    if len(names) > 3:
+        fail("42601", f"improper qualified name (too many dotted names): {'.'.join(names)}", location)
+    schema = names[0] if len(names) == 3 else None
+    qualifier, name = names[-2], names[-1]
+    found = scope.find_item(state, schema, qualifier, location)
+    if found is None:
+        if schema is not None:
+            column = scope.find_item(state, None, schema, location)
+            if column is not None:
+                outer = scope.column_of(state, column[0], column[1], qualifier, location)
+                if outer is not None:
+                    return _field(state, outer, name, location)
+        else:
+            value = scope.find_column(state, qualifier, location)
+            if value is not None and value.type.oid == typeinfo.RECORD:
+                return _field(state, value, name, location)
+        scope.missing_table(state, qualifier, location)
+        raise AssertionError
+    expr = scope.column_of(state, found[0], found[1], name, location)
+    if expr is not None:
+        return expr
+    # f(t) may be written t.f; t.name is then tried as a function of the whole row, of which there are none built in.
+    scope.missing_qualified(state, qualifier, name, location)
+    raise AssertionError
+
+
+def _field(state: State, value: tree.Expr, name: str, location: int) -> tree.Expr:
+    columns = scope.row_columns(state, value)
+    for column, expr in columns or ():
+        if column == name:
+            return expr
+    fail(
+        "42809",
+        f"column notation .{name} applied to type {type_name(value.type.oid)}, which is not a composite type",
+        location,
+    )
+
+
+# ---- casts ----------------------------------------------------------------------------------------------------------
+
+
+@handles(ast.TypeCast)
+def _cast(state: State, node: ast.TypeCast) -> tree.Expr:
+    target = resolve_type(node.type, state.environment)
+    argument = node.argument
+    if isinstance(argument, ast.ArrayExpr) and element_type(target.oid):
+        value = _array(state, argument, TypeRef(element_type(target.oid), target.typmod))
+    else:
+        value = walk(state, argument)
+    location = node.location if node.location >= 0 else node.type.location
+    result = coerce.coerce(state, value, target, "e", explicit=True, location=location)
+    if result is None:
+        names = f"{type_name(value.type.oid)} to {type_name(target.oid)}"
+        fail("42846", f"cannot cast type {names}", location)
+    if result is value and isinstance(value, tree.Const):
+        return value
+    return result
+
+
+@handles(ast.CollateClause)
+def _collate(state: State, node: ast.CollateClause) -> tree.Expr:
+    value = walk(state, node.argument)
+    if value.type.oid == UNKNOWN:
+        value = coerce.coerce_type(state, value, TEXT_REF, "i")
+    base = element_type(value.type.oid) or value.type.oid
+    if base not in _COLLATABLE:
+        fail("42804", f"collations are not supported by type {type_name(value.type.oid)}", node)
+    if node.collation[-1] not in ("C", "POSIX", "default", "ucs_basic"):
+        fail("42704", f'collation "{".".join(node.collation)}" for encoding "UTF8" does not exist', node)
+    return value
+
+
+_COLLATABLE = frozenset({typeinfo.TEXT, typeinfo.VARCHAR, typeinfo.BPCHAR, typeinfo.NAME})
+
+
+# ---- operators ------------------------------------------------------------------------------------------------------
+
+
+@handles(ast.Expression)
+def _operation(state: State, node: ast.Expression) -> tree.Expr:
+    kind = node.kind
+    if kind == "op":
+        return _plain(state, node)
+    if kind in _LIKE:
+        assert node.left is not None and node.right is not None
+        return make_operator(state, (_LIKE[kind],), walk(state, node.left), walk(state, node.right), node.location)
+    if kind in ("op_any", "op_all"):
+        return operator_any_all(state, node)
+    if kind in ("in", "not_in"):
+        return in_list(state, node)
+    if kind in ("distinct", "not_distinct"):
+        return distinct(state, node)
+    if kind == "nullif":
+        return _nullif(state, node)
+    return between(state, node)
+
+
+def _plain(state: State, node: ast.Expression) -> tree.Expr:
+    left, right = node.left, node.right
+    assert right is not None
+    if isinstance(left, ast.RowExpr):
+        if isinstance(right, ast.SubLink) and right.kind == "expr":
+            return row_sublink(state, node, left, right)
+        if isinstance(right, ast.RowExpr):
+            values = [tuple(walk(state, item) for item in row.elements) for row in (left, right)]
+            return row_comparison(state, node.operator, values[0], values[1], node.location)
+    left_value = walk(state, left) if left is not None else None
+    return make_operator(state, node.operator, left_value, walk(state, right), node.location)
+
+
+def _nullif(state: State, node: ast.Expression) -> tree.Expr:
+    assert node.left is not None and node.right is not None
+    call = make_operator(state, node.operator or ("=",), walk(state, node.left), walk(state, node.right), node.location)
+    if call.type.oid != BOOL:
+        fail("42804", "NULLIF requires = operator to yield boolean", node)
+    assert call.operator is not None
+    left, right = call.arguments
+    return tree.NullIfExpr(call.operator, call.function, left, right, left.type, node.location)
+
+
+@handles(ast.BoolExpr)
+def _boolean(state: State, node: ast.BoolExpr) -> tree.Expr:
+    construct = node.operator.upper()
+    arguments = tuple(coerce.to_boolean(state, walk(state, item), construct) for item in node.arguments)
+    return tree.BoolExpr(node.operator, arguments, BOOL_REF, node.location)
+
+
+@handles(ast.NullTest)
+def _null_test(state: State, node: ast.NullTest) -> tree.Expr:
+    return tree.NullTest(walk(state, node.argument), node.is_null, BOOL_REF, node.location)
+
+
+@handles(ast.BooleanTest)
+def _boolean_test(state: State, node: ast.BooleanTest) -> tree.Expr:
+    construct = node.test.upper().replace("_", " ")
+    value = coerce.to_boolean(state, walk(state, node.argument), construct)
+    return tree.BooleanTest(value, node.test, BOOL_REF, node.location)
+
+
+# ---- the special forms ----------------------------------------------------------------------------------------------
+
+
+@handles(ast.CoalesceExpr)
+def _coalesce(state: State, node: ast.CoalesceExpr) -> tree.Expr:
+    arguments, type_ = _unified(state, node.arguments, "COALESCE")
+    return tree.CoalesceExpr(arguments, type_, node.location)
+
+
+@handles(ast.MinMaxExpr)
+def _min_max(state: State, node: ast.MinMaxExpr) -> tree.Expr:
+    arguments, type_ = _unified(state, node.arguments, node.operator.upper())
+    if not typeinfo.is_ordered(type_.oid):
+        fail("42883", f"could not identify a comparison function for type {type_name(type_.oid)}", node)
+    return tree.MinMaxExpr(node.operator, arguments, type_, node.location)
+
+
+def _unified(state: State, nodes: tuple[ast.Node, ...], construct: str) -> tuple[tuple[tree.Expr, ...], TypeRef]:
+    values = [walk(state, item) for item in nodes]
+    oid = coerce.select_common_type(values, construct)[0]
+    arguments = tuple(coerce.to_common(state, value, oid, construct) for value in values)
+    return arguments, TypeRef(oid, coerce.common_typmod(arguments, oid))
+
+
+def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) -> tree.Expr:
+    """ARRAY[...]; `element` is the element type that a cast around it asks for."""
+    nested = False
+    values = []
+    for item in node.elements:
+        if isinstance(item, ast.ArrayExpr):
+            values.append(_array(state, item, element))
+            nested = True
+        else:
+            value = walk(state, item)
+            nested = nested or (
+                bool(element_type(value.type.oid)) and isinstance(value, (tree.ArrayExpr, tree.ArrayCoerce))
+            )
+            values.append(value)
+    if element is not None:
+        array = typeinfo.array_type(element.oid)
+        wanted = TypeRef(array, element.typmod) if nested else element
+        cast_values = tuple(_array_element(state, value, wanted, node) for value in values)
+        return tree.ArrayExpr(cast_values, TypeRef(array, element.typmod), element, nested, node.location)
+    if not values:
+        fail(
+            "42P18", "cannot determine type of empty array", node,
+            hint="Explicitly cast to the desired type, for example ARRAY[]::integer[].",
+        )  # fmt: skip
+    oid = coerce.select_common_type(values, "ARRAY")[0]
+    if element_type(oid) and (nested or typeinfo.facts(oid).category == "A"):
+        array_oid, element_oid, nested = oid, element_type(oid), True
+    else:
+        array_oid, element_oid, nested = typeinfo.array_type(oid), oid, False
+        if not array_oid:
+            fail("42704", f"could not find array type for data type {type_name(oid)}", node)
+    elements = tuple(coerce.to_common(state, value, oid, "ARRAY") for value in values)
+    return tree.ArrayExpr(elements, TypeRef(array_oid), TypeRef(element_oid), nested, node.location)
+
+
+@handles(ast.ArrayExpr)
+def _array_literal(state: State, node: ast.ArrayExpr) -> tree.Expr:
+    return _array(state, node)
+
+
+def _array_element(state: State, value: tree.Expr, wanted: TypeRef, node: ast.ArrayExpr) -> tree.Expr:
+    result = coerce.coerce(state, value, wanted, "e", explicit=True)
+    if result is None:
+        names = f"{type_name(value.type.oid)} to {type_name(wanted.oid)}"
+        fail("42846", f"cannot cast type {names}", coerce.expr_location(value))
+    return result
+
+
+@handles(ast.RowExpr)
+def _row(state: State, node: ast.RowExpr) -> tree.Expr:
+    elements: list[tree.Expr] = []
+    for item in node.elements:
+        if isinstance(item, ast.ColumnRef) and item.names[-1] == "*":
+            from engine.sql.analyze.targets import expand_star
+
+            elements.extend(expr for _, expr in expand_star(state, item))
+        else:
+            elements.append(walk(state, item))
+    settled = tuple(coerce.settle_unknown(state, item) for item in elements)
+    names = tuple(f"f{position}" for position in range(1, len(settled) + 1))
+    return tree.RowExpr(settled, names, typeinfo.RECORD_REF, node.location)
+
+
+@handles(ast.GroupingFunc)
+def _grouping(state: State, node: ast.GroupingFunc) -> tree.Expr:
+    from engine.sql.analyze.aggregates import check_grouping_call
+
+    check_grouping_call(state, node)
+    arguments = tuple(walk(state, item) for item in node.arguments)
+    return tree.GroupingFunc(arguments, INT4_REF, node.location)
+
+
+@handles(ast.SetToDefault)
+def _default(state: State, node: ast.SetToDefault) -> tree.Expr:
+    fail("42601", "DEFAULT is not allowed in this context", node)
+
+
+@handles(ast.ListExpr)
+def _operator_check(state: State, node: ast.ListExpr) -> tree.Expr:
+    fail("42601", "a list is not allowed in this context", node)

@@ -1,0 +1,436 @@
+"""FROM: tables, views, subqueries, functions and joins, and what names they bring (transformFromClause).
+
+Every item appends entries to the range table and gives back its place in the join tree, its own namespace item (what *
+means for it), and the items that it makes visible. While an item is analysed, those to its left are in the namespace
+for LATERAL references only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.functions.base import Function
+from catalog.schema import Table, View, VirtualTable
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce, scope
+from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.environment import undefined_table
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.resolve import make_operator
+from engine.sql.analyze.state import NamespaceItem, State
+from engine.sql.analyze.targets import column_name, range_columns
+from engine.sql.analyze.typeinfo import BOOL_REF, INT8_REF, RECORD
+from engine.sql.analyze.typenames import resolve_type
+from engine.sql.analyze.views import view_query
+from engine.sql.analyze.walk import expressions_in
+
+
+@dataclass(slots=True)
+class Item:
+    """One analysed FROM item: its place in the join tree, its own columns, and everything that it makes visible."""
+
+    place: tree.FromItem
+    own: NamespaceItem
+    visible: list[NamespaceItem]
+
+
+def from_clause(state: State, nodes: tuple[ast.Node, ...]) -> tuple[tree.FromItem, ...]:
+    """Analyses the FROM list and leaves its names in the namespace. 42712 for a name given twice."""
+    places = []
+    for node in nodes:
+        item = _item(state, node)
+        _check_conflicts(state.namespace, item.visible)
+        _set_lateral(item.visible, True, True)
+        state.namespace = state.namespace + item.visible
+        places.append(item.place)
+    _set_lateral(state.namespace, False, True)
+    return tuple(places)
+
+
+def _set_lateral(items: list[NamespaceItem], only: bool, allowed: bool) -> None:
+    for item in items:
+        item.lateral_only = only
+        item.lateral_ok = allowed
+
+
+def _check_conflicts(left: list[NamespaceItem], right: list[NamespaceItem]) -> None:
+    for one in right:
+        if not one.table_visible:
+            continue
+        for other in left:
+            if other.table_visible and one.alias == other.alias and not _distinct_tables(one, other):
+                fail("42712", f'table name "{one.alias}" specified more than once')
+
+
+def _distinct_tables(one: NamespaceItem, other: NamespaceItem) -> bool:
+    """Two tables of one name in different schemas may stand beside each other when neither has an alias."""
+    first, second = one.entry, other.entry
+    return (
+        isinstance(first, tree.RangeTable)
+        and isinstance(second, tree.RangeTable)
+        and first.table.oid != second.table.oid
+        and first.table.name == first.alias
+        and second.table.name == second.alias
+    )
+
+
+def _item(state: State, node: ast.Node) -> Item:
+    if isinstance(node, ast.RangeVar):
+        item = relation_item(state, node)
+    elif isinstance(node, ast.RangeSubselect):
+        item = _subselect(state, node)
+    elif isinstance(node, ast.RangeFunction):
+        item = _function(state, node)
+    elif isinstance(node, ast.JoinExpr):
+        return _join(state, node)
+    elif isinstance(node, ast.RangeTableSample):
+        refuse("TABLESAMPLE", node)
+    else:
+        refuse(f"{type(node).__name__} in FROM", node)
+    state.names.append(item)
+    return Item(tree.FromRef(item.index), item, [item])
+
+
+# ---- tables, views, WITH queries ------------------------------------------------------------------------------------
+
+
+def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
+    """A name in FROM: a WITH query, a table, or a view, which is expanded."""
+    if node.schema is None:
+        found = _with_query(state, node)
+        if found is not None:
+            return found
+    relation = open_relation(state, node)
+    alias = node.alias.name if node.alias else node.name
+    if isinstance(relation, View):
+        query, relations = view_query(relation, state.environment)
+        state.shared.relations.update(dict.fromkeys(relations))
+        state.volatile = state.volatile or query.volatile
+        names = [column.name for column in relation.columns] or [target.name for target in query.output]
+        types = [target.expression.type for target in query.output]
+        columns = tuple(
+            tree.RangeColumn(name, found) for name, found in zip(_renamed(names, node.alias, node), types, strict=True)
+        )
+        entry = tree.RangeSubquery(query, alias, columns, False, relation.oid)
+        index = state.add(entry)
+        numbers = [column.number for column in relation.columns] or list(range(1, len(names) + 1))
+        origins = [(relation.oid, number) for number in numbers]
+        return scope.positional_item(index, entry, origins)
+    assert isinstance(relation, (Table, VirtualTable))
+    names = [column.name for column in relation.columns]
+    if node.alias is not None and node.alias.columns:
+        names = _renamed(names, node.alias, node)
+    range_table = tree.RangeTable(
+        relation,
+        alias,
+        tuple(tree.RangeColumn(name, column.type) for name, column in zip(names, relation.columns, strict=True)),
+    )
+    return scope.table_item(state.add(range_table), range_table)
+
+
+def open_relation(state: State, node: ast.RangeVar) -> Table | VirtualTable | View:
+    """The relation of a RangeVar, noted among those that the statement depends on. 42P01, 42809, 0A000."""
+    if node.catalog is not None and node.catalog != state.environment.database_name:
+        full = f"{node.catalog}.{node.schema}.{node.name}"
+        fail("0A000", f'cross-database references are not implemented: "{full}"', node)
+    relation = state.environment.find_relation(node.schema, node.name)
+    if relation is None:
+        if node.schema is None and _is_future(state, node.name):
+            fail(
+                "42P01", f'relation "{node.name}" does not exist', node,
+                detail=f'There is a WITH item named "{node.name}", but it cannot be referenced from this part of '
+                "the query.",
+                hint="Use WITH RECURSIVE, or re-order the WITH items to remove forward references.",
+            )  # fmt: skip
+        raise undefined_table(node.schema, node.name, node.location)
+    if not isinstance(relation, (Table, VirtualTable, View)):
+        scope.relation_kind_error(relation, node.name, node.location)
+        raise AssertionError
+    state.shared.relations[relation.oid] = None
+    return relation
+
+
+def _is_future(state: State, name: str) -> bool:
+    level: State | None = state
+    while level is not None:
+        if name in level.future_ctes:
+            return True
+        level = level.parent
+    return False
+
+
+def _renamed(names: list[str], alias: ast.Alias | None, node: ast.Node) -> list[str]:
+    """Column names after an alias's column list. 42P10 for a list that is too long."""
+    if alias is None or not alias.columns:
+        return names
+    if len(alias.columns) > len(names):
+        fail(
+            "42P10",
+            f'table "{alias.name}" has {len(names)} columns available but {len(alias.columns)} columns specified',
+            node,
+        )
+    return [*alias.columns, *names[len(alias.columns) :]]
+
+
+def _with_query(state: State, node: ast.RangeVar) -> NamespaceItem | None:
+    level: State | None = state
+    levels = 0
+    while level is not None:
+        columns: tuple[tree.RangeColumn, ...] | None = None
+        recursive = False
+        if node.name in level.recursive_self:
+            columns, recursive = level.recursive_self[node.name], True
+        elif node.name in level.ctes:
+            cte = level.ctes[node.name]
+            columns = cte.columns
+            if not isinstance(cte.query, tree.Query) and not cte.query.returning:
+                fail("0A000", f'WITH query "{node.name}" does not have a RETURNING clause', node)
+        if columns is not None:
+            alias = node.alias.name if node.alias else node.name
+            names = _renamed([column.name for column in columns], node.alias, node)
+            renamed = tuple(tree.RangeColumn(name, old.type) for name, old in zip(names, columns, strict=True))
+            entry = tree.RangeCte(node.name, levels, alias, renamed, recursive)
+            return scope.positional_item(state.add(entry), entry)
+        level, levels = level.parent, levels + 1
+    return None
+
+
+# ---- subqueries and functions ---------------------------------------------------------------------------------------
+
+
+def _subselect(state: State, node: ast.RangeSubselect) -> NamespaceItem:
+    from engine.sql.analyze.select import select_query
+
+    if node.alias is None:
+        fail(
+            "42601",
+            "VALUES in FROM must have an alias" if node.query.values else "subquery in FROM must have an alias",
+            node,
+            hint="For example, FROM (VALUES ...) [AS] foo."
+            if node.query.values
+            else "For example, FROM (SELECT ...) [AS] foo.",
+        )
+    saved_kind, state.kind = state.kind, "FROM clause of their own query level"
+    saved_lateral, state.lateral = state.lateral, node.lateral
+    inner = State(state.shared, state)
+    query = select_query(inner, node.query, settle=True)
+    state.kind, state.lateral = saved_kind, saved_lateral
+    state.volatile = state.volatile or query.volatile
+    columns = range_columns(query.targets)
+    names = _renamed([column.name for column in columns], node.alias, node)
+    columns = tuple(tree.RangeColumn(name, old.type) for name, old in zip(names, columns, strict=True))
+    entry = tree.RangeSubquery(query, node.alias.name, columns, node.lateral)
+    return scope.positional_item(state.add(entry), entry)
+
+
+def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
+    calls = [part for call in node.functions for part in _unnest_each(call, node)]
+    saved, state.lateral = state.lateral, True
+    values: list[tree.Expr] = []
+    for call in calls:
+        value = coerce.settle_unknown(state, expression(state, call, "functions in FROM"))
+        for item, depth in expressions_in(value):
+            if item is not value and depth == 0 and isinstance(item, tree.FuncExpr) and item.function.returns_set:
+                fail("0A000", "set-returning functions must appear at top level of FROM", item.location)
+        values.append(value)
+    state.lateral = saved
+    lateral = any(
+        isinstance(item, tree.Var) and item.levels_up == depth
+        for value in values
+        for item, depth in expressions_in(value)
+    )
+    name = column_name(calls[0])
+    columns: list[tree.RangeColumn] = []
+    counts = []
+    for call, value in zip(calls, values, strict=True):
+        given = _function_columns(state, node, call, value, len(calls))
+        columns.extend(given)
+        counts.append(len(given))
+    if node.ordinality:
+        columns.append(tree.RangeColumn("ordinality", INT8_REF))
+    alias = node.alias.name if node.alias else name
+    names = _renamed([column.name for column in columns], node.alias, node)
+    renamed = tuple(tree.RangeColumn(new, old.type) for new, old in zip(names, columns, strict=True))
+    entry = tree.RangeFunction(tuple(values), alias, renamed, tuple(counts), node.ordinality, lateral or node.lateral)
+    return scope.positional_item(state.add(entry), entry)
+
+
+def _unnest_each(call: ast.Node, node: ast.RangeFunction) -> list[ast.Node]:
+    """unnest(a, b) in FROM is unnest(a) and unnest(b) side by side."""
+    if (
+        isinstance(call, ast.FuncCall)
+        and call.names[-1] == "unnest"
+        and len(call.arguments) > 1
+        and not call.variadic
+        and not node.definitions
+    ):
+        return [ast.FuncCall(call.names, (argument,), location=call.location) for argument in call.arguments]
+    return [call]
+
+
+def _function_columns(
+    state: State, node: ast.RangeFunction, call: ast.Node, value: tree.Expr, count: int
+) -> list[tree.RangeColumn]:
+    function: Function | None = value.function if isinstance(value, tree.FuncExpr) else None
+    is_record = value.type.oid == RECORD and not (function is not None and len(function.output_types) > 1)
+    if node.definitions:
+        if not is_record:
+            if function is not None and len(function.output_types) > 1:
+                fail("42601", "a column definition list is redundant for a function with OUT parameters", call)
+            fail("42601", 'a column definition list is only allowed for functions returning "record"', call)
+        return [tree.RangeColumn(item.name, resolve_type(item.type, state.environment)) for item in node.definitions]
+    if is_record:
+        columns = scope.row_columns(state, value)
+        if columns is None:
+            fail("42601", 'a column definition list is required for functions returning "record"', call)
+        return [tree.RangeColumn(name, expr.type) for name, expr in columns]
+    if function is not None and len(function.output_types) > 1:
+        resolved = _output_types(function, value)
+        return [tree.RangeColumn(name, oid) for name, oid in zip(function.output_names, resolved, strict=True)]
+    name = column_name(call)
+    if function is not None and len(function.output_types) == 1 and function.output_names[0]:
+        name = function.output_names[0]
+    elif count == 1 and node.alias is not None:
+        name = node.alias.name
+    return [tree.RangeColumn(name, value.type)]
+
+
+def _output_types(function: Function, value: tree.Expr) -> list[TypeRef]:
+    """Types of OUT columns, polymorphic ones by what the call bound."""
+    assert isinstance(value, tree.FuncExpr)
+    found = []
+    for oid in function.output_types:
+        declared = list(function.argument_types)
+        actual = [item.type.oid for item in value.arguments]
+        found.append(TypeRef(coerce.resolve_polymorphic(actual, declared, oid, False)))
+    return found
+
+
+# ---- joins ----------------------------------------------------------------------------------------------------------
+
+
+def _join(state: State, node: ast.JoinExpr) -> Item:
+    left = _item(state, node.left)
+    _set_lateral(left.visible, True, node.kind in ("inner", "left", "cross"))
+    saved = state.namespace
+    state.namespace = saved + left.visible
+    right = _item(state, node.right)
+    state.namespace = saved
+    _check_conflicts(left.visible, right.visible)
+    visible = left.visible + right.visible
+    using = _natural_columns(left.own, right.own) if node.natural else list(node.using)
+    merged, tests = _merge(state, node, left.own, right.own, using)
+    condition: tree.Expr | None = None
+    if tests:
+        condition = tests[0] if len(tests) == 1 else tree.BoolExpr("and", tuple(tests), BOOL_REF, node.location)
+    elif node.on is not None:
+        condition = _on(state, node.on, visible)
+    elif node.natural and node.kind != "inner":
+        condition = tree.Const(True, BOOL_REF)
+    return _join_item(state, node, left, right, using, merged, condition)
+
+
+def _on(state: State, node: ast.Node, visible: list[NamespaceItem]) -> tree.Expr:
+    saved = state.namespace
+    _set_lateral(visible, False, True)
+    state.namespace = visible
+    condition = coerce.to_boolean(state, expression(state, node, "JOIN conditions"), "JOIN/ON")
+    state.namespace = saved
+    return condition
+
+
+def _natural_columns(left: NamespaceItem, right: NamespaceItem) -> list[str]:
+    names = set(right.names)
+    return [name for name in left.names if name in names]
+
+
+def _merge(
+    state: State, node: ast.JoinExpr, left: NamespaceItem, right: NamespaceItem, using: list[str]
+) -> tuple[list[tree.Expr], list[tree.Expr]]:
+    """The merged columns of USING, and the equalities that join them."""
+    merged: list[tree.Expr] = []
+    tests: list[tree.Expr] = []
+    for index, name in enumerate(using):
+        if name in using[:index]:
+            fail("42701", f'column name "{name}" appears more than once in USING clause', node)
+        sides: list[tree.Expr] = []
+        for item, which in ((left, "left"), (right, "right")):
+            position = item.by_name.get(name)
+            if position is None:
+                fail("42703", f'column "{name}" specified in USING clause does not exist in {which} table')
+            if position == -1:
+                fail("42702", f'common column name "{name}" appears more than once in {which} table')
+            sides.append(item.expressions[position])
+        test = make_operator(state, ("=",), sides[0], sides[1], -1)
+        tests.append(coerce.to_boolean(state, test, "JOIN/USING"))
+        merged.append(_merged_column(state, node.kind, sides[0], sides[1]))
+    return merged, tests
+
+
+def _merged_column(state: State, kind: str, left: tree.Expr, right: tree.Expr) -> tree.Expr:
+    """buildMergedJoinVar."""
+    oid, typmod = left.type.oid, left.type.typmod
+    if right.type.oid != oid:
+        oid = coerce.select_common_type([left, right], "JOIN/USING")[0]
+        typmod = -1
+    elif right.type.typmod != typmod:
+        typmod = -1
+    sides = []
+    for side in (left, right):
+        value = coerce.to_common(state, side, oid, "JOIN/USING")
+        if value.type.typmod != typmod:
+            value = tree.RelabelType(value, TypeRef(oid, typmod))
+        sides.append(value)
+    if kind == "left" or (kind in ("inner", "cross") and (sides[0] is left or sides[1] is not right)):
+        return sides[0]
+    if kind in ("right", "inner"):
+        return sides[1]
+    return tree.CoalesceExpr((sides[0], sides[1]), TypeRef(oid, typmod))
+
+
+def _join_item(
+    state: State,
+    node: ast.JoinExpr,
+    left: Item,
+    right: Item,
+    using: list[str],
+    merged: list[tree.Expr],
+    condition: tree.Expr | None,
+) -> Item:
+    names = list(using)
+    expressions = list(merged)
+    for side in (left.own, right.own):
+        for name, expr in zip(side.names, side.expressions, strict=True):
+            if name not in using:
+                names.append(name)
+                expressions.append(expr)
+    alias = node.alias.name if node.alias else "unnamed_join"
+    shown = _renamed(names, node.alias, node)
+    columns = tuple(tree.RangeColumn(name, expr.type) for name, expr in zip(shown, expressions, strict=True))
+    entry = tree.RangeJoin(alias, columns, tuple(expressions))
+    index = state.add(entry)
+    # Columns are seen through: what is above the join refers to the base entries, merged columns excepted.
+    seen: list[tree.Expr] = [
+        expr if isinstance(expr, tree.Var) else tree.Var(index, position, expr.type, 0, name)
+        for position, (name, expr) in enumerate(zip(shown, expressions, strict=True), 1)
+    ]
+    own = NamespaceItem(alias, index, entry, shown, seen)
+    visible: list[NamespaceItem] = []
+    if node.alias is None:
+        visible = left.visible + right.visible
+        for item in visible:
+            item.columns_visible = False
+        own.table_visible = False
+    else:
+        state.names.append(own)
+    if node.using_alias is not None:
+        only = NamespaceItem(node.using_alias, index, entry, list(using), seen[: len(using)])
+        only.columns_visible = False
+        _check_conflicts(visible, [only])
+        visible = [*visible, only]
+    kind = "inner" if node.kind == "cross" and condition is not None else node.kind
+    if kind == "inner" and condition is None:
+        kind = "cross"
+    place = tree.FromJoin(kind, left.place, right.place, condition, index)
+    return Item(place, own, [*visible, own])

@@ -1,0 +1,162 @@
+"""Reading the text of a literal as a value of a type.
+
+Types have their input functions in `catalog.types`; the reg types (regclass, regtype, ...) are names that only the
+catalog can resolve, so they are read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from catalog import types
+from catalog.errors import SqlError
+from catalog.functions import registry
+from catalog.types.base import FormatSettings
+from engine.sql.analyze.environment import Environment, undefined_table
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.typeinfo import type_name
+
+REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE, REGROLE, REGNAMESPACE = (
+    24, 2202, 2203, 2204, 2205, 2206, 4096, 4089,
+)  # fmt: skip
+
+
+@lru_cache(1024)
+def _decoder(oid: int, typmod: int, settings: FormatSettings) -> Callable[[str], object]:
+    return types.lookup(oid).text_decoder(settings, typmod)
+
+
+def read_literal(environment: Environment, text: str, oid: int, typmod: int, location: int) -> object:
+    """The value of a literal. Errors of the input function point at the literal."""
+    reader = _REG_READERS.get(oid)
+    try:
+        if reader is not None:
+            return _read_reg(environment, text, oid)
+        return _decoder(oid, typmod, environment.format)(text)
+    except SqlError as error:
+        if error.position is None and location >= 0:
+            error.position = location + 1
+        raise
+    except (KeyError, NotImplementedError):
+        fail("0A000", f"type {type_name(oid)} is not supported", location)
+
+
+def _read_reg(environment: Environment, text: str, oid: int) -> int:
+    stripped = text.strip()
+    if stripped == "-":
+        return 0
+    if stripped.isascii() and stripped.isdigit():
+        return int(stripped)
+    return _REG_READERS[oid](environment, stripped)
+
+
+def split_identifiers(text: str) -> tuple[str, ...]:
+    """'s."T"' -> ('s', 'T'). Raises 42602 for a malformed name."""
+    parts: list[str] = []
+    index, length = 0, len(text)
+    while True:
+        while index < length and text[index].isspace():
+            index += 1
+        if index < length and text[index] == '"':
+            part = ""
+            index += 1
+            while True:
+                end = text.find('"', index)
+                if end < 0:
+                    raise SqlError("42602", "invalid name syntax")
+                part += text[index:end]
+                index = end + 1
+                if index < length and text[index] == '"':
+                    part += '"'
+                    index += 1
+                    continue
+                break
+        else:
+            start = index
+            while index < length and text[index] != "." and not text[index].isspace():
+                index += 1
+            part = text[start:index].lower()
+        if not part:
+            raise SqlError("42602", "invalid name syntax")
+        parts.append(part)
+        while index < length and text[index].isspace():
+            index += 1
+        if index >= length:
+            return tuple(parts)
+        if text[index] != ".":
+            raise SqlError("42602", "invalid name syntax")
+        index += 1
+
+
+def _read_class(environment: Environment, text: str) -> int:
+    names = split_identifiers(text)
+    if len(names) > 3:
+        raise SqlError("42601", f"improper relation name (too many dotted names): {text}")
+    schema = names[-2] if len(names) > 1 else None
+    relation = environment.find_relation(schema, names[-1])
+    if relation is None:
+        raise undefined_table(schema, names[-1], -1)
+    return relation.oid
+
+
+def _read_type(environment: Environment, text: str) -> int:
+    from engine.sql.analyze.typenames import type_from_text
+
+    return type_from_text(text, environment).oid
+
+
+def _read_role(environment: Environment, text: str) -> int:
+    names = split_identifiers(text)
+    oid = environment.catalog.roles.get(names[0])
+    if oid is None or len(names) > 1:
+        raise SqlError("42704", f'role "{names[0]}" does not exist')
+    return oid
+
+
+def _read_namespace(environment: Environment, text: str) -> int:
+    names = split_identifiers(text)
+    oid = environment.schema_oid(names[0])
+    if not oid or len(names) > 1:
+        raise SqlError("3F000", f'schema "{names[0]}" does not exist')
+    return oid
+
+
+def _read_procedure(environment: Environment, text: str) -> int:
+    """A function by name, with its argument types in parentheses for regprocedure."""
+    name, parenthesis, arguments = text.partition("(")
+    found = registry.functions_named(split_identifiers(name)[-1])
+    if parenthesis:
+        wanted = tuple(_read_type(environment, item) for item in arguments.rstrip(") ").split(",") if item.strip())
+        found = tuple(function for function in found if function.argument_types == wanted)
+    if not found:
+        raise SqlError("42883", f'function "{text}" does not exist')
+    if len(found) > 1:
+        raise SqlError("42725", f'more than one function named "{text}"')
+    return found[0].oid
+
+
+def _read_operator(environment: Environment, text: str) -> int:
+    name, parenthesis, arguments = text.partition("(")
+    found = registry.operators_named(name.rpartition(".")[2].strip())
+    if parenthesis:
+        items = [item.strip() for item in arguments.rstrip(") ").split(",")]
+        wanted = tuple(0 if item.lower() == "none" else _read_type(environment, item) for item in items)
+        found = tuple(operator for operator in found if (operator.left, operator.right) == wanted)
+    if not found:
+        raise SqlError("42883", f"operator does not exist: {text}")
+    if len(found) > 1:
+        raise SqlError("42725", f"more than one operator named {text}")
+    return found[0].oid
+
+
+_REG_READERS: dict[int, Callable[[Environment, str], int]] = {
+    REGPROC: _read_procedure,
+    REGPROCEDURE: _read_procedure,
+    REGOPER: _read_operator,
+    REGOPERATOR: _read_operator,
+    REGCLASS: _read_class,
+    REGTYPE: _read_type,
+    REGROLE: _read_role,
+    REGNAMESPACE: _read_namespace,
+}

@@ -1,0 +1,330 @@
+"""Which operator, which function: PostgreSQL 16 manual 10.2 and 10.3 (parse_oper.c, parse_func.c).
+
+Everything built in is immutable, so the outcome for a name and argument types is cached, failures included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from catalog.functions import registry
+from catalog.functions.base import Function, Operator
+from catalog.types.base import TypeRef
+from engine.sql import tree
+from engine.sql.analyze import typeinfo
+from engine.sql.analyze.coerce import can_coerce, coerce_type, find_pathway, resolve_polymorphic
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.state import State
+from engine.sql.analyze.typeinfo import UNKNOWN, category, facts, type_name, type_names, type_oid_by_name
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A function as one call could use it. `order` maps declared positions to given arguments for named notation;
+    `defaults` is the number of arguments that declared defaults fill in; `variadic` says that the tail is expanded."""
+
+    function: Function
+    types: tuple[int, ...]
+    order: tuple[int, ...] | None = None
+    defaults: int = 0
+    variadic: bool = False
+
+
+# ---- the heuristics -------------------------------------------------------------------------------------------------
+
+
+def select_candidate(candidates: Sequence[Candidate], actual: Sequence[int]) -> Candidate | None:
+    """func_select_candidate: the one that fits best, None if several do."""
+    count = len(actual)
+    known = [oid != UNKNOWN for oid in actual]
+
+    def best(score_of: object) -> list[Candidate]:
+        top, keep = -1, []
+        for candidate in current:
+            score = score_of(candidate)  # type: ignore[operator]
+            if score > top:
+                top, keep = score, [candidate]
+            elif score == top:
+                keep.append(candidate)
+        return keep
+
+    def exact(candidate: Candidate) -> int:
+        return sum(known[i] and candidate.types[i] == actual[i] for i in range(count))
+
+    def exact_or_preferred(candidate: Candidate) -> int:
+        score = 0
+        for i in range(count):
+            if known[i]:
+                want = candidate.types[i]
+                score += want == actual[i] or (facts(want).preferred and category(want) == category(actual[i]))
+        return score
+
+    current = list(candidates)
+    current = best(exact)
+    if len(current) == 1:
+        return current[0]
+    current = best(exact_or_preferred)
+    if len(current) == 1:
+        return current[0]
+    if all(known):
+        return None
+    return _by_unknowns(current, actual, known)
+
+
+def _by_unknowns(current: list[Candidate], actual: Sequence[int], known: Sequence[bool]) -> Candidate | None:
+    """The last rules: unknown arguments take a category that the candidates agree on, or the known ones' type."""
+    count = len(actual)
+    slots: dict[int, tuple[str, bool]] = {}
+    resolved = True
+    for i in range(count):
+        if known[i]:
+            continue
+        chosen = facts(current[0].types[i]).category
+        preferred = facts(current[0].types[i]).preferred
+        conflict = False
+        for candidate in current[1:]:
+            fact = facts(candidate.types[i])
+            if fact.category == chosen:
+                preferred = preferred or fact.preferred
+            elif fact.category == "S":
+                chosen, preferred = "S", fact.preferred
+            else:
+                conflict = True
+        if conflict and chosen != "S":
+            resolved = False
+            break
+        slots[i] = (chosen, preferred)
+    if resolved:
+        kept = []
+        for candidate in current:
+            fits = True
+            for i, (wanted, preferred) in slots.items():
+                fact = facts(candidate.types[i])
+                if fact.category != wanted or (preferred and not fact.preferred):
+                    fits = False
+                    break
+            if fits:
+                kept.append(candidate)
+        if kept:
+            current = kept
+        if len(current) == 1:
+            return current[0]
+    known_types = {oid for i, oid in enumerate(actual) if known[i]}
+    if len(known_types) == 1:
+        assumed = [known_types.pop()] * count
+        fits_all = [candidate for candidate in current if can_coerce(assumed, candidate.types[:count], "i")]
+        if len(fits_all) == 1:
+            return fits_all[0]
+    return None
+
+
+# ---- operators ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(8192)
+def find_operator(name: str, left: int, right: int) -> Operator | str:
+    """The operator for the operand types (left 0: prefix); 'missing' or 'ambiguous' if there is no single one."""
+    named = [item for item in registry.operators_named(name) if bool(item.left) == bool(left) and item.result]
+    exact_left, exact_right = left, right
+    if left:
+        if left == UNKNOWN and right != UNKNOWN:
+            exact_left = right
+        elif right == UNKNOWN and left != UNKNOWN:
+            exact_right = left
+    for item in named:
+        if item.left == exact_left and item.right == exact_right:
+            return item
+    actual = (left, right) if left else (right,)
+    candidates = [_OperatorCandidate(item, (item.left, item.right) if left else (item.right,)) for item in named]
+    fitting = [item for item in candidates if can_coerce(actual, item.types, "i")]
+    if not fitting:
+        return "missing"
+    if len(fitting) == 1:
+        return fitting[0].operator
+    chosen = select_candidate(fitting, actual)  # type: ignore[arg-type]
+    return chosen.operator if isinstance(chosen, _OperatorCandidate) else "ambiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class _OperatorCandidate:
+    operator: Operator
+    types: tuple[int, ...]
+
+
+def operator_for(names: tuple[str, ...], left: int, right: int, location: int) -> Operator:
+    """The operator, or 42883 / 42725 with PostgreSQL's hints."""
+    found: Operator | str = "missing"
+    if len(names) == 1 or names[-2] == "pg_catalog":
+        found = find_operator(names[-1], left, right)
+    if isinstance(found, Operator):
+        return found
+    shown = ".".join(names)
+    signature = f"{type_name(left)} {shown} {type_name(right)}" if left else f"{shown} {type_name(right)}"
+    if found == "ambiguous":
+        fail(
+            "42725", f"operator is not unique: {signature}", location,
+            hint="Could not choose a best candidate operator. You might need to add explicit type casts.",
+        )  # fmt: skip
+    hint = (
+        "No operator matches the given name and argument types. You might need to add explicit type casts."
+        if left
+        else "No operator matches the given name and argument type. You might need to add an explicit type cast."
+    )
+    fail("42883", f"operator does not exist: {signature}", location, hint=hint)
+
+
+@lru_cache(8192)
+def operator_types(operator: Operator, left: int, right: int) -> tuple[tuple[int, ...], int]:
+    """The operand types and result type of an operator for these operands, polymorphic ones resolved."""
+    actual = (left, right) if left else (right,)
+    declared = [operator.left, operator.right] if left else [operator.right]
+    result = resolve_polymorphic(actual, declared, operator.result, False)
+    return tuple(declared), result
+
+
+def make_operator(
+    state: State, names: tuple[str, ...], left: tree.Expr | None, right: tree.Expr, location: int
+) -> tree.FuncExpr:
+    """make_op: a typed operator expression with its operands coerced."""
+    left_type = left.type.oid if left is not None else 0
+    right_type = right.type.oid
+    operator = operator_for(names, left_type, right_type, location)
+    declared, result = operator_types(operator, left_type, right_type)
+    function = registry.function(operator.function)
+    arguments: tuple[tree.Expr, ...]
+    if left is not None:
+        arguments = (
+            left if left_type == declared[0] else argument(state, left, declared[0]),
+            right if right_type == declared[1] else argument(state, right, declared[1]),
+        )
+    else:
+        arguments = (right if right_type == declared[0] else argument(state, right, declared[0]),)
+    if function.volatility == "v":
+        state.volatile = True
+    return tree.FuncExpr(function, arguments, TypeRef(result), operator, "operator", False, location)
+
+
+def argument(state: State, expr: tree.Expr, oid: int) -> tree.Expr:
+    """make_fn_arguments for one argument: an implicit cast to the declared type."""
+    if expr.type.oid == oid:
+        return expr
+    return coerce_type(state, expr, TypeRef(oid), "i")
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """func_get_detail's answer. status: 'function' | 'coercion' | 'missing' | 'ambiguous'."""
+
+    status: str
+    candidate: Candidate | None = None
+    coercion: int = 0
+
+
+def _named_order(function: Function, names: tuple[str | None, ...]) -> tuple[int, ...] | None:
+    """Where each given argument goes in the declared list; None if a name does not fit. Gaps are defaults."""
+    positional = sum(name is None for name in names)
+    places = list(range(positional))
+    for name in names[positional:]:
+        if name not in function.argument_names:
+            return None
+        place = function.argument_names.index(name)
+        if place in places:
+            return None
+        places.append(place)
+    return tuple(places)
+
+
+@lru_cache(4096)
+def candidates_for(
+    name: str, count: int, names: tuple[str | None, ...], expand_variadic: bool
+) -> tuple[Candidate, ...]:
+    """FuncnameGetCandidates: every way in which a function of that name can take that many arguments."""
+    found: dict[tuple[int, ...], Candidate] = {}
+    for function in registry.functions_named(name):
+        if function.kind == "p":
+            continue
+        declared = function.argument_types
+        if any(item is not None for item in names):
+            candidate = _named_candidate(function, count, names)
+        elif function.variadic and expand_variadic and count >= len(declared):
+            tail = (function.variadic,) * (count - len(declared) + 1)
+            candidate = Candidate(function, declared[:-1] + tail, None, 0, True)
+        elif len(declared) == count:
+            candidate = Candidate(function, declared)
+        elif len(declared) - function.default_count <= count < len(declared):
+            candidate = Candidate(function, declared[:count], None, len(declared) - count)
+        else:
+            candidate = None
+        if candidate is None:
+            continue
+        key = candidate.types
+        other = found.get(key)
+        if other is None or (other.variadic and not candidate.variadic) or (other.defaults > candidate.defaults):
+            found[key] = candidate
+    return tuple(found.values())
+
+
+def _named_candidate(function: Function, count: int, names: tuple[str | None, ...]) -> Candidate | None:
+    declared = function.argument_types
+    padded = (None,) * (count - len(names)) + tuple(names)
+    if count > len(declared) or function.variadic:
+        return None
+    order = _named_order(function, padded)
+    if order is None:
+        return None
+    first_default = len(declared) - function.default_count
+    if any(place not in order for place in range(first_default)):
+        return None
+    # The given arguments in their own order; the call is put into declared order when it is built.
+    return Candidate(function, tuple(declared[place] for place in order), order, len(declared) - count)
+
+
+@lru_cache(8192)
+def find_function(
+    name: str,
+    actual: tuple[int, ...],
+    names: tuple[str | None, ...] = (),
+    expand_variadic: bool = True,
+    literal: bool = False,
+) -> Found:
+    """func_get_detail. `literal` says that the single argument is an unknown literal (int4('5') is then a cast)."""
+    candidates = candidates_for(name, len(actual), names, expand_variadic)
+    for candidate in candidates:
+        if candidate.types == actual:
+            return Found("function", candidate)
+    if len(actual) == 1 and not names:
+        target = type_oid_by_name().get(name, 0)
+        if target and _is_cast(actual[0], target, literal):
+            return Found("coercion", None, target)
+    fitting = [item for item in candidates if can_coerce(actual, item.types, "i")]
+    if not fitting:
+        return Found("missing")
+    if len(fitting) == 1:
+        return Found("function", fitting[0])
+    chosen = select_candidate(fitting, actual)
+    return Found("function", chosen) if chosen is not None else Found("ambiguous")
+
+
+def _is_cast(source: int, target: int, literal: bool) -> bool:
+    if source == UNKNOWN and literal:
+        return True
+    kind = find_pathway(target, source, "e")[0]
+    if kind == "io":
+        return not (source == typeinfo.RECORD and category(target) == "S")
+    return kind == "relabel"
+
+
+def signature(name: str, actual: Sequence[int], names: tuple[str | None, ...] = ()) -> str:
+    """funcname_signature_string: 'f(integer, x => text)'."""
+    if not names:
+        return f"{name}({type_names(actual)})"
+    padded = (None,) * (len(actual) - len(names)) + tuple(names)
+    shown = [
+        f"{label} => {type_name(oid)}" if label else type_name(oid) for label, oid in zip(padded, actual, strict=True)
+    ]
+    return f"{name}({', '.join(shown)})"

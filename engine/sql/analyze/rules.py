@@ -1,0 +1,116 @@
+"""What a table's definition adds to statements that change it: defaults, generated columns, checks, bound once.
+
+The catalog keeps them as text. They are parsed and analysed at the first statement that needs them and kept as long as
+the catalog that they were bound against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.schema import Catalog, Column, Table
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce
+from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.scope import table_item
+from engine.sql.analyze.state import Shared, State
+from engine.sql.analyze.typeinfo import type_name
+
+
+@dataclass(frozen=True, slots=True)
+class TableRules:
+    """Bound expressions of one table. `defaults` is by attnum; columns without one get NULL."""
+
+    defaults: dict[int, tree.Expr]
+    generated: tuple[tree.Assignment, ...]
+    checks: tuple[tuple[str, tree.Expr], ...]
+
+    def default(self, column: Column) -> tree.Expr:
+        return self.defaults.get(column.number) or tree.Const(None, column.type)
+
+
+class _Cache:
+    def __init__(self) -> None:
+        self.catalog: Catalog | None = None
+        self.rules: dict[int, TableRules] = {}
+
+
+_cache = _Cache()
+
+
+def table_rules(table: Table, environment: Environment) -> TableRules:
+    """The bound rules of a table."""
+    if _cache.catalog is not environment.catalog:
+        _cache.catalog, _cache.rules = environment.catalog, {}
+    found = _cache.rules.get(table.oid)
+    if found is None:
+        found = _bind(table, environment)
+        _cache.rules[table.oid] = found
+    return found
+
+
+def _bind(table: Table, environment: Environment) -> TableRules:
+    defaults: dict[int, tree.Expr] = {}
+    generated = []
+    for column in table.columns:
+        if column.generated is not None:
+            value = bind_text(column.generated, environment, table, column.type, "column generation expressions")
+            generated.append(tree.Assignment(column.number, value))
+        elif column.identity and column.sequence is not None:
+            defaults[column.number] = tree.NextValueExpr(column.sequence, column.type)
+        elif column.default is not None:
+            defaults[column.number] = bind_text(column.default, environment, None, column.type, "DEFAULT expressions")
+    checks = tuple(
+        (item.name, bind_text(item.check, environment, table, TypeRef(16), "check constraints"))
+        for item in sorted(table.constraints, key=lambda item: item.name)
+        if item.kind == "c" and item.check is not None
+    )
+    return TableRules(defaults, tuple(generated), checks)
+
+
+def bind_text(text: str, environment: Environment, table: Table | None, target: TypeRef | None, kind: str) -> tree.Expr:
+    """A stored expression over a table's columns (range entry 0), cast to `target` by assignment."""
+    from engine.sql.parser import parse_expression
+
+    inside = Environment(
+        environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
+    )
+    return bind_expression(parse_expression(text), inside, table, target, kind)
+
+
+def bind_expression(
+    node: ast.Node, environment: Environment, table: Table | None, target: TypeRef | None, kind: str
+) -> tree.Expr:
+    """An expression that stands outside of any query, over the columns of `table` if there is one."""
+    state = State(Shared(environment, ()))
+    if table is not None:
+        columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
+        entry = tree.RangeTable(table, table.name, columns)
+        item = table_item(state.add(entry), entry)
+        state.names.append(item)
+        state.namespace.append(item)
+    value = expression(state, node, kind)
+    if target is None:
+        return coerce.settle_unknown(state, value)
+    if target.oid == 16 and kind not in (
+        "DEFAULT expressions",
+        "column generation expressions",
+        "transform expressions",
+    ):
+        return coerce.to_boolean(state, value, _CONSTRUCTS.get(kind, "WHERE"))
+    result = coerce.coerce(state, value, target, "a")
+    if result is None:
+        fail(
+            "42804",
+            f"{'generation' if kind.startswith('column gen') else 'default'} expression is of type "
+            f"{type_name(value.type.oid)} but column is of type {type_name(target.oid)}",
+            coerce.expr_location(value),
+            hint="You will need to rewrite or cast the expression.",
+        )
+    return result
+
+
+_CONSTRUCTS = {"check constraints": "CHECK", "index predicates": "WHERE"}

@@ -1,0 +1,276 @@
+"""Names of columns and relations within a statement (parse_relation.c): what `a`, `t.a` and `t` mean here.
+
+The innermost query level that knows the name decides; within a level two items that know it make it ambiguous (42702).
+Items joined by LATERAL rules may be visible but forbidden, which is an error of its own.
+"""
+
+from __future__ import annotations
+
+from catalog.schema import Table, VirtualTable
+from catalog.types.base import TypeRef
+from engine.sql import tree
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.state import NamespaceItem, State
+from engine.sql.analyze.typeinfo import RECORD_REF
+
+_SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
+
+
+def table_item(index: int, entry: tree.RangeTable) -> NamespaceItem:
+    """The namespace item of a stored or virtual table."""
+    table = entry.table
+    names = [column.name for column in entry.columns]
+    expressions: list[tree.Expr] = [
+        tree.Var(index, column.number, column.type, 0, name) for column, name in zip(table.columns, names, strict=True)
+    ]
+    origins = [(table.oid, column.number) for column in table.columns]
+    return NamespaceItem(entry.alias, index, entry, names, expressions, origins)
+
+
+def positional_item(index: int, entry: tree.RangeEntry, origins: list[tuple[int, int]] | None = None) -> NamespaceItem:
+    """The namespace item of a subquery, function, VALUES list or CTE: columns by position."""
+    names = [column.name for column in entry.columns]
+    expressions: list[tree.Expr] = [
+        tree.Var(index, position, column.type, 0, column.name) for position, column in enumerate(entry.columns, 1)
+    ]
+    return NamespaceItem(entry.alias, index, entry, names, expressions, origins)
+
+
+def lifted(expr: tree.Expr, levels: int, location: int) -> tree.Expr:
+    """A namespace expression as seen from `levels` levels further in, at a place in the text."""
+    if isinstance(expr, tree.Var):
+        return tree.Var(expr.relation, expr.column, expr.type, expr.levels_up + levels, expr.name, location)
+    if levels == 0:
+        return expr
+    from engine.sql.analyze.walk import shift_levels
+
+    return shift_levels(expr, levels)
+
+
+def find_column(state: State, name: str, location: int, local_only: bool = False) -> tree.Expr | None:
+    """colNameToVar: the column that an unqualified name means; None if there is none. 42702 if there are several."""
+    level: State | None = state
+    levels = 0
+    while level is not None:
+        found: tuple[NamespaceItem, int] | None = None
+        for item in level.namespace:
+            if not item.columns_visible:
+                continue
+            position = item.by_name.get(name)
+            if position is None:
+                continue
+            if item.lateral_only and not level.lateral:
+                continue
+            if found is not None or position == -1:
+                fail("42702", f'column reference "{name}" is ambiguous', location)
+            _check_lateral(item, location)
+            found = (item, position)
+        if found is not None:
+            return lifted(found[0].expressions[found[1]], levels, location)
+        if local_only:
+            return None
+        level, levels = level.parent, levels + 1
+    return None
+
+
+def _check_lateral(item: NamespaceItem, location: int) -> None:
+    if item.lateral_only and not item.lateral_ok:
+        fail(
+            "42P10",
+            f'invalid reference to FROM-clause entry for table "{item.alias}"',
+            location,
+            detail="The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
+        )
+
+
+def find_item(state: State, schema: str | None, name: str, location: int) -> tuple[NamespaceItem, int] | None:
+    """refnameNamespaceItem: the table that a qualifier means, and how many levels out it is."""
+    schema_oid = 0
+    if schema is not None:
+        schema_oid = state.environment.schema_oid(schema)
+        if not schema_oid:
+            return None
+    level: State | None = state
+    levels = 0
+    while level is not None:
+        found = None
+        for item in level.namespace:
+            if item.alias != name or not item.table_visible or (item.lateral_only and not level.lateral):
+                continue
+            if schema is not None and not _is_table(item, schema_oid, name):
+                continue
+            if found is not None:
+                fail("42P09", f'table reference "{name}" is ambiguous', location)
+            _check_lateral(item, location)
+            found = item
+        if found is not None:
+            return found, levels
+        level, levels = level.parent, levels + 1
+    return None
+
+
+def _is_table(item: NamespaceItem, schema: int, name: str) -> bool:
+    entry = item.entry
+    return isinstance(entry, tree.RangeTable) and entry.table.schema == schema and entry.table.name == name
+
+
+def column_of(state: State, item: NamespaceItem, levels: int, name: str, location: int) -> tree.Expr | None:
+    """The named column of one item, None if it has none."""
+    position = item.by_name.get(name)
+    if position is None:
+        if name in _SYSTEM_COLUMNS and isinstance(item.entry, tree.RangeTable) and isinstance(item.entry.table, Table):
+            refuse(f'system column "{name}"', location)
+        return None
+    if position == -1:
+        fail("42702", f'column reference "{name}" is ambiguous', location)
+    return lifted(item.expressions[position], levels, location)
+
+
+def whole_row(item: NamespaceItem, levels: int, location: int) -> tree.Expr:
+    """The row of an item as one value: a whole-row Var, or for a join a row of its columns."""
+    entry = item.entry
+    if isinstance(entry, tree.RangeFunction) and len(entry.columns) == 1 and not entry.ordinality:
+        return lifted(item.expressions[0], levels, location)
+    if entry is None or isinstance(entry, tree.RangeJoin):
+        elements = tuple(lifted(expr, levels, location) for expr in item.expressions)
+        return tree.RowExpr(elements, tuple(item.names), RECORD_REF, location)
+    return tree.Var(item.index, 0, RECORD_REF, levels, item.alias, location)
+
+
+def row_columns(state: State, expr: tree.Expr) -> list[tuple[str, tree.Expr]] | None:
+    """The columns of a row-valued expression, as (name, expression); None where they cannot be known."""
+    if isinstance(expr, tree.Var) and expr.column == 0:
+        level = state.up(expr.levels_up)
+        entry = level.entries[expr.relation]
+        return [
+            (column.name, tree.Var(expr.relation, number, column.type, expr.levels_up, column.name, expr.location))
+            for column, number in zip(entry.columns, entry_numbers(entry), strict=True)
+        ]
+    if isinstance(expr, tree.RowExpr):
+        return list(zip(expr.names, expr.elements, strict=True))
+    if isinstance(expr, tree.FuncExpr) and expr.function.output_types:
+        function = expr.function
+        return [
+            (name, tree.FieldSelect(expr, position, name, TypeRef(oid)))
+            for position, (name, oid) in enumerate(zip(function.output_names, function.output_types, strict=True), 1)
+        ]
+    return None
+
+
+def entry_numbers(entry: tree.RangeEntry) -> list[int]:
+    """The Var.column of each of an entry's columns."""
+    if isinstance(entry, tree.RangeTable):
+        return [column.number for column in entry.table.columns]
+    return list(range(1, len(entry.columns) + 1))
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+
+def missing_column(state: State, name: str, location: int) -> None:
+    """42703 for an unqualified name, with the hint that PostgreSQL gives for something near."""
+    if name in _SYSTEM_COLUMNS and any(
+        isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table) for entry in state.entries
+    ):
+        refuse(f'system column "{name}"', location)
+    message = f'column "{name}" does not exist'
+    fail("42703", message, location, **_column_hint(state, None, name))
+
+
+def missing_qualified(state: State, qualifier: str, name: str, location: int) -> None:
+    """42703 for t.a where t is known but a is not."""
+    fail("42703", f"column {qualifier}.{name} does not exist", location, **_column_hint(state, qualifier, name))
+
+
+def missing_table(state: State, qualifier: str, location: int) -> None:
+    """42P01 for a qualifier that names no FROM item here."""
+    level: State | None = state
+    hidden = None
+    while level is not None and hidden is None:
+        for item in level.names:
+            entry = item.entry
+            if item.alias == qualifier:
+                hidden = (item, "same")
+            elif isinstance(entry, tree.RangeTable) and entry.table.name == qualifier and hidden is None:
+                hidden = (item, "aliased")
+        level = level.parent
+    if hidden is None:
+        fail("42P01", f'missing FROM-clause entry for table "{qualifier}"', location)
+    item, how = hidden
+    if how == "aliased" and item in state.namespace:
+        fail(
+            "42P01", f'invalid reference to FROM-clause entry for table "{qualifier}"', location,
+            hint=f'Perhaps you meant to reference the table alias "{item.alias}".',
+        )  # fmt: skip
+    if how == "aliased":
+        fail("42P01", f'missing FROM-clause entry for table "{qualifier}"', location)
+    fail(
+        "42P01", f'invalid reference to FROM-clause entry for table "{qualifier}"', location,
+        hint=f'There is an entry for table "{item.alias}", but it cannot be referenced from this part of the query.',
+    )  # fmt: skip
+
+
+def _column_hint(state: State, qualifier: str | None, name: str) -> dict[str, str]:
+    """searchRangeTableForCol and errorMissingColumn: a hidden exact match, or near misses within a third of a name."""
+    best: list[tuple[str, str]] = []
+    best_distance = 3 + 1
+    level: State | None = state
+    while level is not None:
+        for item in level.names:
+            penalty = 0
+            if qualifier is not None:
+                penalty = _distance(qualifier, item.alias, best_distance)
+            for column in item.names:
+                if column == name and penalty == 0:
+                    return (
+                        {
+                            "hint": f'There is a column named "{name}" in table "{item.alias}", '
+                            "but it cannot be referenced from this part of the query."
+                        }
+                        if item not in level.namespace or qualifier is None
+                        else {}
+                    )
+                distance = penalty + _distance(name, column, best_distance)
+                if distance > best_distance or distance > max(len(name), len(column)) // 2 or distance > 3:
+                    continue
+                if distance < best_distance:
+                    best, best_distance = [(item.alias, column)], distance
+                else:
+                    best.append((item.alias, column))
+        level = level.parent
+    if len(best) == 1:
+        return {"hint": f'Perhaps you meant to reference the column "{best[0][0]}.{best[0][1]}".'}
+    if len(best) == 2:
+        first, second = best
+        return {
+            "hint": f'Perhaps you meant to reference the column "{first[0]}.{first[1]}" '
+            f'or the column "{second[0]}.{second[1]}".'
+        }
+    return {}
+
+
+def _distance(left: str, right: str, limit: int) -> int:
+    """Levenshtein distance, at most limit + 1."""
+    if abs(len(left) - len(right)) > limit:
+        return limit + 1
+    previous = list(range(len(right) + 1))
+    for row, char in enumerate(left, 1):
+        current = [row]
+        for column, other in enumerate(right, 1):
+            current.append(min(previous[column] + 1, current[column - 1] + 1, previous[column - 1] + (char != other)))
+        previous = current
+    return min(previous[-1], limit + 1)
+
+
+def relation_kind_error(relation: object, name: str, location: int) -> None:
+    """42809 for an index, 0A000 for a sequence in FROM or as a target."""
+    from catalog.schema import Index, Sequence
+
+    if isinstance(relation, Index):
+        fail(
+            "42809", f'cannot open relation "{name}"', location,
+            detail="This operation is not supported for indexes.",
+        )  # fmt: skip
+    if isinstance(relation, Sequence):
+        refuse("reading a sequence as a table", location)
+    assert isinstance(relation, (Table, VirtualTable))

@@ -1,0 +1,140 @@
+"""The state of analysing one query level (PostgreSQL's ParseState) and what all levels of a statement share.
+
+A `Namespace` item is one name that columns can be qualified with. It keeps, for each column, the expression that the
+column stands for: a Var of a base entry, or for a join column the Var of the table that it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.typeinfo import UNKNOWN
+
+
+class Shared:
+    """What holds for the whole statement: environment, parameters, relations met."""
+
+    __slots__ = ("environment", "locations", "parameters", "relations", "unresolved", "written")
+
+    def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
+        self.environment = environment
+        self.parameters = dict(enumerate(parameters, 1))
+        self.locations: dict[int, int] = {}  # where each parameter is first written
+        self.unresolved = 0  # Params made while their type was unknown, less those resolved since
+        self.relations: dict[int, None] = {}
+        self.written: dict[int, None] = {}
+
+    def parameter(self, number: int, location: int) -> tree.Param:
+        """The Param of $number with the type known so far."""
+        if not 1 <= number <= 65535:
+            fail("42P02", f"there is no parameter ${number}", location)
+        self.locations.setdefault(number, location)
+        oid = self.parameters.setdefault(number, UNKNOWN) or UNKNOWN
+        if oid == UNKNOWN:
+            self.unresolved += 1
+            self.parameters[number] = UNKNOWN
+        return tree.Param(number, TypeRef(oid))
+
+    def resolve_parameter(self, param: tree.Param, oid: int, location: int) -> tree.Param:
+        """Gives a parameter of unknown type the type that its context wants (42P08 when two contexts disagree)."""
+        known = self.parameters.get(param.number, UNKNOWN)
+        if known == UNKNOWN:
+            self.parameters[param.number] = oid
+        elif known != oid:
+            from engine.sql.analyze.typeinfo import type_name
+
+            fail(
+                "42P08",
+                f"inconsistent types deduced for parameter ${param.number}",
+                location,
+                detail=f"{type_name(known)} versus {type_name(oid)}",
+            )
+        self.unresolved -= 1
+        return tree.Param(param.number, TypeRef(oid))
+
+
+class NamespaceItem:
+    """One entry of a query level's namespace."""
+
+    __slots__ = (
+        "alias", "by_name", "columns_visible", "entry", "expressions", "index", "lateral_ok", "lateral_only", "names",
+        "origins", "table_visible", "using",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        alias: str,
+        index: int,
+        entry: tree.RangeEntry | None,
+        names: list[str],
+        expressions: list[tree.Expr],
+        origins: list[tuple[int, int]] | None = None,
+    ) -> None:
+        self.alias = alias
+        self.index = index
+        self.entry = entry
+        self.names = names
+        self.expressions = expressions
+        self.origins = origins
+        self.table_visible = True
+        self.columns_visible = True
+        self.lateral_only = False
+        self.lateral_ok = True
+        self.using: set[str] = set()
+        self.by_name: dict[str, int] = {}
+        for position, name in enumerate(names):
+            self.by_name[name] = -1 if name in self.by_name else position  # -1: ambiguous
+
+    def origin(self, position: int) -> tuple[int, int]:
+        """(table OID, attnum) of a column, (0, 0) when it is computed."""
+        return self.origins[position] if self.origins is not None else (0, 0)
+
+
+class State:
+    """One query level."""
+
+    __slots__ = (
+        "aggregates", "ctes", "entries", "future_ctes", "grouping_calls", "kind", "lateral", "names",
+        "namespace", "parent", "recursive_names", "recursive_self", "set_calls", "shared", "volatile",
+        "window_calls", "windows",
+    )  # fmt: skip
+
+    def __init__(self, shared: Shared, parent: State | None = None) -> None:
+        self.shared = shared
+        self.parent = parent
+        self.entries: list[tree.RangeEntry] = []
+        self.names: list[NamespaceItem] = []  # one per base entry, for error hints and whole rows
+        self.namespace: list[NamespaceItem] = []
+        self.ctes: dict[str, tree.Cte] = {}
+        self.future_ctes: dict[str, ast.CommonTableExpr] = {}
+        self.recursive_names: dict[str, tuple[str, ...]] = {}
+        self.recursive_self: dict[str, tuple[tree.RangeColumn, ...]] = {}
+        self.kind = ""  # what is being analysed: 'where', 'select', ... for placement errors
+        self.lateral = False  # whether FROM items to the left are visible
+        self.aggregates = False
+        self.set_calls = 0  # set-returning calls met so far
+        self.volatile = False
+        self.windows: list[ast.WindowDef] = []
+        self.window_calls = False
+        self.grouping_calls = False
+
+    @property
+    def environment(self) -> Environment:
+        return self.shared.environment
+
+    def add(self, entry: tree.RangeEntry) -> int:
+        """Appends an entry to the range table and gives its index."""
+        self.entries.append(entry)
+        return len(self.entries) - 1
+
+    def up(self, levels: int) -> State:
+        """The state `levels` levels out."""
+        state = self
+        for _ in range(levels):
+            assert state.parent is not None
+            state = state.parent
+        return state

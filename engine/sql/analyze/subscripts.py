@@ -1,0 +1,127 @@
+"""x[i], x[a:b], (x).field: indirection (transformIndirection, transformContainerSubscripts)."""
+
+from __future__ import annotations
+
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce, scope, typeinfo
+from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.resolve import make_operator
+from engine.sql.analyze.state import State
+from engine.sql.analyze.typeinfo import INT4, INT4_REF, JSONB, TEXT, TEXT_REF, UNKNOWN, element_type, facts, type_name
+
+
+@handles(ast.Indirection)
+def indirection(state: State, node: ast.Indirection) -> tree.Expr:
+    """An expression followed by subscripts and field names."""
+    value = walk(state, node.argument)
+    pending: list[ast.Subscript] = []
+    for step in node.steps:
+        if isinstance(step, ast.Subscript):
+            pending.append(step)
+            continue
+        if pending:
+            value = subscript(state, value, pending, node.location)
+            pending = []
+        if step == "*":
+            refuse("row expansion via * here", node)
+        value = select_field(state, value, step, node.location)
+    return subscript(state, value, pending, node.location) if pending else value
+
+
+def select_field(state: State, value: tree.Expr, name: str, location: int) -> tree.Expr:
+    """(value).name of a row whose columns are known. 42703, 42809 for something that is no row."""
+    columns = scope.row_columns(state, value)
+    if columns is not None:
+        for column, expr in columns:
+            if column == name:
+                return expr
+        fail("42703", f'column "{name}" not found in data type {type_name(value.type.oid)}', location)
+    if value.type.oid == typeinfo.RECORD:
+        fail("42703", f'could not identify column "{name}" in record data type', location)
+    shown = type_name(value.type.oid)
+    fail("42809", f"column notation .{name} applied to type {shown}, which is not a composite type", location)
+
+
+def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], location: int) -> tree.Expr:
+    """Subscripts of an array, of jsonb, or of one of the fixed-length types that take them."""
+    oid = value.type.oid
+    if oid == JSONB:
+        return _jsonb(state, value, steps, location)
+    element = element_type(oid) or facts(oid).subscript
+    if not element or facts(oid).category == "G":
+        fail("42804", f"cannot subscript type {type_name(oid)} because it does not support subscripting", location)
+    is_slice = any(step.is_slice for step in steps)
+    if len(steps) > 6:
+        fail("54000", f"number of array dimensions ({len(steps)}) exceeds the maximum allowed (6)", location)
+    lower: list[tree.Expr | None] = []
+    upper: list[tree.Expr | None] = []
+    for step in steps:
+        if is_slice:
+            if step.lower is None and not step.is_slice:
+                lower.append(tree.Const(1, INT4_REF))
+            else:
+                lower.append(_index(state, step.lower))
+        upper.append(_index(state, step.upper))
+    result = value.type if is_slice else TypeRef(element, value.type.typmod)
+    return tree.SubscriptingRef(value, tuple(upper), tuple(lower), is_slice, result, None, location)
+
+
+def _index(state: State, node: ast.Node | None) -> tree.Expr | None:
+    if node is None:
+        return None
+    value = walk(state, node)
+    result = coerce.coerce(state, value, INT4_REF, "a")
+    if result is None:
+        fail("42804", "array subscript must have type integer", coerce.expr_location(value))
+    return result
+
+
+def _jsonb(state: State, value: tree.Expr, steps: list[ast.Subscript], location: int) -> tree.Expr:
+    """jsonb subscripts read as the path operator #> does."""
+    path = []
+    for step in steps:
+        if step.is_slice or step.upper is None:
+            fail("0A000", "jsonb subscript does not support slices", location)
+        key = walk(state, step.upper)
+        if key.type.oid == UNKNOWN:
+            key = coerce.coerce_type(state, key, TEXT_REF, "i")
+        elif coerce.can_coerce_one(key.type.oid, INT4, "i"):
+            key = coerce.coerce_type(state, key, INT4_REF, "i")
+            key = tree.CoerceViaIO(key, TEXT_REF, True, location)
+        elif coerce.can_coerce_one(key.type.oid, TEXT, "i"):
+            key = coerce.coerce_type(state, key, TEXT_REF, "i")
+        else:
+            fail(
+                "42804", f"subscript type {type_name(key.type.oid)} is not supported", coerce.expr_location(key),
+                hint="jsonb subscript must be coercible to either integer or text.",
+            )  # fmt: skip
+        path.append(key)
+    array = tree.ArrayExpr(tuple(path), TypeRef(1009), TEXT_REF, False, location)
+    return make_operator(state, ("#>",), value, array, location)
+
+
+def store_subscript(
+    state: State, column: tree.Expr, steps: list[ast.Subscript], value: tree.Expr, name: str, location: int
+) -> tree.Expr:
+    """The array `column` after an assignment to some of its elements (UPDATE t SET a[1] = x)."""
+    oid = column.type.oid
+    element = element_type(oid)
+    if not element:
+        if oid == JSONB or facts(oid).subscript:
+            refuse(f"assignment to a subscript of type {type_name(oid)}", location)
+        fail("42804", f"cannot subscript type {type_name(oid)} because it does not support subscripting", location)
+    place = subscript(state, column, steps, location)
+    assert isinstance(place, tree.SubscriptingRef)
+    wanted = TypeRef(oid, column.type.typmod) if place.is_slice else TypeRef(element, column.type.typmod)
+    stored = coerce.coerce(state, value, wanted, "a")
+    if stored is None:
+        fail(
+            "42804",
+            f'subscripted assignment to "{name}" requires type {type_name(wanted.oid)} '
+            f"but expression is of type {type_name(value.type.oid)}",
+            location,
+            hint="You will need to rewrite or cast the expression.",
+        )
+    return tree.SubscriptingRef(column, place.upper, place.lower, place.is_slice, column.type, stored, location)

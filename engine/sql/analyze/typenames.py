@@ -1,0 +1,94 @@
+"""Type names: what was written -> OID and modifier (LookupTypeName, typenameTypeMod)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from catalog import types
+from catalog.errors import SqlError
+from catalog.schema import Table, View, VirtualTable
+from catalog.types.base import TypeRef
+from engine.sql import ast
+from engine.sql.analyze.environment import Environment, undefined_table
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.typeinfo import array_type, element_type, facts, type_name, type_oid_by_name
+
+
+def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
+    """The type and modifier that were written.
+
+    42704 type "x" does not exist; 42601 for a modifier where the type takes none; 22023 for a bad modifier.
+    """
+    if name.percent_type:
+        return _percent_type(name, environment)
+    found = _lookup(name.names, name.modifiers, name.array_dimensions > 0)
+    if isinstance(found, TypeRef):
+        return found
+    if isinstance(found, SqlError):
+        raise SqlError(found.sqlstate, found.message, hint=found.hint, position=_position(name))
+    shown = ".".join(name.names) + "[]" * name.array_dimensions
+    if len(name.names) > 1 and not environment.schema_oid(name.names[-2]):
+        fail("3F000", f'schema "{name.names[-2]}" does not exist', name)
+    relation = environment.find_relation(name.names[-2] if len(name.names) > 1 else None, name.names[-1])
+    if isinstance(relation, (Table, View, VirtualTable)):
+        refuse(f'composite type "{shown}"', name)
+    fail("42704", f'type "{shown}" does not exist', name)
+
+
+@lru_cache(2048)
+def _lookup(names: tuple[str, ...], modifiers: tuple[str, ...], is_array: bool) -> TypeRef | SqlError | None:
+    if len(names) > 2 or (len(names) == 2 and names[0] != "pg_catalog"):
+        return None
+    oid = type_oid_by_name().get(names[-1], 0)
+    if not oid:
+        return None
+    typmod = -1
+    if modifiers:
+        base = element_type(oid) or oid
+        if not facts(base).modifier_input:
+            return SqlError("42601", f'type modifier is not allowed for type "{type_name(oid)}"')
+        try:
+            typmod = types.lookup(base).typmod_in(modifiers)
+        except SqlError as error:
+            return error
+    if is_array:
+        array = array_type(oid)
+        if not array and not element_type(oid):
+            return SqlError("42704", f"could not find array type for data type {type_name(oid)}")
+        oid = array or oid
+    return TypeRef(oid, typmod)
+
+
+def _position(name: ast.TypeName) -> int | None:
+    return name.location + 1 if name.location >= 0 else None
+
+
+def _percent_type(name: ast.TypeName, environment: Environment) -> TypeRef:
+    if len(name.names) < 2:
+        fail("42601", f"improper %TYPE reference (too few dotted names): {'.'.join(name.names)}", name)
+    schema = name.names[-3] if len(name.names) > 2 else None
+    relation = environment.find_relation(schema, name.names[-2])
+    if relation is None:
+        raise undefined_table(schema, name.names[-2], name.location)
+    for column in getattr(relation, "columns", ()):
+        if column.name == name.names[-1]:
+            found: TypeRef = column.type
+            return TypeRef(array_type(found.oid), found.typmod) if name.array_dimensions else found
+    fail("42703", f'column "{name.names[-1]}" of relation "{name.names[-2]}" does not exist', name)
+
+
+def type_from_text(text: str, environment: Environment) -> TypeRef:
+    """The type that a text names, as regtype's input does: 'integer[]', 'varchar(10)'. 42704 if there is none."""
+    from engine.sql.parser import parse_expression
+
+    stripped = text.strip()
+    if not stripped or not all(char.isalnum() or char in '_ ."()[],$' for char in stripped):
+        raise SqlError("42601", f'invalid type name "{text}"')
+    node = parse_expression(f"NULL::{stripped}")
+    if not isinstance(node, ast.TypeCast):
+        raise SqlError("42601", f'invalid type name "{text}"')
+    try:
+        return resolve_type(node.type, environment)
+    except SqlError as error:
+        error.position = None
+        raise

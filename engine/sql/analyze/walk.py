@@ -1,0 +1,83 @@
+"""Walking and rebuilding analysed trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, TypeVar
+
+from engine.sql import tree
+
+_SKIPPED = frozenset({"function", "operator", "functions", "operators", "type", "table", "location", "element_type"})
+
+
+@cache
+def _child_fields(kind: Any) -> tuple[str, ...]:
+    """Fields of a node class in which expressions may lie."""
+    return tuple(item.name for item in fields(kind) if item.name not in _SKIPPED or kind is tree.RangeFunction)
+
+
+def children(node: object) -> Iterator[object]:
+    """The nodes directly under a node (expressions, queries, clauses), tuples flattened."""
+    for name in _child_fields(type(node)):
+        yield from _flat(getattr(node, name))
+
+
+def _flat(value: object) -> Iterator[object]:
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _flat(item)
+    elif is_dataclass(value) and not isinstance(value, type) and type(value).__module__ == tree.__name__:
+        yield value
+
+
+def transform(node: object, change: Callable[[object, int], object], depth: int = 0) -> object:
+    """Rebuilds a tree bottom-up: `change(node, depth)` gives the replacement, or the node itself.
+
+    `depth` counts the queries entered on the way down. Unchanged nodes are shared, not copied.
+    """
+    inner = depth + 1 if isinstance(node, (tree.Query, tree.Insert, tree.Update, tree.Delete)) else depth
+    changes: dict[str, object] = {}
+    for name in _child_fields(type(node)):
+        old = getattr(node, name)
+        new = _rebuilt(old, change, inner)
+        if new is not old:
+            changes[name] = new
+    rebuilt = replace(node, **changes) if changes else node  # type: ignore[type-var]
+    return change(rebuilt, depth)
+
+
+def _rebuilt(value: object, change: Callable[[object, int], object], depth: int) -> object:
+    if isinstance(value, tuple):
+        items = [_rebuilt(item, change, depth) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return tuple(items)
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__module__ == tree.__name__:
+        return transform(value, change, depth)
+    return value
+
+
+_Node = TypeVar("_Node")
+
+
+def shift_levels(node: _Node, levels: int) -> _Node:
+    """The expression or query as it reads `levels` query levels further in: its outward references reach further."""
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, (tree.Var, tree.Aggref, tree.RangeCte)) and item.levels_up >= depth:
+            return replace(item, levels_up=item.levels_up + levels)
+        return item
+
+    return transform(node, change)  # type: ignore[return-value]
+
+
+def expressions_in(node: object) -> Iterator[tuple[object, int]]:
+    """Every node below and including `node`, with the number of queries entered to reach it."""
+    pending: list[tuple[object, int]] = [(node, 0)]
+    while pending:
+        item, depth = pending.pop()
+        yield item, depth
+        inner = depth + 1 if isinstance(item, (tree.Query, tree.Insert, tree.Update, tree.Delete)) else depth
+        pending.extend((child, inner) for child in children(item))
