@@ -21,6 +21,7 @@ class Code:
 
     def __init__(self) -> None:
         self.names: dict[str, object] = {}
+        self.prologue: list[str] = []  # lines that the plan's function begins with
         self._known: dict[int, str] = {}
         self._lines: list[str] = []
         self._depth = 0

@@ -61,6 +61,7 @@ class ExpressionCompiler:
 
     `variable` gives the source of a column. `overrides` gives that of whole sub-expressions that are at hand already
     (aggregates, grouping expressions). `sublink` compiles sub-queries; without it they are not on the row path.
+    `sublink_truth` may know a shorter way where only TRUE counts.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class ExpressionCompiler:
         settings: FormatSettings,
         variable: Callable[[tree.Var], Value],
         sublink: Callable[[tree.SubLink], Value] | None = None,
+        sublink_truth: Callable[[tree.SubLink], str | None] | None = None,
     ) -> None:
         self.code = code
         self.settings = settings
         self.variable = variable
         self.sublink = sublink
+        self.sublink_truth = sublink_truth
         self.overrides: dict[tree.Expr, Value] = {}
         self.parameters: set[int] = set()
         self.not_null: set[int] = set()  # parameters that are known not to be NULL where code is being written
@@ -107,6 +110,9 @@ class ExpressionCompiler:
                     return f"({' and '.join([*guards, call])})" if guards else call
                 case tree.ScalarArrayOp():
                     return self._array_operation(expression, truth=True)
+                case tree.SubLink() if self.sublink_truth is not None:
+                    if (source := self.sublink_truth(expression)) is not None:
+                        return source
         return self.value(expression).source
 
     def false(self, expression: tree.Expr) -> str:

@@ -23,7 +23,8 @@ from engine.execute.context import ExecContext, Field, RowPathFull, RowPlan
 from engine.execute.encode import DataRowSink
 from engine.execute.explain import PlanNote, explain_lines
 from engine.execute.expressions import ExpressionCompiler, Value
-from engine.execute.select import ListSink, QueryCompiler, Sink
+from engine.execute.output import ListSink, Sink
+from engine.execute.select import QueryCompiler
 from engine.execute.walk import conjuncts, has_sublink
 from engine.execute.writer import Checks, TableWriter
 from engine.sql import tree

@@ -16,7 +16,8 @@ from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext, Field, RowPlan
 from engine.execute.encode import DataRowSink
 from engine.execute.explain import PlanNote, explain_lines
-from engine.execute.select import ListSink, QueryCompiler, Sink
+from engine.execute.output import ListSink, Sink
+from engine.execute.select import QueryCompiler
 from engine.sql import tree
 
 Run = Callable[[ExecContext, Sequence[object]], tuple[Any, int]]
@@ -120,4 +121,4 @@ def write_function(code: Code, parameters: int, reader: str, body: Callable[[], 
         lines.append("get, scan = reader.get, reader.scan")
     if "n += 1" in text or "nonlocal n" in text:
         lines.append("n = 0")
-    code.insert(head, lines)
+    code.insert(head, lines + code.prologue)

@@ -14,71 +14,27 @@ What does not fit raises NotOnRowPath while compiling.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import replace
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Table
-from catalog.types import lookup
 from catalog.types.base import FormatSettings
-from engine.execute.access import Access, Finder, key_columns, order_served
+from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.explain import PlanNote, scan_note
 from engine.execute.expressions import ExpressionCompiler, Value
-from engine.execute.ordering import sort_function
+from engine.execute.joins import Step, expand_joins, flatten
+from engine.execute.output import ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
-from engine.execute.walk import conjuncts, has_sublink, relations_of, transform, variables
+from engine.execute.sets import leftmost, set_combiner
+from engine.execute.subqueries import sublink_truth, sublink_value
+from engine.execute.walk import conjuncts, has_sublink, relations_of, variables, walk
 from engine.sql import tree
 from engine.storage.rows import RowCodec
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
 STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
-
-
-class Sink(Protocol):
-    """Where a query's rows go. `finish` is the source of what its function returns at the end."""
-
-    finish: str
-
-    def start(self) -> None: ...
-    def row(self, values: Sequence[Value]) -> None: ...
-
-
-class ListSink:
-    """Rows as tuples in a list."""
-
-    def __init__(self, code: Code, count: bool = True) -> None:
-        self.code = code
-        self.out = code.temporary("out")
-        self.finish = f"{self.out}, len({self.out})" if count else self.out
-
-    def start(self) -> None:
-        self.code.line(f"{self.out} = []")
-
-    def row(self, values: Sequence[Value]) -> None:
-        self.code.line(f"{self.out}.append(({''.join(value.source + ', ' for value in values)}))")
-
-
-class ActionSink:
-    """A sub-query that answers at a row: `action` writes what to do there."""
-
-    def __init__(self, action: Callable[[Sequence[Value]], None], finish: str, start: Callable[[], None]) -> None:
-        self.row = action
-        self.finish = finish
-        self.start = start
-
-
-@dataclass(slots=True)
-class Step:
-    """One relation in the order of the loops. `outer`: it is the nullable side of a left join on `conditions`."""
-
-    relation: int
-    access: Access | None = None
-    conditions: list[tree.Expr] = field(default_factory=list)
-    filters: list[tree.Expr] = field(default_factory=list)
-    outer: bool = False
-    reverse: bool = False
 
 
 class QueryCompiler:
@@ -91,15 +47,16 @@ class QueryCompiler:
         self.catalog = catalog
         self.settings = settings
         self.parent = parent
-        self.query = _expand_joins(query)
+        self.query = expand_joins(query)
         self.columns: dict[tuple[int, int], Value] = {}
-        self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink)
+        self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
         if parent is not None:
             self.expressions.parameters = parent.expressions.parameters
             self.expressions.overrides = {}
         self.scan_limit = RANGE_LIMIT
         self.also_needed: frozenset[tuple[int, int]] = frozenset()  # columns that the caller will ask for
         self.row_names: dict[int, RowNames] = {}  # of the tables whose loops are open
+        self.cte_rows: dict[str, str] = {}
         self.notes: list[PlanNote] = []
         self._check_supported()
         self._steps = self._order_steps()
@@ -115,8 +72,7 @@ class QueryCompiler:
     def _check_supported(self) -> None:
         query = self.query
         for present, name in (
-            (query.set_operation is not None, "set operation"),
-            (query.ctes, "WITH"),
+            (any(cte.recursive or not isinstance(cte.query, tree.Query) for cte in query.ctes), "WITH"),
             (query.has_windows, "window function"),
             (query.has_set_functions, "set-returning function"),
             (query.limit_with_ties, "FETCH WITH TIES"),
@@ -189,7 +145,7 @@ class QueryCompiler:
         query = self.query
         return (
             *(query.targets, query.from_items, query.where, query.group_by, query.having),
-            *(query.order_by, query.distinct or (), query.range_table, query.limit, query.offset),
+            *(query.order_by, query.distinct or (), query.range_table, query.limit, query.offset, query.ctes),
         )
 
     # ---- the function -----------------------------------------------------------------------------------------------
@@ -199,9 +155,10 @@ class QueryCompiler:
         code, query = self.code, self.query
         sink.start()
         self._write_limits(sink)
+        self._write_ctes()
         steps = self._steps
         served = self._served_order(steps)
-        output = Output(self, sink, sorted_already=served)
+        output = Output(code, query, self.expressions, sink, sorted_already=served)
         if query.row_marks:
             self._write_locked(steps, output)
         elif query.has_aggregates or query.group_by:
@@ -233,15 +190,28 @@ class QueryCompiler:
         if query.limit is not None:
             code.line(f"if left == 0: return {sink.finish}")
 
+    def _write_ctes(self) -> None:
+        """WITH queries that are referred to: each is run once, before the loops."""
+        used = {item.name for item, _ in walk(self._body()) if isinstance(item, tree.RangeCte)}
+        for cte in self.query.ctes:
+            if cte.name in used:
+                assert isinstance(cte.query, tree.Query)
+                function = self.write_subquery(cte.query, ListSink(self.code, count=False))
+                rows = self.code.temporary("rows")
+                self.code.line(f"{rows} = {function}()")
+                self.cte_rows[cte.name] = rows
+
     # ---- the order of the loops -------------------------------------------------------------------------------------
 
     def _order_steps(self) -> list[Step]:
         """Inner-joined relations by how well they can be looked up from those before them; then the left joins."""
         inner: list[int] = []
         outer: list[Step] = []
+        if self.query.set_operation is not None:
+            return [Step(leftmost(self.query.set_operation))]
         conditions = conjuncts(self.query.where)
         for item in self.query.from_items:
-            _flatten(item, inner, outer, conditions)
+            flatten(item, inner, outer, conditions)
         waiting = list(enumerate(conditions))
         steps: list[Step] = []
         bound: frozenset[int] = frozenset()
@@ -373,7 +343,9 @@ class QueryCompiler:
         """The loop over VALUES, a function or a sub-query in FROM."""
         code = self.code
         names = [code.temporary("c") for _ in entry.columns]
-        if isinstance(entry, tree.RangeValues):
+        if self.query.set_operation is not None:
+            code.indent(f"for {', '.join(names)}, in {self._set_rows(self.query.set_operation)}:")
+        elif isinstance(entry, tree.RangeValues):
             rows = "".join(
                 f"({''.join(self.expressions.value(item).source + ', ' for item in row)}), " for row in entry.rows
             )
@@ -381,6 +353,9 @@ class QueryCompiler:
         elif isinstance(entry, tree.RangeSubquery):
             function = self.write_subquery(entry.query, ListSink(code, count=False))
             code.indent(f"for {', '.join(names)}, in {function}():" if names else f"for _ in {function}():")
+        elif isinstance(entry, tree.RangeCte) and not entry.recursive_self:
+            rows = self._cte_rows(entry)
+            code.indent(f"for {', '.join(names)}, in {rows}:" if names else f"for _ in {rows}:")
         elif isinstance(entry, tree.RangeFunction):
             self._write_function(entry, names)
         else:
@@ -390,6 +365,26 @@ class QueryCompiler:
         for position, name in enumerate(names):
             self.columns[relation, position + 1] = Value(name, nullable=True, atom=True)
         inside()
+
+    def _set_rows(self, operation: tree.SetOperation | tree.FromRef) -> str:
+        """Source of the rows of a set operation, a list."""
+        if isinstance(operation, tree.FromRef):
+            entry = self.query.range_table[operation.relation]
+            assert isinstance(entry, tree.RangeSubquery)
+            return f"{self.write_subquery(entry.query, ListSink(self.code, count=False))}()"
+        left, right = self._set_rows(operation.left), self._set_rows(operation.right)
+        if operation.kind == "union" and operation.all:
+            return f"{left} + {right}"
+        combine = self.code.constant(set_combiner(operation), operation.kind)
+        return f"{combine}({left}, {right})"
+
+    def _cte_rows(self, entry: tree.RangeCte) -> str:
+        owner: QueryCompiler | None = self
+        for _ in range(entry.levels_up):
+            owner = owner.parent if owner is not None else None
+        if owner is None or entry.name not in owner.cte_rows:
+            raise NotOnRowPath("WITH")
+        return owner.cte_rows[entry.name]
 
     def _write_function(self, entry: tree.RangeFunction, names: list[str]) -> None:
         if len(entry.functions) != 1 or not isinstance(entry.functions[0], tree.FuncExpr):
@@ -510,107 +505,10 @@ class QueryCompiler:
         return name
 
     def _sublink(self, link: tree.SubLink) -> Value:
-        raise NotOnRowPath("sub-query")
+        return sublink_value(self, link)
 
-
-class Output:
-    """From the point where a row's columns are at hand to the sink: DISTINCT, sort, OFFSET and LIMIT."""
-
-    def __init__(self, compiler: QueryCompiler, sink: Sink, sorted_already: bool) -> None:
-        self.code = compiler.code
-        self.query = compiler.query
-        self.expressions = compiler.expressions
-        self.sink = sink
-        self.sorted_already = sorted_already
-        self.outputs = [target.expression for target in self.query.targets if not target.junk]
-
-    @property
-    def buffered(self) -> bool:
-        return not self.sorted_already or bool(self.query.distinct)
-
-    def start(self) -> None:
-        if self.query.distinct is not None:
-            self.code.line("seen = set()")
-        if self.buffered:
-            self.code.line("buffer = []")
-
-    def row(self) -> None:
-        """Writes what happens at a row."""
-        values = [self.expressions.value(item) for item in self.outputs]
-        if self.query.distinct == ():
-            atoms = [self._local(value) for value in values]
-            self._write_distinct(atoms, self.outputs)
-            values = atoms
-        if not self.buffered:
-            self._emit(values)
-            return
-        values += [self.expressions.value(clause.expression) for clause in self.query.order_by]
-        values += [self.expressions.value(item) for item in self.query.distinct or ()]
-        self.code.line(f"buffer.append(({''.join(value.source + ', ' for value in values)}))")
-
-    def finish(self) -> None:
-        if not self.buffered:
-            return
-        code, width = self.code, len(self.outputs)
-        write_sort(code, "buffer", self.query.order_by, width)
-        depth = code.depth
-        names = [code.temporary("o") for _ in self.outputs]
-        distinct = self.query.distinct or ()
-        keys = [code.temporary("d") for _ in distinct]
-        ignored = ["_"] * len(self.query.order_by)
-        code.indent(f"for {''.join(name + ', ' for name in (*names, *ignored, *keys))} in buffer:")
-        if distinct:
-            self._write_distinct([Value(key, True, True) for key in keys], distinct)
-        self._emit([Value(name, nullable=True, atom=True) for name in names])
-        code.dedent_to(depth)
-
-    def _local(self, value: Value) -> Value:
-        if value.atom:
-            return value
-        name = self.code.temporary()
-        self.code.line(f"{name} = {value.source}")
-        return Value(name, value.nullable, atom=True)
-
-    def _write_distinct(self, values: Sequence[Value], expressions: Sequence[tree.Expr]) -> None:
-        code = self.code
-        parts = []
-        for value, expression in zip(values, expressions, strict=True):
-            parts.append(equality_key(code, value, expression))
-        code.line(f"row_key = ({''.join(part + ', ' for part in parts)})")
-        code.indent("if row_key not in seen:")
-        code.line("seen.add(row_key)")
-
-    def _emit(self, values: Sequence[Value]) -> None:
-        code, query = self.code, self.query
-        depth = code.depth
-        if query.offset is not None:
-            code.line("if skip: skip -= 1")
-            code.indent("else:")
-        self.sink.row(values)
-        if query.limit is not None:
-            code.line("left -= 1")
-            code.line(f"if left == 0: return {self.sink.finish}")
-        code.dedent_to(depth)
-
-
-def equality_key(code: Code, value: Value, expression: tree.Expr) -> str:
-    """Source of something that is equal and hashes equally for values that SQL holds equal, NULLs among them."""
-    key = lookup(expression.type.oid).sort_key()
-    if key is None:
-        return value.source
-    name = code.constant(key, "key")
-    return (
-        f"(None if {value.source} is None else {name}({value.source}))" if value.nullable else f"{name}({value.source})"
-    )
-
-
-def write_sort(code: Code, name: str, order_by: Sequence[tree.SortClause], first: int) -> None:
-    """Sorts a list of tuples whose items from `first` on are the values of the sort clauses: the last clause first."""
-    for position in range(len(order_by) - 1, -1, -1):
-        clause = order_by[position]
-        key = sort_function(first + position, clause.expression.type, clause.descending, clause.nulls_first)
-        backward = ", reverse=True" if clause.descending else ""
-        code.line(f"{name}.sort(key={code.constant(key, 'order')}{backward})")
+    def _sublink_truth(self, link: tree.SubLink) -> str | None:
+        return sublink_truth(self, link)
 
 
 def write_decoding(  # noqa: PLR0917
@@ -642,24 +540,6 @@ def write_decoding(  # noqa: PLR0917
         columns[relation, number] = Value(name, nullable=number not in not_null and number != 0, atom=True)
 
 
-def check_limit(value: int | None) -> int:
-    """LIMIT's count; -1 for NULL, which is no limit. Raises 2201W."""
-    if value is None:
-        return -1
-    if value < 0:
-        raise SqlError("2201W", "LIMIT must not be negative")
-    return value
-
-
-def check_offset(value: int | None) -> int:
-    """OFFSET's count. Raises 2201X."""
-    if value is None:
-        return 0
-    if value < 0:
-        raise SqlError("2201X", "OFFSET must not be negative")
-    return value
-
-
 def lock_nowait(table: str) -> Callable[[Callable[..., bytes | None], bytes, int], bytes | None]:
     """Makes the NOWAIT form of get_locked for a table: 55P03 names the relation."""
 
@@ -679,62 +559,3 @@ def _step_rank(step: Step) -> tuple[int, ...]:
     if step.access is None:
         return (0, 0, 1, 0, 0)
     return step.access.rank
-
-
-def _flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions: list[tree.Expr]) -> None:
-    """Takes a join tree apart: inner relations with their conditions, and left joins in order.
-
-    Left joins may wait until all inner joins are done: an inner condition over the nullable side filters afterwards.
-    """
-    if isinstance(item, tree.FromRef):
-        inner.append(item.relation)
-        return
-    if item.kind in ("inner", "cross"):
-        _flatten(item.left, inner, outer, conditions)
-        _flatten(item.right, inner, outer, conditions)
-        conditions.extend(conjuncts(item.condition))
-        return
-    kept, nullable = (item.left, item.right) if item.kind == "left" else (item.right, item.left)
-    if item.kind not in ("left", "right") or not isinstance(nullable, tree.FromRef):
-        raise NotOnRowPath(f"{item.kind} join")
-    before = len(outer)
-    _flatten(kept, inner, outer, conditions)
-    if item.kind == "right" and len(outer) != before:
-        raise NotOnRowPath("right join")
-    outer.append(Step(nullable.relation, conditions=conjuncts(item.condition), outer=True))
-
-
-def _expand_joins(query: tree.Query) -> tree.Query:
-    """Puts the expressions of merged USING columns in place of the Vars that refer to the join."""
-    joins = {
-        index: entry.expressions for index, entry in enumerate(query.range_table) if isinstance(entry, tree.RangeJoin)
-    }
-    if not joins:
-        return query
-
-    def change(node: object, depth: int) -> object:
-        if isinstance(node, tree.Var) and node.relation in joins and node.levels_up == depth - 1:
-            expression = joins[node.relation][node.column - 1]
-            expanded = transform(expression, change, 1)
-            return shift_levels(expanded, depth - 1)
-        return None
-
-    expanded: tree.Query = transform(query, change)
-    return expanded
-
-
-def shift_levels(expression: tree.Expr, by: int) -> tree.Expr:
-    """The expression as seen from `by` queries further in."""
-    if by == 0:
-        return expression
-
-    def change(node: object, depth: int) -> object:
-        if isinstance(node, tree.Var) and node.levels_up >= depth:
-            return replace(node, levels_up=node.levels_up + by)
-        return None
-
-    shifted: tree.Expr = transform(expression, change)
-    return shifted
-
-
-__all__ = ["ListSink", "PlanNote", "QueryCompiler", "key_columns"]

@@ -1,0 +1,73 @@
+"""Expressions that belong to the schema, not to a statement: index columns, index predicates, column defaults.
+
+The catalog keeps them as SQL text with all names qualified. They are parsed and analysed when a plan that needs them is
+made, and compiled to functions of a whole row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from catalog.schema import Catalog, Column, Index, Table
+from catalog.types.base import DEFAULT_FORMAT, TypeRef
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.context import ExecContext
+from engine.execute.expressions import ExpressionCompiler, Value, compile_expression
+from engine.sql import tree
+from engine.sql.analyze import Environment, analyze_expression
+from engine.sql.parser import parse_expression
+
+Row = Sequence[object]
+
+
+def bind_expression(catalog: Catalog, table: Table | None, text: str, type_: TypeRef | None = None) -> tree.Expr:
+    """The analysed form of SQL text over the columns of `table` (range entry 0), cast to `type_` where given."""
+    return analyze_expression(parse_expression(text), Environment(catalog), table, type_)
+
+
+def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:
+    positions = {column.number: position for position, column in enumerate(table.columns)}
+
+    def column(item: tree.Var) -> Value:
+        if item.column not in positions:
+            raise NotOnRowPath(f"column {item.name}")
+        return Value(f"row[{positions[item.column]}]", nullable=True)
+
+    return ExpressionCompiler(code, DEFAULT_FORMAT, column)
+
+
+def expression_values(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], tuple[object, ...]]:
+    """Makes a function from a row to the values of an index's columns, expressions among them."""
+    code = Code()
+    compiler = _row_compiler(code, table)
+    sources = []
+    for item in index.columns:
+        if item.number:
+            variable = tree.Var(0, item.number, table.column_by_number(item.number).type)
+            sources.append(compiler.value(variable).source)
+        else:
+            sources.append(compiler.value(bind_expression(catalog, table, str(item.expression))).source)
+    with code.block("def values(row):"):
+        code.line(f"return ({''.join(source + ', ' for source in sources)})")
+    return code.finish("values")
+
+
+def row_condition(catalog: Catalog, table: Table, text: str) -> Callable[[Row], bool]:
+    """Makes a function that tells whether a condition is TRUE for a row."""
+    code = Code()
+    compiler = _row_compiler(code, table)
+    test = compiler.true(bind_expression(catalog, table, text))
+    with code.block("def holds(row):"):
+        code.line(f"return bool({test})")
+    return code.finish("holds")
+
+
+def default_values(catalog: Catalog, columns: Sequence[Column]) -> Callable[[ExecContext], list[object]]:
+    """Makes a function that gives the columns' defaults, NULL where there is none."""
+    makers = [
+        None
+        if column.default is None
+        else compile_expression(bind_expression(catalog, None, column.default, column.type), DEFAULT_FORMAT)
+        for column in columns
+    ]
+    return lambda context: [None if make is None else make(context, ()) for make in makers]

@@ -1,0 +1,82 @@
+"""The order of a query's loops: join trees taken apart, and merged USING columns expanded.
+
+Inner joins are a set of relations and conditions, visited in whatever order look-ups go best. Left joins come after all
+of them, in the order in which they are written: an inner condition over the nullable side filters afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from engine.execute.access import Access
+from engine.execute.code import NotOnRowPath
+from engine.execute.walk import conjuncts, transform
+from engine.sql import tree
+
+
+@dataclass(slots=True)
+class Step:
+    """One relation in the order of the loops. `outer`: it is the nullable side of a left join on `conditions`."""
+
+    relation: int
+    access: Access | None = None
+    conditions: list[tree.Expr] = field(default_factory=list)
+    filters: list[tree.Expr] = field(default_factory=list)
+    outer: bool = False
+    reverse: bool = False
+
+
+def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions: list[tree.Expr]) -> None:
+    """Takes a join tree apart: inner relations with their conditions, and left joins in order.
+
+    Left joins may wait until all inner joins are done: an inner condition over the nullable side filters afterwards.
+    """
+    if isinstance(item, tree.FromRef):
+        inner.append(item.relation)
+        return
+    if item.kind in ("inner", "cross"):
+        flatten(item.left, inner, outer, conditions)
+        flatten(item.right, inner, outer, conditions)
+        conditions.extend(conjuncts(item.condition))
+        return
+    kept, nullable = (item.left, item.right) if item.kind == "left" else (item.right, item.left)
+    if item.kind not in ("left", "right") or not isinstance(nullable, tree.FromRef):
+        raise NotOnRowPath(f"{item.kind} join")
+    before = len(outer)
+    flatten(kept, inner, outer, conditions)
+    if item.kind == "right" and len(outer) != before:
+        raise NotOnRowPath("right join")
+    outer.append(Step(nullable.relation, conditions=conjuncts(item.condition), outer=True))
+
+
+def expand_joins(query: tree.Query) -> tree.Query:
+    """Puts the expressions of merged USING columns in place of the Vars that refer to the join."""
+    joins = {
+        index: entry.expressions for index, entry in enumerate(query.range_table) if isinstance(entry, tree.RangeJoin)
+    }
+    if not joins:
+        return query
+
+    def change(node: object, depth: int) -> object:
+        if isinstance(node, tree.Var) and node.relation in joins and node.levels_up == depth - 1:
+            expression = joins[node.relation][node.column - 1]
+            expanded = transform(expression, change, 1)
+            return shift_levels(expanded, depth - 1)
+        return None
+
+    expanded: tree.Query = transform(query, change)
+    return expanded
+
+
+def shift_levels(expression: tree.Expr, by: int) -> tree.Expr:
+    """The expression as seen from `by` queries further in."""
+    if by == 0:
+        return expression
+
+    def change(node: object, depth: int) -> object:
+        if isinstance(node, tree.Var) and node.levels_up >= depth:
+            return replace(node, levels_up=node.levels_up + by)
+        return None
+
+    shifted: tree.Expr = transform(expression, change)
+    return shifted

@@ -1,0 +1,171 @@
+"""The end of a query: from a row whose columns are at hand to where it goes.
+
+DISTINCT   a set of the keys seen
+ORDER BY   a buffer of tuples, sorted by one clause after the other, last first; not where the key order serves
+OFFSET, LIMIT, then the sink
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from catalog.errors import SqlError
+from catalog.types import lookup
+from engine.execute.code import Code
+from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.ordering import sort_function
+from engine.sql import tree
+
+
+class Sink(Protocol):
+    """Where a query's rows go. `finish` is the source of what its function returns at the end."""
+
+    finish: str
+
+    def start(self) -> None: ...
+    def row(self, values: Sequence[Value]) -> None: ...
+
+
+class ListSink:
+    """Rows as tuples in a list."""
+
+    def __init__(self, code: Code, count: bool = True) -> None:
+        self.code = code
+        self.out = code.temporary("out")
+        self.finish = f"{self.out}, len({self.out})" if count else self.out
+
+    def start(self) -> None:
+        self.code.line(f"{self.out} = []")
+
+    def row(self, values: Sequence[Value]) -> None:
+        self.code.line(f"{self.out}.append(({''.join(value.source + ', ' for value in values)}))")
+
+
+class ActionSink:
+    """A sub-query that answers at a row: `action` writes what to do there."""
+
+    def __init__(self, action: Callable[[Sequence[Value]], None], finish: str, start: Callable[[], None]) -> None:
+        self.row = action
+        self.finish = finish
+        self.start = start
+
+
+class Output:
+    """From the point where a row's columns are at hand to the sink: DISTINCT, sort, OFFSET and LIMIT."""
+
+    def __init__(
+        self, code: Code, query: tree.Query, expressions: ExpressionCompiler, sink: Sink, sorted_already: bool
+    ) -> None:
+        self.code = code
+        self.query = query
+        self.expressions = expressions
+        self.sink = sink
+        self.sorted_already = sorted_already
+        self.outputs = [target.expression for target in self.query.targets if not target.junk]
+
+    @property
+    def buffered(self) -> bool:
+        return not self.sorted_already or bool(self.query.distinct)
+
+    def start(self) -> None:
+        if self.query.distinct is not None:
+            self.code.line("seen = set()")
+        if self.buffered:
+            self.code.line("buffer = []")
+
+    def row(self) -> None:
+        """Writes what happens at a row."""
+        values = [self.expressions.value(item) for item in self.outputs]
+        if self.query.distinct == ():
+            atoms = [self._local(value) for value in values]
+            self._write_distinct(atoms, self.outputs)
+            values = atoms
+        if not self.buffered:
+            self._emit(values)
+            return
+        values += [self.expressions.value(clause.expression) for clause in self.query.order_by]
+        values += [self.expressions.value(item) for item in self.query.distinct or ()]
+        self.code.line(f"buffer.append(({''.join(value.source + ', ' for value in values)}))")
+
+    def finish(self) -> None:
+        if not self.buffered:
+            return
+        code, width = self.code, len(self.outputs)
+        write_sort(code, "buffer", self.query.order_by, width)
+        depth = code.depth
+        names = [code.temporary("o") for _ in self.outputs]
+        distinct = self.query.distinct or ()
+        keys = [code.temporary("d") for _ in distinct]
+        ignored = ["_"] * len(self.query.order_by)
+        code.indent(f"for {''.join(name + ', ' for name in (*names, *ignored, *keys))} in buffer:")
+        if distinct:
+            self._write_distinct([Value(key, True, True) for key in keys], distinct)
+        self._emit([Value(name, nullable=True, atom=True) for name in names])
+        code.dedent_to(depth)
+
+    def _local(self, value: Value) -> Value:
+        if value.atom:
+            return value
+        name = self.code.temporary()
+        self.code.line(f"{name} = {value.source}")
+        return Value(name, value.nullable, atom=True)
+
+    def _write_distinct(self, values: Sequence[Value], expressions: Sequence[tree.Expr]) -> None:
+        code = self.code
+        parts = []
+        for value, expression in zip(values, expressions, strict=True):
+            parts.append(equality_key(code, value, expression))
+        code.line(f"row_key = ({''.join(part + ', ' for part in parts)})")
+        code.indent("if row_key not in seen:")
+        code.line("seen.add(row_key)")
+
+    def _emit(self, values: Sequence[Value]) -> None:
+        code, query = self.code, self.query
+        depth = code.depth
+        if query.offset is not None:
+            code.line("if skip: skip -= 1")
+            code.indent("else:")
+        self.sink.row(values)
+        if query.limit is not None:
+            code.line("left -= 1")
+            code.line(f"if left == 0: return {self.sink.finish}")
+        code.dedent_to(depth)
+
+
+def equality_key(code: Code, value: Value, expression: tree.Expr) -> str:
+    """Source of something that is equal and hashes equally for values that SQL holds equal, NULLs among them."""
+    key = lookup(expression.type.oid).sort_key()
+    if key is None:
+        return value.source
+    name = code.constant(key, "key")
+    return (
+        f"(None if {value.source} is None else {name}({value.source}))" if value.nullable else f"{name}({value.source})"
+    )
+
+
+def write_sort(code: Code, name: str, order_by: Sequence[tree.SortClause], first: int) -> None:
+    """Sorts a list of tuples whose items from `first` on are the values of the sort clauses: the last clause first."""
+    for position in range(len(order_by) - 1, -1, -1):
+        clause = order_by[position]
+        key = sort_function(first + position, clause.expression.type, clause.descending, clause.nulls_first)
+        backward = ", reverse=True" if clause.descending else ""
+        code.line(f"{name}.sort(key={code.constant(key, 'order')}{backward})")
+
+
+def check_limit(value: int | None) -> int:
+    """LIMIT's count; -1 for NULL, which is no limit. Raises 2201W."""
+    if value is None:
+        return -1
+    if value < 0:
+        raise SqlError("2201W", "LIMIT must not be negative")
+    return value
+
+
+def check_offset(value: int | None) -> int:
+    """OFFSET's count. Raises 2201X."""
+    if value is None:
+        return 0
+    if value < 0:
+        raise SqlError("2201X", "OFFSET must not be negative")
+    return value

@@ -1,0 +1,53 @@
+"""UNION, INTERSECT and EXCEPT of bounded lists of rows. Rows that SQL does not tell apart are the same, NULLs too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from catalog.types import lookup
+from engine.sql import tree
+
+Rows = list[tuple[object, ...]]
+
+
+def leftmost(operation: tree.SetOperation | tree.FromRef) -> int:
+    """The range table index of the first leaf, which gives the columns their names."""
+    while isinstance(operation, tree.SetOperation):
+        operation = operation.left
+    return operation.relation
+
+
+def set_combiner(operation: tree.SetOperation) -> Callable[[Rows, Rows], Rows]:
+    """Makes the function that combines the rows of both sides."""
+    keys = [lookup(type_.oid).sort_key() for type_ in operation.types]
+
+    def identity(row: tuple[object, ...]) -> object:
+        return tuple(
+            [value if key is None or value is None else key(value) for key, value in zip(keys, row, strict=True)]
+        )
+
+    if operation.kind == "union":
+        return lambda left, right: list({identity(row): row for row in reversed(left + right)}.values())[::-1]
+    keep_common = operation.kind == "intersect"
+
+    def combine(left: Rows, right: Rows) -> Rows:
+        others = Counter(map(identity, right))
+        seen: set[object] = set()
+        found = []
+        for row in left:
+            key = identity(row)
+            if operation.all:
+                common = others[key] > 0
+                if common:
+                    others[key] -= 1
+            else:
+                if key in seen:
+                    continue
+                seen.add(key)
+                common = key in others
+            if common == keep_common:
+                found.append(row)
+        return found
+
+    return combine

@@ -1,0 +1,169 @@
+"""Sub-queries as values: EXISTS, IN, ANY, ALL, scalar and ARRAY sub-queries.
+
+Each is a function inside its query's function, and so sees the columns of the outer row. One that refers to no outer
+column runs at most once a statement: its answer waits in a list that is emptied when the plan starts.
+
+IN in a place where only TRUE counts becomes EXISTS with the comparison among its conditions, so that it can be a
+look-up by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+from catalog.errors import SqlError
+from catalog.types.base import Array
+from engine.execute.code import NotOnRowPath
+from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.joins import shift_levels
+from engine.execute.output import ActionSink, ListSink
+from engine.execute.walk import is_volatile, variables
+from engine.sql import tree
+
+if TYPE_CHECKING:
+    from engine.execute.select import QueryCompiler
+
+
+def too_many_rows() -> NoReturn:
+    raise SqlError("21000", "more than one row returned by a subquery used as an expression")
+
+
+def array_of_rows(rows: list[tuple[object]]) -> Array:
+    """ARRAY(SELECT ...): the only column of the rows."""
+    return Array.of(tuple([row[0] for row in rows]))
+
+
+def sublink_value(compiler: QueryCompiler, link: tree.SubLink) -> Value:
+    """The value of a sub-query, NULLs and all."""
+    function, nullable = _KINDS[link.kind](compiler, link)
+    once = not any(item.levels_up for item in variables(link.query)) and not is_volatile(link.query)
+    if once and not link.test:
+        return _once(compiler, function, nullable)
+    return Value(f"{function}()", nullable)
+
+
+def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
+    """Source that is truthy when an IN is TRUE, by a look-up in the sub-query; None where that is not possible."""
+    query = link.query
+    plain = not (
+        query.has_aggregates or query.group_by or query.limit or query.offset or query.set_operation or query.distinct
+    )
+    if link.kind != "any" or link.negated or not plain or any(op.name != "=" for op, _ in link.comparisons):
+        return None
+    outputs = [target.expression for target in query.targets if not target.junk]
+    conditions = [
+        tree.FuncExpr(function, (shift_levels(test, 1), output), link.type, operator, "operator")
+        for test, output, (operator, function) in zip(link.test, outputs, link.comparisons, strict=True)
+    ]
+    parts = (*([query.where] if query.where is not None else []), *conditions)
+    where = parts[0] if len(parts) == 1 else tree.BoolExpr("and", parts)
+    exists = replace(query, where=where, targets=(), order_by=(), distinct=None)
+    function, _ = _exists(compiler, replace(link, kind="exists", query=exists, test=(), comparisons=()))
+    return f"{function}()"
+
+
+def _once(compiler: QueryCompiler, function: str, nullable: bool) -> Value:
+    code = compiler.code
+    known = code.temporary("known")
+    code.prologue.append(f"{known} = []")
+    wrapper = code.temporary("once")
+    with code.block(f"def {wrapper}():"):
+        code.line(f"if not {known}: {known}.append({function}())")
+        code.line(f"return {known}[0]")
+    return Value(f"{wrapper}()", nullable)
+
+
+def _exists(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
+    code = compiler.code
+    sink = ActionSink(lambda values: code.line("return True"), "False", _nothing)
+    query = link.query
+    if not (query.has_aggregates or query.group_by or query.set_operation):
+        query = replace(query, targets=(), order_by=(), distinct=None)
+    return compiler.write_subquery(query, sink), False
+
+
+def _scalar(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
+    code = compiler.code
+    found = code.temporary("found")
+    rows = code.temporary("rows")
+    code.names["too_many_rows"] = too_many_rows
+
+    def start() -> None:
+        code.line(f"{rows} = 0")
+        code.line(f"{found} = None")
+
+    def row(values: Sequence[Value]) -> None:
+        code.line(f"if {rows}: too_many_rows()")
+        code.line(f"{rows} = 1")
+        code.line(f"{found} = {values[0].source}")
+
+    return compiler.write_subquery(link.query, ActionSink(row, found, start)), True
+
+
+def _array(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
+    code = compiler.code
+    if any(target.expression.type.oid == link.type.oid for target in link.query.targets if not target.junk):
+        raise NotOnRowPath("ARRAY of arrays")
+    sink = ListSink(code, count=False)
+    sink.finish = f"{code.constant(array_of_rows, 'array_of_rows')}({sink.out})"
+    return compiler.write_subquery(link.query, sink), False
+
+
+def _any(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
+    return _quantified(compiler, link, decisive="True")
+
+
+def _all(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
+    return _quantified(compiler, link, decisive="False")
+
+
+def _quantified(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> tuple[str, bool]:
+    """ANY and ALL: the first row that decides does; else NULL if a comparison was unknown, else the other answer."""
+    if link.negated or len(link.comparisons) != 1:
+        raise NotOnRowPath("a row comparison with a sub-query")
+    code = compiler.code
+    operator, function = link.comparisons[0]
+    test = _local(compiler, compiler.expressions.value(link.test[0]))
+    unknown = code.temporary("unknown")
+    other = "False" if decisive == "True" else "True"
+    output = next(target.expression for target in link.query.targets if not target.junk)
+
+    def row(values: Sequence[Value]) -> None:
+        value = _local(compiler, values[0])
+        left, right = (
+            tree.CaseTestExpr(link.test[0].type),
+            tree.RelabelType(tree.CaseTestExpr(output.type), output.type),
+        )
+        inner = ExpressionCompiler(code, compiler.settings, compiler.variable)
+        inner.overrides = {left: test, right: value}
+        call = tree.FuncExpr(function, (left, right), link.type, operator, "operator")
+        result = code.temporary()
+        code.line(f"{result} = {inner.value(call).source}")
+        code.line(f"if {result} is {decisive}: return {decisive}")
+        code.line(f"if {result} is None: {unknown} = True")
+
+    sink = ActionSink(row, f"None if {unknown} else {other}", lambda: code.line(f"{unknown} = False"))
+    return compiler.write_subquery(link.query, sink), True
+
+
+def _local(compiler: QueryCompiler, value: Value) -> Value:
+    if value.atom:
+        return value
+    name = compiler.code.temporary()
+    compiler.code.line(f"{name} = {value.source}")
+    return Value(name, value.nullable, atom=True)
+
+
+def _nothing() -> None:
+    """A sink that needs nothing at the start."""
+
+
+_KINDS: dict[str, Callable[[QueryCompiler, tree.SubLink], tuple[str, bool]]] = {
+    "exists": _exists,
+    "expr": _scalar,
+    "array": _array,
+    "any": _any,
+    "all": _all,
+}
