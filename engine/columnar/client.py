@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from catalog.errors import SqlError
+from catalog.functions.duckdb_errors import sql_error_call
 from catalog.schema import Table, VirtualTable
 from engine.columnar import frames
 from engine.columnar.descriptions import describe_table
@@ -252,7 +253,7 @@ class BatchStream:
 
 
 class WorkerClient(ColumnarEngine):
-    """`scratch` is a directory where DuckDB may put what does not fit; it is emptied. `memory_limit` in bytes.
+    """`spill_directory` is where DuckDB may put what does not fit; it is emptied. `memory_limit` in bytes.
 
     `virtual_content` provides virtual tables where a query is not given a provider of its own.
     """
@@ -260,14 +261,14 @@ class WorkerClient(ColumnarEngine):
     def __init__(
         self,
         store: Tablespace,
-        scratch: str,
+        spill_directory: str,
         *,
         memory_limit: int = 1 << 30,
         threads: int | None = None,
         virtual_content: VirtualContent | None = None,
     ) -> None:
         self._store = store
-        self._scratch = scratch
+        self._spill_directory = spill_directory
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
         self.virtual_content = virtual_content
@@ -361,7 +362,7 @@ class WorkerClient(ColumnarEngine):
         header: Header = {
             "op": "query",
             "id": stream.identifier,
-            "sql": fill(query.sql, relations, request.parameters),
+            "sql": _guarded(fill(query.sql, relations, request.parameters), query),
             "tables": [table.storage_id for table in query.tables],
             "functions": [asdict(signature) for signature in query.functions],
             "overlays": overlays,
@@ -441,7 +442,7 @@ class WorkerClient(ColumnarEngine):
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         self._feed.begin_load(table)
-        self._write({"op": "load", "table": describe_table(table), "path": os.path.join(self._store.path, "rows")})
+        self._write({"op": "load", "table": describe_table(table), "path": self._store.checkpoint_path})
         return future
 
     def forget(self, storage_id: int) -> None:
@@ -496,8 +497,8 @@ class WorkerClient(ColumnarEngine):
             for end in (ours, theirs):
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                     end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            os.makedirs(self._scratch, mode=0o700, exist_ok=True)
+            shutil.rmtree(self._spill_directory, ignore_errors=True)
+            os.makedirs(self._spill_directory, mode=0o700, exist_ok=True)
             self._ready = loop.create_future()
             with theirs:
                 self._process = self._spawn(theirs.fileno())
@@ -524,7 +525,7 @@ class WorkerClient(ColumnarEngine):
             *("--fd", str(descriptor)),
             *("--memory-limit", str(self._memory_limit)),
             *("--threads", str(self._threads)),
-            *("--spill-directory", self._scratch),
+            *("--spill-directory", self._spill_directory),
         ]
         return subprocess.Popen(
             command,
@@ -604,7 +605,23 @@ class WorkerClient(ColumnarEngine):
             self._frames.transport.abort()
             while self._frames is not None:
                 await asyncio.sleep(0)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self._spill_directory, ignore_errors=True)
+
+
+def _guarded(sql: str, query: ColumnarQuery) -> str:
+    """The query, refusing intervals that DuckDB would hand to Arrow as something else: Arrow counts nanoseconds, and
+    DuckDB's conversion overflows in silence past 292 years of microseconds."""
+    if all(column.duckdb_type != "INTERVAL" for column in query.columns):
+        return sql
+    error = sql_error_call("0A000", "an interval of more than 2500000 hours in an analytic query is not supported")
+    names = [f"o{position}" for position in range(len(query.columns))]
+    outputs = ", ".join(
+        f"CASE WHEN abs(hour({name})) > 2500000 THEN {error} ELSE {name} END AS {name}"
+        if column.duckdb_type == "INTERVAL"
+        else name
+        for name, column in zip(names, query.columns, strict=True)
+    )
+    return f"SELECT {outputs} FROM ({sql}) AS q ({', '.join(names)})"
 
 
 def _retrieve(future: asyncio.Future[None]) -> None:

@@ -156,9 +156,10 @@ def _definition(held: _Held) -> str:
 
 
 def _with_key(held: _Held, rows: pa.RecordBatch, keys: Any) -> pa.Table:
-    """The rows with their hidden key column, if the table has one."""
+    """The rows with their hidden key column, if the table has one. `keys`: a binary array, or a list of bytes."""
     table = pa.Table.from_batches([rows])
     if held.keys.columns == (ROW_NUMBER,) or held.keys.encoded:
         name = held.keys.columns[0]
-        table = table.append_column(name, held.keys.decode(keys).column(name))
+        array = keys if isinstance(keys, pa.Array) else pa.array(keys, type=pa.binary())
+        table = table.append_column(name, held.keys.decode(array).column(name))
     return table

@@ -49,6 +49,8 @@ class _Function:
         self._maker = _MAKERS[signature.kind](signature)
         self._made: dict[tuple[Any, ...], RowFunction] = {}
         self._oids = [reference.oid for reference in signature.argument_types]
+        groups = len(self._oids) - signature.direct if signature.kind == "aggregate" else 0
+        self._readers = [values.from_arrow] * (len(self._oids) - groups) + [_groups] * groups
         # DuckDB counts the parameters that it will be called with.
         self.__signature__ = inspect.Signature(
             [
@@ -83,12 +85,9 @@ class _Function:
             return self._result([])
         context = _context_values(columns[:count])
         function = self._row_function(context)
-        if self._signature.kind == "aggregate":
-            arguments = [_groups(column, oid) for column, oid in zip(columns[count:], self._oids, strict=True)]
-        else:
-            arguments = [
-                values.from_arrow(column, oid) for column, oid in zip(columns[count:], self._oids, strict=True)
-            ]
+        arguments = [
+            read(column, oid) for read, column, oid in zip(self._readers, columns[count:], self._oids, strict=True)
+        ]
         if not arguments:
             return self._result([function() for _ in range(rows)])
         if self._signature.strict and self._signature.kind != "aggregate":
@@ -193,15 +192,19 @@ def _python_side(signature: UdfSignature) -> Maker:
 
 def _aggregate(signature: UdfSignature) -> Maker:
     found = _implementation(signature.source)
-    if found.python_aggregate is None:
+    steps = found.python_aggregate
+    if steps is None and found.aggregate_for_types is not None:
+        steps = found.aggregate_for_types(signature.argument_types, signature.result_type)
+    if steps is None:
         not_supported(f"aggregate {signature.source} in an analytic query")
-    initial, step, final = found.python_aggregate
-    strict = signature.strict
+    initial, step, final = steps
+    strict, direct = signature.strict, signature.direct
 
-    def whole_group(*arguments: list[Any] | None) -> Any:
-        state = initial()
-        if arguments[0] is not None:
-            for row in zip(*(argument or () for argument in arguments), strict=True):
+    def whole_group(*arguments: Any) -> Any:
+        state = initial(*arguments[:direct])
+        groups = arguments[direct:]
+        if groups and groups[0] is not None:
+            for row in zip(*groups, strict=True):
                 if not (strict and None in row):
                     state = step(state, *row)
         return final(state)

@@ -83,7 +83,9 @@ class Database:
         self.store.flush(done.set)
         await asyncio.wait_for(done.wait(), 20)
 
-    async def fetch(self, wanted: ColumnarQuery, reader: object = None, *parameters: object) -> list[tuple[object, ...]]:
+    async def fetch(
+        self, wanted: ColumnarQuery, reader: object = None, *parameters: object
+    ) -> list[tuple[object, ...]]:
         """The rows of a query, as Python values of DuckDB's types."""
         stream = await self.client.batches(wanted, parameters, reader if reader is not None else self.store.current)
         rows: list[tuple[object, ...]] = []
@@ -112,7 +114,7 @@ def open_store(path: Path) -> Tablespace:
 @pytest_asyncio.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     store = open_store(tmp_path)
-    client = WorkerClient(store, scratch=str(tmp_path / "columnar"), memory_limit=512 << 20, threads=2)
+    client = WorkerClient(store, spill_directory=str(tmp_path / "columnar"), memory_limit=512 << 20, threads=2)
     try:
         yield Database(store, client)
     finally:

@@ -184,9 +184,7 @@ async def test_a_query_reads_all_tables_at_one_lsn_while_deltas_go_on(database: 
         while not done:
             balance[0] -= 1
             balance[1] += 1
-            await database.commit(
-                {**database.writes(left, (1, balance[0])), **database.writes(right, (1, balance[1]))}
-            )
+            await database.commit({**database.writes(left, (1, balance[0])), **database.writes(right, (1, balance[1]))})
 
     async def read() -> None:
         for _ in range(10):
@@ -432,3 +430,15 @@ async def test_the_worker_ends_with_its_engine(database: Database) -> None:
     assert not process.is_running()
     with pytest.raises(SqlError):
         await database.fetch(query("SELECT 1 AS a", [(23, "INTEGER")]))
+
+
+async def test_an_interval_that_arrow_cannot_carry_is_refused(database: Database) -> None:
+    """DuckDB's conversion to Arrow's nanoseconds would overflow without a word."""
+    interval = [(oids.INT8, "BIGINT"), (oids.INTERVAL, "INTERVAL")]
+    wanted = query("SELECT range, to_hours(range) FROM range(2500000, 2499998, -1) ORDER BY range", interval)
+    rows = await database.fetch(wanted)
+    assert [row[1].nanoseconds // (3600 * 10**9) for row in rows] == [2499999, 2500000]  # type: ignore[attr-defined]
+    for hours in (3_000_000, -3_000_000):
+        with pytest.raises(SqlError) as caught:
+            await database.fetch(query(f"SELECT 1, to_hours({hours})", interval))
+        assert caught.value.sqlstate == "0A000"
