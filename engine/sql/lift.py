@@ -22,7 +22,7 @@ _MAX_STATEMENT_BYTES: Final = 8192
 _MAX_VERDICTS: Final = 20_000
 _PLACEHOLDERS: Final = [b"$%d" % number for number in range(1, _MAX_LITERALS + 1)]
 
-# It begins with a set of characters, which the regular expression engine looks for fast; what it found is looked back at.
+# It begins with a set of characters, which the engine of re looks for fast; then it looks back at what it found.
 _SPLIT: Final = re.compile(
     rb"""(["'.0-9](?:
       (?<=')[^']*+(?:''[^']*+)*+'(?![\w\x80-\xff'"])
@@ -79,8 +79,8 @@ def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
     for literal in parts[1::2]:
         if literal[0] == _QUOTE:
             kinds += b"s"
-            literal = literal[1:-1]
-            literals.append(literal if b"'" not in literal else literal.replace(b"''", b"'"))
+            value = literal[1:-1]
+            literals.append(value if b"'" not in value else value.replace(b"''", b"'"))
         else:
             kinds += b"i" if len(literal) < 10 and literal.isdigit() else _kind_of_number(literal)
             literals.append(literal)

@@ -126,7 +126,10 @@ class Alterations(Roles):
             self.expect("partition")
             at = self._curr.start
             value = ".".join(self.any_name())
-            self._skip_to_end()
+            if key == "attach":
+                self.partition_bound()
+            else:
+                self.optional_keyword("concurrently", "finalize")
             return ast.AlterTableCmd(f"{key}_partition", value, definition_text=self.source(at), location=start)
         if key in ("of", "not", "options"):
             self.refuse(f"ALTER TABLE ... {key.upper()}", start)

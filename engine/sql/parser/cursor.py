@@ -31,6 +31,7 @@ class Cursor:
         def expressions(self) -> tuple[ast.Node, ...]: ...
         def select_or_expression(self) -> ast.Node: ...
         def indirection(self, argument: ast.Node) -> ast.Node: ...
+        def indirection_steps(self) -> tuple[ast.Subscript | str, ...]: ...
         def typed_literal(self, type_name: ast.TypeName) -> ast.Node: ...
         def any_operator(self) -> tuple[str, ...]: ...
         def operator_name(self) -> tuple[str, ...]: ...
@@ -200,8 +201,14 @@ class Cursor:
     def qualified_name(self, alias: ast.Alias | None = None, *, only: bool = False) -> ast.RangeVar:
         """[catalog.][schema.]name"""
         start = self._curr.start
-        parts = self.any_name()
-        return self.range_var(parts, start, alias, only=only)
+        parts = [self.column_name()]
+        while self._curr.key == "." and self.peek() != "*":
+            self.advance()
+            parts.append(self.label())
+        if self._curr.key in (".", "["):  # the grammar reads it, and then finds that it cannot name a relation
+            self.indirection_steps()
+            self.fail()
+        return self.range_var(tuple(parts), start, alias, only=only)
 
     def range_var(
         self, parts: tuple[str, ...], start: int, alias: ast.Alias | None = None, *, only: bool = False

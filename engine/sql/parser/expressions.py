@@ -443,17 +443,20 @@ class Expressions(FunctionSyntax):
         self.expect("[")
         if self.accept("]"):
             return ast.ArrayExpr((), location=start)
+        saved, self._labels_allowed = self._labels_allowed, False
         nested = self._curr.key == "["
         items = []
         while True:
             items.append(self._array_elements(self._curr.start) if nested else self.expression())
             if not self.accept(","):
                 break
+        self._labels_allowed = saved
         self.expect("]")
         return ast.ArrayExpr(tuple(items), location=start)
 
     def _case(self) -> ast.Node:
         start = self.expect("case").start
+        saved, self._labels_allowed = self._labels_allowed, False
         argument = None if self._curr.key == "when" else self.expression()
         whens: list[ast.CaseWhen] = []
         while self._curr.key == "when" or not whens:
@@ -462,6 +465,7 @@ class Expressions(FunctionSyntax):
             self.expect("then")
             whens.append(ast.CaseWhen(condition, self.expression(), location=at))
         default = self.expression() if self.accept("else") else None
+        self._labels_allowed = saved
         self.expect("end")
         return ast.CaseExpr(argument, tuple(whens), default, location=start)
 
@@ -481,7 +485,11 @@ class Expressions(FunctionSyntax):
             return self._type_literal()
         elif (special := self.special_call(following)) is not None:
             return special
-        if key not in COLUMN_NAME and (key not in TYPE_FUNCTION_NAME or following not in ("(", "SCONST")):
+        if key not in COLUMN_NAME and following not in ("(", "SCONST") or key not in LABEL:
+            if key in TYPE_FUNCTION_NAME:  # read as a function's name, so it is what follows that is wrong
+                self.advance()
+            self.fail()
+        if key not in COLUMN_NAME and key not in TYPE_FUNCTION_NAME:
             self.fail()
         if following == "(" and key in TYPE_FUNCTION_NAME:
             self.advance()
@@ -566,7 +574,9 @@ class Expressions(FunctionSyntax):
         return tuple(steps)
 
     def _subscript(self, start: int) -> ast.Subscript:
+        saved, self._labels_allowed = self._labels_allowed, False
         lower = None if self._curr.key == ":" else self.expression()
+        self._labels_allowed = saved
         if lower is not None and self.accept("]"):
             return ast.Subscript(False, None, lower, location=start)
         self.expect(":")

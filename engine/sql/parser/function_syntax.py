@@ -48,8 +48,7 @@ class FunctionSyntax(TypeNames):
         argument_names: list[str | None] = []
         star = distinct = variadic = False
         order_by: tuple[ast.SortBy, ...] = ()
-        if self._curr.key == "*" and self.peek() == ")":
-            self.advance()
+        if self.accept("*"):
             star = True
         elif self._curr.key != ")":
             if self.accept("distinct"):
@@ -119,6 +118,7 @@ class FunctionSyntax(TypeNames):
         token: Token,
     ) -> ast.Node:
         """WITHIN GROUP (...), FILTER (...), OVER ..."""
+        saved, self._labels_allowed = self._labels_allowed, False
         within_group = False
         if self._curr.key == "within":
             at = self._curr.start
@@ -144,6 +144,7 @@ class FunctionSyntax(TypeNames):
                 over = self.window_specification()
             else:
                 over = ast.WindowDef(name=self.column_name(), location=at)
+        self._labels_allowed = saved
         return ast.FuncCall(
             *call,
             order_by=order_by,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from catalog.errors import SqlError
 from engine.sql import ast
 from engine.sql.parser.expressions import AFTER_TARGETS, SELECT_START, Expressions
 from engine.sql.parser.function_syntax import SPECIAL_FUNCTION_START
@@ -503,8 +504,8 @@ class Queries(Relations, Expressions):
         if key == "lateral":
             self.advance()
             if self._curr.key == "(":
-                query = self.select_in_parentheses()
-                return ast.RangeSubselect(query, self.optional_alias(), True, location=query.location)
+                start = self._curr.start
+                return self._subselect(self.select_in_parentheses(), start, lateral=True)
             return self._function_source(lateral=True)
         if key == "rows" and self.peek() == "from":
             return self._function_source(lateral=False)
@@ -514,13 +515,26 @@ class Queries(Relations, Expressions):
             return self._function_source(lateral=False)
         return self._sampled(self.relation_expression(alias=True))
 
+    def _subselect(self, query: ast.SelectStmt, start: int, *, lateral: bool = False) -> ast.RangeSubselect:
+        """A query in FROM with its alias, which release 15 demands."""
+        alias = self.optional_alias()
+        if alias is None:
+            what, example = ("VALUES", "VALUES") if query.values else ("subquery", "SELECT")
+            raise SqlError(
+                "42601",
+                f"{what} in FROM must have an alias",
+                hint=f"For example, FROM ({example} ...) [AS] foo.",
+                position=start + 1,
+            )
+        return ast.RangeSubselect(query, alias, lateral, location=start)
+
     def _at_function(self) -> bool:
         """Whether a call comes next rather than a relation: by the parenthesis after the name."""
         key = self._curr.key
         if key in SPECIAL_FUNCTION_START and (key not in COLUMN_NAME or self.peek() == "("):
             return True
-        if key not in COLUMN_NAME and key not in TYPE_FUNCTION_NAME:
-            return False
+        if key not in COLUMN_NAME:
+            return key in TYPE_FUNCTION_NAME
         distance = 1
         while self.peek(distance) == ".":
             distance += 2
@@ -550,15 +564,17 @@ class Queries(Relations, Expressions):
 
     def _source_in_parentheses(self) -> ast.Node:
         """( query ) [alias], or ( a JOIN b ) [alias]."""
+        start = self._curr.start
         inner = self._inside_parentheses()
         if isinstance(inner, ast.SelectStmt):
-            return ast.RangeSubselect(inner, self.optional_alias(), location=inner.location)
+            return self._subselect(inner, start)
         alias = self.optional_alias()
         return replace(inner, alias=alias) if alias is not None else inner
 
     def _inside_parentheses(self) -> ast.SelectStmt | ast.JoinExpr:
         """( ... ), without an alias: a query or a join."""
         self.expect("(")
+        start = self._curr.start
         if self._curr.key in SELECT_START:
             query = self.select_without_parentheses()
             self.expect(")")
@@ -573,7 +589,7 @@ class Queries(Relations, Expressions):
                     return inner
                 if self.accept(")"):
                     return inner
-                left = ast.RangeSubselect(inner, self.optional_alias(), location=inner.location)
+                left = self._subselect(inner, start)
             elif self.accept(")"):
                 return inner
             else:

@@ -70,8 +70,7 @@ class Sessions(Changes):
             return ast.TransactionStmt(f"{kind}_prepared", self.string(), location=start)
         self.optional_keyword("work", "transaction")
         if kind == "rollback" and self.accept("to"):
-            self.accept("savepoint")
-            return ast.TransactionStmt("rollback_to", self.column_name(), location=start)
+            return ast.TransactionStmt("rollback_to", self._savepoint_name(), location=start)
         chain = False
         if self.accept("and"):
             chain = not self.accept("no")
@@ -84,8 +83,13 @@ class Sessions(Changes):
 
     def release(self) -> ast.Node:
         start = self.expect("release").start
-        self.accept("savepoint")
-        return ast.TransactionStmt("release", self.column_name(), location=start)
+        return ast.TransactionStmt("release", self._savepoint_name(), location=start)
+
+    def _savepoint_name(self) -> str:
+        """[SAVEPOINT] name, where the name may be savepoint."""
+        if self._curr.key == "savepoint" and self.peek() not in ("", ";"):
+            self.advance()
+        return self.column_name()
 
     # ---- settings ----
 

@@ -34,9 +34,7 @@ class Tables(Sessions):
         if self._curr.key == "of":
             self.refuse("CREATE TABLE OF", self._curr.start)
         if self._curr.key == "partition":
-            at = self._curr.start
-            self._skip_to_end()
-            return ast.CreateStmt(relation, (), persistence, if_not_exists, partition=self.source(at), location=start)
+            return self._create_partition(start, relation, persistence, if_not_exists)
         if self._curr.key != "(" or self._is_column_list_of_query():
             return self._create_table_as(start, relation, persistence, if_not_exists)
         elements = self._table_elements()
@@ -64,6 +62,65 @@ class Tables(Sessions):
             access_method,
             location=start,
         )
+
+    def _create_partition(
+        self, start: int, relation: ast.RangeVar, persistence: str, if_not_exists: bool
+    ) -> ast.CreateStmt:
+        at = self._curr.start
+        self.expect("partition", "of")
+        self.qualified_name()
+        if self.accept("("):
+            while True:
+                if self._curr.key in _TABLE_CONSTRAINT_START:
+                    self.table_constraint()
+                else:
+                    self.column_name()
+                    if self.accept("with"):
+                        self.expect("options")
+                    self._column_constraints()
+                if not self.accept(","):
+                    break
+            self.expect(")")
+        self.partition_bound()
+        self._partition_by()
+        text = self.source(at)
+        if self.accept("using"):
+            self.column_name()
+        options = self.with_options()
+        on_commit = self._on_commit()
+        tablespace = self.optional_tablespace()
+        return ast.CreateStmt(
+            relation,
+            (),
+            persistence,
+            if_not_exists,
+            partition=text,
+            options=options,
+            on_commit=on_commit,
+            tablespace=tablespace,
+            location=start,
+        )
+
+    def partition_bound(self) -> None:
+        """PartitionBoundSpec, read over: partitions are refused."""
+        if self.accept("default"):
+            return
+        self.expect("for", "values")
+        kind = self.expect_one_of("in", "from", "with")
+        self.expect("(")
+        if kind == "with":
+            while True:
+                self.non_reserved_word()
+                self.integer()
+                if not self.accept(","):
+                    break
+        else:
+            self.expressions()
+        self.expect(")")
+        if kind == "from":
+            self.expect("to", "(")
+            self.expressions()
+            self.expect(")")
 
     def _is_column_list_of_query(self) -> bool:
         """Whether the parenthesis that comes next names the columns of CREATE TABLE AS: (a, b) then no definitions."""
@@ -110,13 +167,7 @@ class Tables(Sessions):
         at = self._curr.start
         self.expect("partition", "by")
         self.column_name()
-        self.expect("(")
-        depth = 1
-        while depth:
-            if self._curr.key in ("", "ERROR", ";"):
-                self.fail()
-            key = self.advance().key
-            depth += (key == "(") - (key == ")")
+        self.index_elements()
         return self.source(at)
 
     def _on_commit(self) -> str:
