@@ -103,6 +103,17 @@ def with_validity(column: Column, valid: Numbers | None) -> Column:
     return pa.Array.from_buffers(column.type, len(column), [bits, *column.buffers()[1:]])
 
 
+def pack_slices(data: Numbers, first: Numbers, last: Numbers) -> Column:
+    """data[first[i]:last[i]] for ascending slices, as a binary array: starts and ends interleaved make
+    one array of 2n - 1 slots over the same bytes, and taking every other slot packs it."""
+    count = len(first)
+    offsets = np.empty(2 * count, np.int32)
+    offsets[0::2] = first
+    offsets[1::2] = last
+    slots = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return slots.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+
+
 def _make_form(sql_type: SqlType) -> ColumnForm:
     oid, code = sql_type.oid, sql_type.storage.struct_code
     if oid in _STORED_IS_ARROW:

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from catalog.errors import SqlError
 from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
-from engine.storage.columns import Column, Numbers, column_form, one_array, to_values
+from engine.storage.columns import Column, Numbers, column_form, one_array, pack_slices, to_values
 
 MAX_KEY_BYTES = 511
 HASH_BYTES = 16
@@ -169,7 +169,7 @@ def encode_index_entries(  # noqa: PLR0917 - the parts of an index, in the order
 ) -> tuple[Column, Column]:
     """The keys and values of index entries for whole columns (NULLs allowed) and the keys of their rows."""
     arrays = [one_array(column) for column in columns]
-    places = pc.binary_slice(row_keys, PREFIX_BYTES)
+    places = without_prefix(row_keys)
     if any(array.null_count for array in arrays):
         encode = index_entry_encoder(storage_id, types, unique, nulls_not_distinct)
         values = [to_values(array, type_ref.oid) for array, type_ref in zip(arrays, types, strict=True)]
@@ -181,6 +181,13 @@ def encode_index_entries(  # noqa: PLR0917 - the parts of an index, in the order
     if not unique:
         pieces.append(places)
     return _assemble(storage_prefix(storage_id), pieces, len(row_keys)), places
+
+
+def without_prefix(row_keys: Column) -> Column:
+    """The keys without their storage id: what an index entry holds as its value."""
+    offsets = numbers_of_offsets(row_keys).astype(np.int64)
+    data = np.frombuffer(row_keys.buffers()[2], np.uint8)
+    return pack_slices(data, offsets[:-1] + PREFIX_BYTES, offsets[1:])
 
 
 def _pieces(type_ref: TypeRef, column: Column) -> Any:

@@ -181,7 +181,7 @@ def _decode_column(data: Numbers, starts: Numbers, heads: Numbers, shape: RowSha
         last = first + heads[f"end{stored.place}"]
         if stored.place:
             first += heads[f"end{stored.place - 1}"]
-        packed = _pack_slices(data, first, last)
+        packed = forms.pack_slices(data, first, last)
         if form.bytes_out is not None:
             return forms.with_validity(form.bytes_out(packed), mask)
         items = packed.to_pylist()
@@ -190,16 +190,6 @@ def _decode_column(data: Numbers, starts: Numbers, heads: Numbers, shape: RowSha
     return form.values_out(
         [convert(item) if known else None for item, known in zip(items, valid.tolist(), strict=True)]
     )
-
-
-def _pack_slices(data: Numbers, first: Numbers, last: Numbers) -> Column:
-    """data[first[i]:last[i]] for ascending slices, as a binary array."""
-    count = len(first)
-    offsets = np.empty(2 * count, np.int32)
-    offsets[0::2] = first
-    offsets[1::2] = last
-    slots = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    return slots.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 
 
 def _fixed_numbers(column: Column, stored: StoredColumn, valid: Numbers | None) -> Numbers:

@@ -129,6 +129,7 @@ class RowCodec:
         careful = [self._value_source(shape, column, names, nullable=True) for column in self.table.columns]
         lines = [
             "def decode(row):",
+            *self._version_first(shape),
             f"    ({', '.join(['version', 'bits', *heads])},) = unpack(row)",
             f"    if version != {shape.version}: return other(row)",
             f"    if bits != {shape.no_nulls!r}: return ({_tuple(careful)})",
@@ -137,6 +138,17 @@ class RowCodec:
         exec("\n".join(lines), names)
         decode: Callable[[bytes], tuple[object, ...]] = names["decode"]
         return decode
+
+    def _version_first(self, shape: RowShape) -> list[str]:
+        """A row of another layout may be shorter than this one's head: where there are several, look before unpacking.
+
+        The test after unpacking stays for a layout that the table never had.
+        """
+        if len(self.shapes) == 1:
+            return []
+        return [
+            f"    if row[:{VERSION_BYTES}] != {shape.version.to_bytes(VERSION_BYTES, 'little')!r}: return other(row)"
+        ]
 
     def _value_source(self, shape: RowShape, column: Column, names: dict[str, Any], nullable: bool) -> str:
         stored = shape.by_number.get(column.number)
@@ -196,6 +208,7 @@ class RowCodec:
             body = [test, f"    return {_converted(source, stored, names)}"]
         lines = [
             "def decode(row):",
+            *self._version_first(shape),
             f"    {head} = unpack(row)",
             f"    if version != {shape.version}: return other(row)",
             *body,
