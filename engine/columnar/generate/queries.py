@@ -129,8 +129,8 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
         sort_item(scope.generation, expression(scope, o.expression), o.expression.type, o.descending, o.nulls_first)
         for o in node.order_by
     ]
-    if node.limit_with_ties:
-        return _with_ties(scope, node, Body(body.sql, body.pieces), items, alias)
+    if _ranked(scope, node):
+        return _by_rank(scope, node, body, items, alias)
     columns = ", ".join(f"{piece.sql} AS c{n}" for n, piece in source.columns.items())
     sql = f"SELECT {columns} FROM ({body.sql}) AS {alias}"
     if items:
@@ -215,7 +215,7 @@ def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
     by_key = node.distinct == () and not all(
         is_native(piece, target.expression.type.oid) for target, piece in zip(output, pieces, strict=True)
     )
-    if by_key or node.has_set_functions or node.limit_with_ties:
+    if by_key or node.has_set_functions or _ranked(scope, node):
         return _outer(scope, node, pieces, tail)
     columns = ", ".join([f"{piece.sql} AS c{n}" for n, piece in enumerate(pieces, 1)]) or "1 AS c1"
     sql = f"SELECT {_distinct(scope, node)}{columns}{tail}"
@@ -315,26 +315,35 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: str) -> Bo
         keys = [comparable(generation, column(item), item.type.oid) for item in node.distinct]
         prefix = f"DISTINCT ON ({', '.join(keys)}) "
     derived = f"SELECT {', '.join(inner)}{tail}"
-    if node.limit_with_ties:
+    if _ranked(scope, node):
         if node.distinct is not None:
-            not_supported("DISTINCT with FETCH ... WITH TIES on this query")
-        return _with_ties(scope, node, Body(derived, pieces), items, alias)
+            not_supported("DISTINCT with a LIMIT of this kind on this query")
+        return _by_rank(scope, node, Body(derived, pieces), items, alias)
     sql = f"SELECT {prefix}{', '.join(shown)} FROM ({derived}) AS {alias}{suffix}"
     if items:
         sql += f" ORDER BY {', '.join(items)}"
     return Body(sql + _limit(scope, node), pieces)
 
 
-def _with_ties(scope: Scope, node: tree.Query, body: Body, items: list[str], alias: str) -> Body:
-    """FETCH FIRST n ROWS WITH TIES: the rows whose rank is within n, without those that OFFSET skips."""
-    assert node.limit is not None
-    order = ", ".join(items)
+def _ranked(scope: Scope, node: tree.Query) -> bool:
+    """Whether rows must be numbered to be limited: WITH TIES, and bounds that are not constants in a sub-query, which
+    DuckDB does not take if it is correlated."""
+    if node.limit_with_ties:
+        return True
+    bounds = (node.limit, node.offset)
+    return scope.parent is not None and any(b is not None and _constant_bound(b) is None for b in bounds)
+
+
+def _by_rank(scope: Scope, node: tree.Query, body: Body, items: list[str], alias: str) -> Body:
+    """LIMIT by row numbers. WITH TIES: the rows whose rank is within the limit, without those that OFFSET skips."""
+    order = f"ORDER BY {', '.join(items)}" if items else ""
     outer = scope.generation.alias()
+    function = "rank" if node.limit_with_ties else "row_number"
     ranked = (
-        f"SELECT {alias}.*, rank() OVER (ORDER BY {order}) AS k, row_number() OVER (ORDER BY {order}) AS n "
+        f"SELECT {alias}.*, {function}() OVER ({order}) AS k, row_number() OVER ({order}) AS n "
         f"FROM ({body.sql}) AS {alias}"
     )
-    limit = _bound(scope, node.limit, "LIMIT", "2201W")
+    limit = _bound(scope, node.limit, "LIMIT", "2201W") if node.limit is not None else "NULL"
     offset = _bound(scope, node.offset, "OFFSET", "2201X") if node.offset is not None else "0"
     columns = ", ".join(f"{outer}.c{n} AS c{n}" for n in range(1, len(body.pieces) + 1))
     total = f"({limit} + coalesce({offset}, 0))"
@@ -359,16 +368,21 @@ def _limit(scope: Scope, node: tree.Query) -> str:
     return text
 
 
+def _constant_bound(node: tree.Expr) -> tree.Const | None:
+    """The constant under a LIMIT, which is an int4 cast to int8 as a rule."""
+    if isinstance(node, tree.FuncExpr) and node.function.source in ("int28", "int48"):
+        node = node.arguments[0]
+    return node if isinstance(node, tree.Const) else None
+
+
 def _bound(scope: Scope, node: tree.Expr, clause: str, sqlstate: str) -> str:
     """A row count: NULL is none, negative an error."""
     message = f"{clause} must not be negative"
-    if isinstance(node, tree.Const):
-        if node.value is None:
-            return "NULL"
-        assert isinstance(node.value, int)
-        if node.value < 0:
+    count = _constant_bound(node)
+    if count is not None:
+        if isinstance(count.value, int) and count.value < 0:
             raise SqlError(sqlstate, message)
-        return str(node.value)
+        return "NULL" if count.value is None else str(count.value)
     sql = expression(scope, node).sql
     error = sql_error_call(sqlstate, message)
     alias = scope.generation.alias()
