@@ -46,6 +46,10 @@ class Alterations(Roles):
             if not options:
                 self.fail()
             return ast.SequenceStmt(relation, options, False, if_exists, location=start)
+        if kind == "index" and key == "attach":
+            self.expect("attach", "partition")
+            attach = ast.AlterTableCmd("attach_partition", ".".join(self.any_name()), location=start)
+            return ast.AlterTableStmt(kind, relation, (attach,), if_exists, location=start)
         commands = [self._command()]
         while self.accept(","):
             commands.append(self._command())

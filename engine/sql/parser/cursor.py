@@ -22,7 +22,8 @@ class Cursor:
     _index: int
     _curr: Token
     _highest_parameter: int
-    _labels_allowed: bool
+    _labels_allowed: bool  # in a target list, where a keyword may be a label
+    _similar_ends: bool  # in SUBSTRING(... SIMILAR pattern ESCAPE ...), before SIMILAR
 
     if TYPE_CHECKING:
         # Rules that call each other across the files of this package: each is defined further down the line of classes.
@@ -50,6 +51,7 @@ class Cursor:
         self._curr = tokens[0]
         self._highest_parameter = 0
         self._labels_allowed = False
+        self._similar_ends = False
 
     def advance(self) -> Token:
         """Takes the current token, which is not the end."""
@@ -75,6 +77,26 @@ class Cursor:
         self._index += len(keys)
         self._curr = self._tokens[self._index]
         return True
+
+    def accept_phrase(self, phrases: tuple[tuple[str, ...], ...]) -> tuple[str, ...] | None:
+        """Takes the longest of these phrases that comes next; None if the first word is none of theirs. 42601 at the
+        word that leaves them all."""
+        if not any(phrase[0] == self._curr.key for phrase in phrases):
+            return None
+        for phrase in sorted(phrases, key=len, reverse=True):
+            if self.accept_words(*phrase):
+                return phrase
+        taken = 0
+        while any(len(phrase) > taken and phrase[taken] == self._curr.key for phrase in phrases):
+            started = self.advance().key
+            phrases = tuple(phrase for phrase in phrases if len(phrase) > taken and phrase[taken] == started)
+            taken += 1
+        self.fail()
+
+    def at_select(self) -> bool:
+        """Whether a query without parentheses comes next; VALUES also names columns and tables."""
+        key = self._curr.key
+        return key in ("select", "with", "table") or (key == "values" and self.peek() == "(")
 
     def expect(self, *keys: str) -> Token:
         """Takes these tokens in a row; 42601 at the first that is another. Gives the last one."""
@@ -244,13 +266,10 @@ class Cursor:
         return tuple(items)
 
     def if_exists(self) -> bool:
-        if self._curr.key != "if":
-            return False
-        self.expect("if", "exists")
-        return True
+        return self.accept_words("if", "exists")
 
     def if_not_exists(self) -> bool:
-        if self._curr.key != "if":
+        if self._curr.key != "if" or self.peek() != "not":
             return False
         self.expect("if", "not", "exists")
         return True

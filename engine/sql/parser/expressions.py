@@ -110,7 +110,7 @@ class Expressions(FunctionSyntax):
                 return left
             if level == closed:
                 self.fail()
-            if level == _MATCH and self._is_not_an_operator(token.key):
+            if level == _MATCH and self._is_no_operator(token.key):
                 return left
             if self._is_bare_label(token):
                 return left
@@ -134,9 +134,11 @@ class Expressions(FunctionSyntax):
                 self.advance()
                 left = ast.CollateClause(left, self.any_name(), location=token.start)
 
-    def _is_not_an_operator(self, key: str) -> bool:
+    def _is_no_operator(self, key: str) -> bool:
         """NOT before what is no LIKE (`default 1 not null`); SIMILAR in SUBSTRING(a SIMILAR b ESCAPE c)."""
-        return (key == "not" and self.peek() not in _AFTER_NOT) or (key == "similar" and self.peek() != "to")
+        if key == "similar":
+            return self._similar_ends and self.peek() != "to"
+        return key == "not" and self.peek() not in _AFTER_NOT
 
     def _is_bare_label(self, token: Token) -> bool:
         """Whether a keyword that could be an operator is a column's label: `select 1 is from t`."""
@@ -329,6 +331,10 @@ class Expressions(FunctionSyntax):
             return ast.SubLink("exists", self.select_in_parentheses(), location=token.start)
         if key == "array":
             return self._array()
+        if key == "unique":
+            self.advance()
+            self.select_in_parentheses()
+            self.complain("UNIQUE predicate is not yet implemented", token.start, "0A000")
         if key == "case":
             return self._case()
         if key == "row" and self.peek() == "(":
@@ -383,7 +389,7 @@ class Expressions(FunctionSyntax):
         """
         saved, self._labels_allowed = self._labels_allowed, False
         try:
-            if self._curr.key in SELECT_START:
+            if self.at_select():
                 return self.select_without_parentheses()
             if self._curr.key != "(":
                 return self.expression()
@@ -479,17 +485,13 @@ class Expressions(FunctionSyntax):
             typed = self._interval_literal(following)
             if typed is not None:
                 return typed
-        elif key in BUILT_IN_TYPES and (
-            following in ("SCONST", "(", "varying", "with", "without", "precision") or key == "national"
-        ):
+        elif key in BUILT_IN_TYPES and self._at_type_literal(key, following):
             return self._type_literal()
         elif (special := self.special_call(following)) is not None:
             return special
-        if key not in COLUMN_NAME and following not in ("(", "SCONST") or key not in LABEL:
+        if key not in COLUMN_NAME and (key not in TYPE_FUNCTION_NAME or following not in ("(", "SCONST")):
             if key in TYPE_FUNCTION_NAME:  # read as a function's name, so it is what follows that is wrong
                 self.advance()
-            self.fail()
-        if key not in COLUMN_NAME and key not in TYPE_FUNCTION_NAME:
             self.fail()
         if following == "(" and key in TYPE_FUNCTION_NAME:
             self.advance()
@@ -501,6 +503,13 @@ class Expressions(FunctionSyntax):
         if following not in (".", "["):
             return ast.ColumnRef((token.text,), location=token.start)
         return self._column_or_call(token)
+
+    def _at_type_literal(self, key: str, following: str) -> bool:
+        if key == "national":
+            return following in ("character", "char")
+        if key == "double":
+            return following == "precision"
+        return following in ("SCONST", "(", "varying", "with", "without")
 
     def _column_or_call(self, token: Token) -> ast.Node:
         """A dotted name: a column, a call or a typed literal, by what follows it."""

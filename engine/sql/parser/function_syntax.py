@@ -27,7 +27,7 @@ _SPECIAL_CALLS: Final = _XML_CALLS.union(
 _EXTRACT_FIELDS: Final = frozenset(("IDENT", "year", "month", "day", "hour", "minute", "second", "SCONST"))
 _TRIM_FUNCTIONS: Final = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
 # Words that open a function expression although they are no function names (func_expr_common_subexpr).
-SPECIAL_FUNCTION_START: Final = _VALUE_FUNCTIONS | _SPECIAL_CALLS | {"collation"}
+SPECIAL_FUNCTION_START: Final = (_VALUE_FUNCTIONS | _SPECIAL_CALLS | {"collation"}) - {"grouping"}
 
 
 class FunctionSyntax(TypeNames):
@@ -163,7 +163,7 @@ class FunctionSyntax(TypeNames):
         key = token.key
         if key in _VALUE_FUNCTIONS:
             # current_schema is a function name, so current_schema() is a call like any other.
-            if key == "current_schema" and following == "(":
+            if key == "current_schema" and following in ("(", "SCONST"):
                 return None
             return self._value_function(token, following)
         if key == "collation" and following == "for":
@@ -171,6 +171,8 @@ class FunctionSyntax(TypeNames):
             argument = self.expression()
             self.expect(")")
             return self.system_call("pg_collation_for", (argument,), token.start)
+        if key == "cast" and following != "(":  # reserved: nothing else begins with it
+            self.expect("cast", "(")
         if key not in _SPECIAL_CALLS or following != "(":
             return None
         if key in _XML_CALLS:
@@ -283,7 +285,9 @@ class FunctionSyntax(TypeNames):
             return ast.FuncCall(("substring",), location=token.start)
         if self._is_plain_start():
             return self._plain_call("substring", None, token)
+        saved, self._similar_ends = self._similar_ends, True
         first = self.expression()
+        self._similar_ends = saved
         if self.accept("from"):
             start = self.expression()
             arguments = (first, start, self.expression()) if self.accept("for") else (first, start)

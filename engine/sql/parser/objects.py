@@ -7,37 +7,23 @@ from typing import Final
 from engine.sql import ast
 from engine.sql.parser.tables import Tables
 
-# DROP and COMMENT: the words of a kind of object, and its name in the tree. Longer ones come first.
-_KINDS: Final = (
-    (("materialized", "view"), "matview"),
-    (("foreign", "data", "wrapper"), "foreign data wrapper"),
-    (("foreign", "table"), "foreign table"),
-    (("text", "search", "configuration"), "text search configuration"),
-    (("text", "search", "dictionary"), "text search dictionary"),
-    (("text", "search", "parser"), "text search parser"),
-    (("text", "search", "template"), "text search template"),
-    (("access", "method"), "access method"),
-    (("event", "trigger"), "event trigger"),
-    (("procedural", "language"), "language"),
-    (("language",), "language"),
-    (("table",), "table"),
-    (("index",), "index"),
-    (("view",), "view"),
-    (("sequence",), "sequence"),
-    (("schema",), "schema"),
-    (("type",), "type"),
-    (("domain",), "domain"),
-    (("collation",), "collation"),
-    (("conversion",), "conversion"),
-    (("statistics",), "statistics"),
-    (("extension",), "extension"),
-    (("publication",), "publication"),
-    (("server",), "server"),
-    (("function",), "function"),
-    (("procedure",), "procedure"),
-    (("routine",), "routine"),
-    (("aggregate",), "aggregate"),
-)
+# DROP and COMMENT: the words of a kind of object, and its name in the tree.
+_KINDS: Final[dict[tuple[str, ...], str]] = {
+    ("materialized", "view"): "matview",
+    ("procedural", "language"): "language",
+    **{(word,): word for word in ("table", "index", "view", "sequence", "schema", "type", "domain", "collation")},
+    **{(word,): word for word in ("conversion", "statistics", "extension", "publication", "server", "language")},
+    **{(word,): word for word in ("function", "procedure", "routine", "aggregate")},
+    **{
+        tuple(words.split()): words
+        for words in ("foreign data wrapper", "foreign table", "access method", "event trigger")
+    },
+    **{
+        ("text", "search", word): f"text search {word}"
+        for word in ("configuration", "dictionary", "parser", "template")
+    },
+}
+_PHRASES: Final = tuple(_KINDS)
 _WITH_ARGUMENTS: Final = ("function", "procedure", "routine", "aggregate")
 _SIMPLE_NAMES: Final = frozenset(
     ("schema", "extension", "publication", "server", "access method", "event trigger", "language")
@@ -192,10 +178,8 @@ class Objects(Tables):
 
     def object_kind(self) -> str | None:
         """Takes the words of a kind of object; None if another kind comes next."""
-        for words, kind in _KINDS:
-            if self.accept_words(*words):
-                return kind
-        return None
+        words = self.accept_phrase(_PHRASES)
+        return None if words is None else _KINDS[words]
 
     def drop_objects(self, start: int, kind: str) -> ast.Node:
         """After DROP and the kind. Arguments of functions are read over."""

@@ -17,6 +17,7 @@ from engine.sql.parser.keywords import BARE_LABEL, COLUMN_NAME, TYPE_FUNCTION_NA
 from engine.sql.parser.relations import Relations
 
 _CONTINUATIONS: Final = frozenset(("union", "intersect", "except", "order", "limit", "offset", "fetch", "for"))
+_WINDOWING_ERROR: Final = "42P20"
 _JOINS: Final = frozenset(("join", "inner", "left", "right", "full", "cross", "natural"))
 
 
@@ -250,20 +251,20 @@ class Queries(Relations, Expressions):
         start_at = self._curr.start
         start = self._frame_bound()
         if start[0] == "unbounded_following":
-            self.complain("frame start cannot be UNBOUNDED FOLLOWING", start_at)
+            self.complain("frame start cannot be UNBOUNDED FOLLOWING", start_at, _WINDOWING_ERROR)
         if not between:
             if start[0] == "following":
-                self.complain("frame starting from following row cannot end with current row", at)
+                self.complain("frame starting from following row cannot end with current row", at, _WINDOWING_ERROR)
             return start, ("current_row", None)
         self.expect("and")
         end_at = self._curr.start
         end = self._frame_bound()
         if end[0] == "unbounded_preceding":
-            self.complain("frame end cannot be UNBOUNDED PRECEDING", end_at)
+            self.complain("frame end cannot be UNBOUNDED PRECEDING", end_at, _WINDOWING_ERROR)
         if start[0] == "current_row" and end[0] == "preceding":
-            self.complain("frame starting from current row cannot have preceding rows", end_at)
+            self.complain("frame starting from current row cannot have preceding rows", end_at, _WINDOWING_ERROR)
         if start[0] == "following" and end[0] in ("preceding", "current_row"):
-            self.complain("frame starting from following row cannot have preceding rows", end_at)
+            self.complain("frame starting from following row cannot have preceding rows", end_at, _WINDOWING_ERROR)
         return start, end
 
     def _frame_bound(self) -> tuple[str, ast.Node | None]:
@@ -310,7 +311,7 @@ class Queries(Relations, Expressions):
         return not self._curr.key.isalnum() or self._curr.key in ("Op", "operator")
 
     def nulls_order(self) -> str:
-        if self._curr.key != "nulls":
+        if self._curr.key != "nulls" or self.peek() not in ("first", "last"):
             return "default"
         self.advance()
         return self.expect_one_of("first", "last")
@@ -431,7 +432,7 @@ class Queries(Relations, Expressions):
 
     def with_clause(self) -> ast.WithClause:
         start = self.expect("with").start
-        recursive = self.accept("recursive")
+        recursive = self.peek() not in ("(", "as") and self.accept("recursive")
         ctes = [self._common_table_expression()]
         while self.accept(","):
             ctes.append(self._common_table_expression())
@@ -575,7 +576,7 @@ class Queries(Relations, Expressions):
         """( ... ), without an alias: a query or a join."""
         self.expect("(")
         start = self._curr.start
-        if self._curr.key in SELECT_START:
+        if self.at_select():
             query = self.select_without_parentheses()
             self.expect(")")
             return query

@@ -130,13 +130,13 @@ class Statements(Alterations):
         persistence = self.persistence()
         if self._curr.key in ("view", "recursive"):
             return self.create_view(start, persistence, replace=True)
-        return self._refused("CREATE OR REPLACE", start, _REPLACEABLE)
+        return self._refused("CREATE", start, _REPLACEABLE)
 
     def _refused(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
-        for words in kinds:
-            if self.accept_words(*words):
-                return self.skip_statement(f"{verb.split(maxsplit=1)[0]} {' '.join(words).upper()}", start)
-        self.fail()
+        words = self.accept_phrase(kinds)
+        if words is None:
+            self.fail()
+        return self.skip_statement(f"{verb} {' '.join(words).upper()}", start)
 
     # ---- ALTER, DROP ----
 

@@ -55,6 +55,8 @@ class TypeNames(Cursor):
     def type_name(self) -> ast.TypeName:
         """Typename: [SETOF] type [array bounds]. SETOF only parses where a function's type may stand."""
         start = self._curr.start
+        if self.accept("setof"):
+            self.refuse("SETOF", start)
         simple = self.simple_type_name()
         dimensions = self._array_bounds()
         if dimensions == 0:
