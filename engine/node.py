@@ -16,6 +16,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from catalog import rows as system_rows
@@ -64,6 +65,12 @@ def now() -> int:
     return time.time_ns() // 1000 - EPOCH_2000
 
 
+def resolve(future: asyncio.Future[None]) -> None:
+    """Ends a wait, unless whoever waited has given up."""
+    if not future.done():
+        future.set_result(None)
+
+
 class PlanCache:
     """Plans of one PlanKey by statement text, the oldest dropped first."""
 
@@ -103,7 +110,7 @@ class Node:
         found = self.store.newest(key)
         return None if found is None else found[1]
 
-    # ---- catalog ----------------------------------------------------------------------------------------------------
+    # ---- catalog ------------------------------------------------------------------------------------------------
 
     def bootstrap(self) -> None:
         """Reads the catalog from the system tables; makes the first objects in an empty store."""
@@ -137,8 +144,10 @@ class Node:
     @property
     def shared_catalog(self) -> Catalog:
         """Any database's catalog, for what all of them share: roles, databases, tablespaces."""
-        return self.catalogs[POSTGRES_DATABASE_OID] if POSTGRES_DATABASE_OID in self.catalogs else next(
-            iter(self.catalogs.values())
+        return (
+            self.catalogs[POSTGRES_DATABASE_OID]
+            if POSTGRES_DATABASE_OID in self.catalogs
+            else next(iter(self.catalogs.values()))
         )
 
     def new_oid(self) -> int:
@@ -169,7 +178,7 @@ class Node:
             counter = self._row_numbers[storage_id] = itertools.count(last + 1)
         return counter
 
-    # ---- plans and sessions --------------------------------------------------------------------------------------------
+    # ---- plans and sessions -------------------------------------------------------------------------------------
 
     def plans(self, key: PlanKey) -> PlanCache:
         """The plan cache for one combination of the settings that plans depend on."""
@@ -227,8 +236,8 @@ class Node:
 
     async def flush(self) -> None:
         """CHECKPOINT: waits until everything sequenced so far is in LMDB."""
-        done = asyncio.get_running_loop().create_future()
-        self.store.flush(lambda: done.done() or done.set_result(None))
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.store.flush(partial(resolve, done))
         await done
 
     def settle(self) -> None:

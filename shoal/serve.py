@@ -14,12 +14,13 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvloop
 
 from engine.columnar.client import WorkerClient
-from engine.node import Node
+from engine.node import Node, resolve
 from engine.storage.interface import Changelog
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
@@ -32,14 +33,15 @@ log = logging.getLogger("shoal")
 def serve(config: Config) -> int:
     """Runs the server; returns the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    return uvloop.run(_run(config))
+    status: int = uvloop.run(_run(config))
+    return status
 
 
 async def _run(config: Config) -> int:
     host, port = config.address
     loop = asyncio.get_running_loop()
     data = Path(config.data)
-    stop: asyncio.Future[int] = loop.create_future()
+    stop: asyncio.Future[None] = loop.create_future()
 
     def fatal(error: BaseException) -> None:
         log.critical("cannot make commits durable, stopping: %s", error)
@@ -49,7 +51,7 @@ async def _run(config: Config) -> int:
     try:
         worker = WorkerClient(
             store,
-            scratch=str(data / "columnar"),
+            spill_directory=str(data / "columnar"),
             memory_limit=config.columnar_memory,
             threads=config.columnar_threads,
         )
@@ -65,17 +67,17 @@ async def _run(config: Config) -> int:
         except ValueError as error:
             raise ConfigError(str(error)) from error
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, lambda: stop.done() or stop.set_result(0))
+            loop.add_signal_handler(number, partial(resolve, stop))
         # What start-up made stays for good: keep the cyclic collector from walking it again and again.
         gc.collect()
         gc.freeze()
         print(f"shoal ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
-        status = await stop
+        await stop
         await server.stop()
         node.settle()
         with contextlib.suppress(Exception):
             await worker.close()
-        return status
+        return 0
     finally:
         store.close()
 

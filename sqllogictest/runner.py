@@ -43,7 +43,7 @@ class Tally:
         self.failures += other.failures
 
 
-class Mismatch(Exception):
+class Mismatch(Exception):  # noqa: N818 - named for what it tells
     """What a record expected and did not get."""
 
 
@@ -143,7 +143,9 @@ def _compare(record: Record, rows: list[tuple[object, ...]], threshold: int, lab
     hashed = re.fullmatch(r"(\d+) values hashing to ([0-9a-f]{32})", " ".join(record.expected))
     if hashed:
         if (len(values), digest) != (int(hashed[1]), hashed[2]):
-            raise Mismatch(f"{len(values)} values hashing to {digest}, {' '.join(record.expected)} expected\n  {record.sql}")
+            raise Mismatch(
+                f"{len(values)} values hashing to {digest}, {' '.join(record.expected)} expected\n  {record.sql}"
+            )
         return
     wanted = list(record.expected)
     if wanted != values and wanted != [" ".join(row) for row in shown]:

@@ -1,8 +1,8 @@
 """One client connection: the protocol core's events, and the session's answers.
 
 Events are taken one by one. Most are answered at once (the cached path); one that must wait (for a lock, the worker, a
-commit) sets `busy`, and the events behind it stay in the core until it is done. Answers gather in `_out` and leave in one
-write when there is nothing more to do.
+commit) sets `busy`, and the events behind it stay in the core until it is done. Answers gather in `_out` and leave in
+one write when there is nothing more to do.
 
 Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wait; rows wait while the transport holds
 more than WRITE_BEHIND bytes (asyncio's write buffer limits); an unread COPY holds at most COPY_AHEAD bytes.
@@ -19,8 +19,8 @@ from typing import Any, Protocol
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
 from engine.session.prepared import Portal, Prepared
-from engine.session.settings import REPORTED
 from engine.session.session import Session, aborted, ends_transaction, tag
+from engine.session.settings import REPORTED
 from engine.sql import ast
 from engine.txn.interface import LockWait
 from wire import core, messages
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
             core.FunctionCall: self._on_function_call,
         }
 
-    # ---- asyncio.Protocol -----------------------------------------------------------------------------------------------
+    # ---- asyncio.Protocol ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
         if self.session is None:
             self._close()
 
-    # ---- events -----------------------------------------------------------------------------------------------------------
+    # ---- events -------------------------------------------------------------------------------------------------
 
     def _process(self) -> None:
         handlers = self._handlers
@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
             self._out = []
             self._out_size = 0
 
-    # ---- start-up ---------------------------------------------------------------------------------------------------------
+    # ---- start-up -----------------------------------------------------------------------------------------------
 
     def _on_startup(self, event: core.Startup) -> None:
         unknown = [name for name in event.parameters if name.startswith("_pq_.")]
@@ -264,7 +264,7 @@ class Connection(asyncio.Protocol):
         self.host.cancel(event.process_id, event.secret)
         self._close()
 
-    # ---- simple query -----------------------------------------------------------------------------------------------------
+    # ---- simple query -------------------------------------------------------------------------------------------
 
     def _on_query(self, event: core.Query) -> None:
         session = self.session
@@ -347,7 +347,7 @@ class Connection(asyncio.Protocol):
         self._asides()
         self._write(READY[session.status])
 
-    # ---- extended query ----------------------------------------------------------------------------------------------------
+    # ---- extended query -----------------------------------------------------------------------------------------
 
     def _guard(self, action: Callable[[], None]) -> None:
         self._extended = True
@@ -378,9 +378,7 @@ class Connection(asyncio.Protocol):
         session = self.session
         assert session is not None
         try:
-            session.bind(
-                event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
-            )
+            session.bind(event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats)
             self._out.append(messages.BIND_COMPLETE)
         except SqlError as error:
             self._extended_failed(error)
@@ -514,7 +512,7 @@ class Connection(asyncio.Protocol):
     def _on_function_call(self, _: core.FunctionCall) -> None:
         self._query_failed(SqlError("0A000", "the function call protocol is not supported"))
 
-    # ---- what waits ---------------------------------------------------------------------------------------------------------
+    # ---- what waits ---------------------------------------------------------------------------------------------
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self.busy = True
@@ -574,7 +572,7 @@ class Connection(asyncio.Protocol):
             self._write(messages.parameter_status(name, session.settings.get(name)))
         session.settings.changed.clear()
 
-    # ---- the session's sink -------------------------------------------------------------------------------------------------
+    # ---- the session's sink -------------------------------------------------------------------------------------
 
     def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
         if not self._extended and prepared.fields is not None:

@@ -1,10 +1,10 @@
 """CopyData messages without a Python loop over them.
 
-A client sends COPY data as millions of small messages: 'd', a length of four bytes, a piece of text (often one row). The
-text formats of COPY hold no zero bytes, so in a buffer of such messages every b"d\\0\\0" is the start of a header (for
-messages below 64 KiB). NumPy finds these candidates, checks that each one's length leads exactly to the next, and cuts
-the headers out with one mask. Where the check fails (binary data, larger messages), the caller takes the messages one by
-one, as any other.
+A client sends COPY data as millions of small messages: 'd', a length of four bytes, a piece of text (often one row).
+The text formats of COPY hold no zero bytes, so in a buffer of such messages every b"d\\0\\0" is the start of a header
+(for messages below 64 KiB). NumPy finds these candidates, checks that each one's length leads exactly to the next,
+and cuts the headers out with one mask. Where the check fails (binary data, larger messages), the caller takes the
+messages one by one, as any other.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
     core.receive_data(data)         appends what arrived
     core.next_event()               the next whole message as an event, NEED_DATA when there is none
 
-What the core decides by itself stands in tables below: which messages may come in which phase, how long each may be, and
-what is skipped after an error. PostgreSQL 16 manual, 55.2 (message flow) and 55.7 (formats). What it leaves to the
+What the core decides by itself stands in tables below: which messages may come in which phase, how long each may be,
+and what is skipped after an error. PostgreSQL 16 manual, 55.2 (message flow) and 55.7 (formats). What it leaves to the
 server around it: authentication, TLS, and running statements.
 
     phase        may come                                             then
-    startup      StartupMessage SSLRequest GSSENCRequest Cancel       ready | startup (after SSLRequest refused) | closed
-    ready        Query Parse Bind Describe Execute Close Flush Sync   ready | skipping (after error()) | copy_in
+    startup      StartupMessage SSLRequest GSSENCRequest Cancel       ready | startup (after SSLRequest refused) |
+    closed ready        Query Parse Bind Describe Execute Close Flush Sync   ready | skipping (after error()) | copy_in
                  FunctionCall Terminate; CopyData/Done/Fail are ignored
     skipping     everything but Sync and Terminate is dropped         ready at Sync
     copy_in      CopyData CopyDone CopyFail Flush Sync Terminate      ready at end_copy()

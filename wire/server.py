@@ -63,7 +63,7 @@ class Server:
             connection.shut_down(notice)
         await asyncio.sleep(0)
 
-    # ---- Host ---------------------------------------------------------------------------------------------------------------
+    # ---- Host ---------------------------------------------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self._connections.add(connection)

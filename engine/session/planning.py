@@ -4,8 +4,9 @@
                                           no:  columnar query, or columnar DML
                      utility statements are not analysed here (engine/session/utility.py)
 
-A simple Query's literals are lifted out (engine/sql/lift.py) and its template is planned as if they were parameters. Only
-row plans are cached by template: there, a literal and a parameter of its type mean the same. The rest is cached by text.
+A simple Query's literals are lifted out (engine/sql/lift.py) and its template is planned as if they were parameters.
+Only row plans are cached by template: there, a literal and a parameter of its type mean the same. The rest is cached
+by text.
 """
 
 from __future__ import annotations

@@ -82,9 +82,7 @@ class Prepared:
                 f'but prepared statement "" requires {len(decoders)}'
             )
             raise SqlError("08P01", message)
-        return [
-            None if value is None else decoder(value) for value, decoder in zip(parameters, decoders, strict=True)
-        ]
+        return [None if value is None else decoder(value) for value, decoder in zip(parameters, decoders, strict=True)]
 
     def _make_decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:
         count = len(self.parameter_types)
@@ -125,6 +123,12 @@ def utf8(value: bytes) -> str:
     return text
 
 
+async def _no_chunks() -> AsyncIterator[tuple[bytes, int]]:
+    none: tuple[tuple[bytes, int], ...] = ()
+    for chunk in none:
+        yield chunk
+
+
 @dataclass(slots=True)
 class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
@@ -138,7 +142,7 @@ class Portal:
     pending: bytes = b""
     pending_rows: int = 0
     stream: ResultStream | None = None
-    chunks: AsyncIterator[tuple[bytes, int]] = field(default_factory=lambda: _no_chunks())
+    chunks: AsyncIterator[tuple[bytes, int]] = field(default_factory=_no_chunks)
     count: int = 0
     tag: str = ""
     holdable: bool = False
@@ -157,8 +161,3 @@ class Portal:
             end += 1 + int.from_bytes(data[end + 1 : end + 5], "big")
         self.pending, self.pending_rows = data[end:], rows - limit
         return data[:end], limit
-
-
-async def _no_chunks() -> AsyncIterator[tuple[bytes, int]]:
-    for chunk in ():
-        yield chunk

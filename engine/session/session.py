@@ -7,9 +7,9 @@ Two ways in, both used by the wire (and by the embedded library):
                                    wait send the statement to the second way
     run                            everything: an `async` call that may wait for locks, for the worker, for durability
 
-Transaction status as ReadyForQuery shows it: I idle, T in a block, E in a failed block. A statement outside a block runs
-in an implicit transaction that `finish` commits: after each simple Query, or at Sync (PostgreSQL 16 manual, 55.2.2.1,
-55.2.3: statements of a pipeline up to Sync, or of one Query string, are one transaction).
+Transaction status as ReadyForQuery shows it: I idle, T in a block, E in a failed block. A statement outside a block
+runs in an implicit transaction that `finish` commits: after each simple Query, or at Sync (PostgreSQL 16 manual,
+55.2.2.1, 55.2.3: statements of a pipeline up to Sync, or of one Query string, are one transaction).
 
 An error in a block rolls everything back at once and keeps only the status E, unless savepoints are set: then what came
 before the last one is kept, with its locks, for ROLLBACK TO.
@@ -19,17 +19,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
-from catalog.schema import Catalog, Role, Schema, SchemaObject, Table
+from catalog.schema import Catalog, Role, Schema, SchemaObject, Table, View
 from catalog.schema import Sequence as SequenceObject
-from catalog.schema import View
-from engine.columnar.client import WorkerUnavailable
 from engine.columnar.interface import RowEncoding
 from engine.execute.context import ExecContext, RowPathFull
-from engine.node import Node, PlanCache
+from engine.node import Node, PlanCache, resolve
 from engine.session import planning
 from engine.session.prepared import Portal, Prepared, RunRow, utf8
 from engine.session.settings import PlanKey, Settings, milliseconds
@@ -94,9 +93,7 @@ class CopySource(Protocol):
 
 
 class Session:
-    def __init__(
-        self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]
-    ) -> None:
+    def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
         self.node = node
         self.role = role
         self.database_oid = database_oid
@@ -131,7 +128,7 @@ class Session:
         self._context = ExecContext(node.store.current, None, self._call(0, 0), self.committed_catalog, self.key.format)
         self._context.next_row_number = node.next_row_number
 
-    # ---- what plans depend on ---------------------------------------------------------------------------------------
+    # ---- what plans depend on -----------------------------------------------------------------------------------
 
     def _settings_changed(self) -> None:
         settings = self.settings
@@ -146,7 +143,7 @@ class Session:
     @property
     def committed_catalog(self) -> Catalog:
         """The newest committed catalog of the session's database."""
-        return self.committed_catalogs[self.database_oid]
+        return self.node.catalogs[self.database_oid]
 
     @property
     def catalog(self) -> Catalog:
@@ -174,7 +171,7 @@ class Session:
     def _call(self, statement: int, transaction: int) -> CallContext:
         return CallContext(statement, transaction, self.key.format.timezone, self)
 
-    # ---- the cached path --------------------------------------------------------------------------------------------
+    # ---- the cached path ----------------------------------------------------------------------------------------
 
     def find(self, sql: bytes) -> tuple[Prepared, Sequence[object]] | None:
         """A cached plan for the text of a simple Query, and its parameters; None sends the text to `run`."""
@@ -340,7 +337,7 @@ class Session:
             if not (committed and portal.holdable):
                 self.close_portal(name)
 
-    # ---- transaction statements ----------------------------------------------------------------------------------------
+    # ---- transaction statements ---------------------------------------------------------------------------------
 
     def transaction_statement(self, statement: ast.TransactionStmt) -> tuple[str, int]:
         """BEGIN, COMMIT, ROLLBACK and savepoints: the command tag, and the LSN to wait for. Never waits for a lock."""
@@ -383,7 +380,10 @@ class Session:
         if not self.in_block:
             self.warn("25P01", "there is no transaction in progress")
             if self.transaction is not None:
-                lsn = self._commit() if committed else (self._abort() or 0)
+                if committed:
+                    lsn = self._commit()
+                else:
+                    self._abort()
         elif self.status == "E" or not committed:
             committed = False
             self._abort()
@@ -415,7 +415,7 @@ class Session:
         transaction.release_savepoint(name)
         return "RELEASE"
 
-    # ---- prepared statements and portals -------------------------------------------------------------------------------
+    # ---- prepared statements and portals ------------------------------------------------------------------------
 
     def parse(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> Prepared:
         """Parse: plans a statement and keeps it under the name. Raises 42P05 for a name in use."""
@@ -470,7 +470,7 @@ class Session:
             stream, portal.stream = portal.stream, None
             self.node.background(stream.close())
 
-    # ---- everything that may wait ---------------------------------------------------------------------------------------
+    # ---- everything that may wait -------------------------------------------------------------------------------
 
     async def simple_query(self, sql: bytes, sink: Sink) -> None:
         """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
@@ -612,11 +612,7 @@ class Session:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
-        def done() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        ticket.add_done_callback(done)
+        ticket.add_done_callback(partial(resolve, future))
         timer = None
         if self.lock_timeout:
             error = SqlError("55P03", "canceling statement due to lock timeout")
@@ -637,7 +633,7 @@ class Session:
         if lsn <= self.node.store.durable_lsn:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.node.commits.wait(lsn, lambda: future.done() or future.set_result(None))
+        self.node.commits.wait(lsn, partial(resolve, future))
         await asyncio.shield(future)
 
     async def _deliver(self, portal: Portal, limit: int, sink: Sink) -> None:
@@ -670,7 +666,7 @@ class Session:
         count = portal.count if prepared.writes or not limit else sent
         sink.complete(tag(prepared.command, count))
 
-    # ---- ends -------------------------------------------------------------------------------------------------------------
+    # ---- ends ---------------------------------------------------------------------------------------------------
 
     def cancel(self, error: SqlError | None = None) -> None:
         """Ends the running statement with 57014, or with this error. A commit under way goes on."""
@@ -691,7 +687,7 @@ class Session:
         """A notice to be sent before the statement's answer."""
         self.notices.append(SqlError(sqlstate, message, severity=severity, hint=hint))
 
-    # ---- what functions ask of the session (SessionServices) ----------------------------------------------------------------
+    # ---- what functions ask of the session (SessionServices) ----------------------------------------------------
 
     def setting(self, name: str) -> str:
         return self.settings.get(name)
@@ -761,6 +757,3 @@ def lock_modes(relations: Sequence[int], written: Sequence[int], marked: bool) -
     modes = {oid: ROW_SHARE if marked else ACCESS_SHARE for oid in relations}
     modes.update(dict.fromkeys(written, ROW_EXCLUSIVE))
     return tuple(modes.items())
-
-
-__all__ = ["Session", "Sink", "WorkerUnavailable", "aborted", "canceled", "utf8"]

@@ -166,6 +166,12 @@ def _float_digits(name: str, value: str) -> str:
     return _integer(-15, 3)(name, value)
 
 
+_PLANNER_SWITCHES = (
+    "seqscan", "indexscan", "indexonlyscan", "bitmapscan", "hashjoin", "mergejoin", "nestloop", "hashagg", "sort",
+    "material", "memoize", "tidscan", "gathermerge", "parallel_append", "parallel_hash", "partition_pruning",
+    "incremental_sort", "async_append",
+)  # fmt: skip
+
 _DEFINITIONS = (
     Definition("server_version", f"{SERVER_VERSION} (Shoal 0.1.0)", _text, "internal", True),
     Definition("server_version_num", SERVER_VERSION_NUM, _text, "internal", kind="integer"),
@@ -256,14 +262,7 @@ _DEFINITIONS = (
     Definition("quote_all_identifiers", "off", _boolean, has_effect=False, kind="bool"),
     Definition("synchronize_seqscans", "on", _boolean, has_effect=False, kind="bool"),
     Definition("transform_null_equals", "off", _choice("off"), kind="bool"),
-    *(
-        Definition(f"enable_{name}", "on", _boolean, has_effect=False, kind="bool")
-        for name in (
-            "seqscan", "indexscan", "indexonlyscan", "bitmapscan", "hashjoin", "mergejoin", "nestloop", "hashagg",
-            "sort", "material", "memoize", "tidscan", "gathermerge", "parallel_append", "parallel_hash",
-            "partition_pruning", "incremental_sort", "async_append",
-        )  # fmt: skip
-    ),
+    *(Definition(f"enable_{name}", "on", _boolean, has_effect=False, kind="bool") for name in _PLANNER_SWITCHES),
 )
 DEFINITIONS: Mapping[str, Definition] = {definition.name.lower(): definition for definition in _DEFINITIONS}
 REPORTED = tuple(definition.name for definition in _DEFINITIONS if definition.report)
@@ -360,7 +359,9 @@ class Settings:
         self._values = values
         changed = [key for key, value in values.items() if old.get(key) != value]
         if changed:
-            self.changed += [self.display_name(key) for key in changed if key in DEFINITIONS and DEFINITIONS[key].report]
+            self.changed += [
+                self.display_name(key) for key in changed if key in DEFINITIONS and DEFINITIONS[key].report
+            ]
             self.on_change()
 
     def format_settings(self) -> FormatSettings:

@@ -1,7 +1,7 @@
 """Statements that are not queries: settings, cursors, SQL-level PREPARE, EXPLAIN, and the doors to DDL and COPY.
 
-`fields` says which columns a statement returns (Describe asks before anything runs); `execute` runs it. Each kind has one
-handler in `_HANDLERS`; what has none is refused by name.
+`fields` says which columns a statement returns (Describe asks before anything runs); `execute` runs it. Each kind has
+one handler in `_HANDLERS`; what has none is refused by name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
 from engine.session import planning
-from engine.session.prepared import Portal, Prepared
+from engine.session.collect import Collector
+from engine.session.prepared import Portal
 from engine.session.settings import DEFINITIONS
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
@@ -199,10 +200,7 @@ async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink
         expression = analyze_expression(node, session.environment, None, TypeRef(oid))
         values.append(compile_expression(expression, context.format)(context, ()))
     inner = Portal(prepared, values, portal.formats or prepared.text_formats)
-    portal.done = False
-    portal.inner = inner
     await session.run(inner, 0, sink)
-    portal.done = True
 
 
 async def _deallocate(session: Session, tree: ast.DeallocateStmt, portal: Portal, sink: Sink) -> None:
@@ -215,49 +213,7 @@ async def _deallocate(session: Session, tree: ast.DeallocateStmt, portal: Portal
     sink.complete("DEALLOCATE")
 
 
-# ---- cursors ----------------------------------------------------------------------------------------------------------------
-
-
-class Collector:
-    """A sink that keeps the rows: for cursors, which may be read backwards."""
-
-    def __init__(self) -> None:
-        self.chunks: list[bytes] = []
-
-    def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
-        pass
-
-    async def rows(self, data: bytes) -> None:
-        self.chunks.append(data)
-
-    def complete(self, tag: str) -> None:
-        pass
-
-    def suspended(self) -> None:
-        pass
-
-    def notice(self, notice: SqlError) -> None:
-        pass
-
-    async def copy_in(self, columns: int) -> Any:
-        not_supported("COPY in a cursor")
-
-    def copy_out(self, columns: int) -> None:
-        not_supported("COPY in a cursor")
-
-    def copy_out_done(self) -> None:
-        pass
-
-    def split(self) -> list[bytes]:
-        """One DataRow message each."""
-        data = b"".join(self.chunks)
-        found = []
-        position = 0
-        while position < len(data):
-            end = position + 1 + _LENGTH.unpack_from(data, position + 1)[0]
-            found.append(data[position:end])
-            position = end
-        return found
+# ---- cursors ---------------------------------------------------------------------------------------------------
 
 
 async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal, sink: Sink) -> None:
@@ -343,7 +299,7 @@ async def _close(session: Session, tree: ast.ClosePortalStmt, portal: Portal, si
     sink.complete("CLOSE CURSOR")
 
 
-# ---- the rest ------------------------------------------------------------------------------------------------------------
+# ---- the rest --------------------------------------------------------------------------------------------------
 
 
 async def _explain(session: Session, tree: ast.ExplainStmt, portal: Portal, sink: Sink) -> None:
@@ -442,4 +398,3 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.SelectStmt: _create_table_as,
     ast.NotifyStmt: _notify,
 }
-

@@ -36,9 +36,7 @@ class CommitQueue:
         """Sequences the write set and lets the locks go. Returns the LSN to wait for (0: it wrote nothing)."""
         lsn = 0
         if transaction.has_writes:
-            edits = Edits(
-                transaction.writes, [run.reference for run in transaction.runs], transaction.dropped_storage
-            )
+            edits = Edits(transaction.writes, [run.reference for run in transaction.runs], transaction.dropped_storage)
             lsn = self._store.sequence(edits, self._clock(), self.schema_version)
         transaction.release()
         return lsn

@@ -11,8 +11,8 @@ ticket is granted when the holders in its way have gone, in the order of arrival
 that it conflicts with, unless it already holds the lock in some mode (it would wait for itself).
 
 Deadlocks are looked for when a wait begins: an edge goes from a waiter to every conflicting holder and to every earlier
-waiter that it conflicts with; a path back to the newcomer is a cycle, and the newcomer gets 40P01. Since every wait that
-closes a cycle is refused as it begins, there never is a cycle to find later.
+waiter that it conflicts with; a path back to the newcomer is a cycle, and the newcomer gets 40P01. Since every wait
+that closes a cycle is refused as it begins, there never is a cycle to find later.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class Owner(Protocol):
 
     process_id: int
     waiting: Ticket | None
+    row_locks: dict[Hashable, int]  # name -> modes, for the space of rows
+    table_locks: dict[Hashable, int]
 
 
 class Ticket:
@@ -199,8 +201,10 @@ class LockSpace:
         return entry
 
     def _modes_of(self, owner: Owner, name: Hashable) -> int:
-        modes: dict[Hashable, int] = owner.row_locks if self.conflicts is ROW_CONFLICTS else owner.table_locks  # type: ignore[attr-defined]
-        return modes[name]
+        return self._held_by(owner)[name]
+
+    def _held_by(self, owner: Owner) -> dict[Hashable, int]:
+        return owner.row_locks if self.conflicts is ROW_CONFLICTS else owner.table_locks
 
     def _blocked(self, entry: Contended, owner: Owner, conflicts: int, mode: int, holds_some: bool) -> bool:
         for holder, modes in entry.holders.items():
@@ -222,10 +226,7 @@ class LockSpace:
             entry.waiters.remove(ticket)
             modes = entry.holders.get(ticket.owner, 0) | ticket.mode
             entry.holders[ticket.owner] = modes
-            own: dict[Hashable, int] = (
-                ticket.owner.row_locks if self.conflicts is ROW_CONFLICTS else ticket.owner.table_locks  # type: ignore[attr-defined]
-            )
-            own[name] = modes
+            self._held_by(ticket.owner)[name] = modes
             granted.append(ticket)
         if not entry.waiters:
             if not entry.holders:
@@ -269,6 +270,4 @@ class LockSpace:
 def deadlock(cycle: list[tuple[Owner, Owner]]) -> SqlError:
     """40P01 with PostgreSQL's kind of detail."""
     lines = [f"Process {a.process_id} waits for a lock; blocked by process {b.process_id}." for a, b in cycle]
-    return SqlError(
-        "40P01", "deadlock detected", detail="\n".join(lines), hint="See server log for query details."
-    )
+    return SqlError("40P01", "deadlock detected", detail="\n".join(lines), hint="See server log for query details.")

@@ -46,9 +46,7 @@ class _Position:
 class Sequences:
     """`read(key)` gives the newest sequenced value; `log(writes)` sequences a record and gives its LSN."""
 
-    def __init__(
-        self, read: Callable[[bytes], bytes | None], log: Callable[[dict[bytes, bytes | None]], int]
-    ) -> None:
+    def __init__(self, read: Callable[[bytes], bytes | None], log: Callable[[dict[bytes, bytes | None]], int]) -> None:
         self._read = read
         self._log = log
         self._positions: dict[int, _Position] = {}

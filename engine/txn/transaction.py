@@ -29,7 +29,8 @@ from engine.txn.locks import LockSpace, Ticket
 
 if TYPE_CHECKING:
     from engine.storage.runs import BulkRun
-    from engine.storage.tablespace import Snapshot, Tablespace
+    from engine.storage.tablespace import Tablespace
+    from engine.storage.views import CurrentView, Snapshot
 
 
 class _Missing:
@@ -38,7 +39,7 @@ class _Missing:
 
 MISSING = _Missing()
 
-UndoRecord = tuple[bytes, "bytes | None | _Missing"]
+UndoRecord = tuple[bytes, "bytes | _Missing | None"]
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ class Transaction:
         self.table_locks: dict[Hashable, int] = {}
         self.waiting: Ticket | None = None
         self._snapshot: Snapshot | None = None
-        self._base = store.current
+        self._base: CurrentView | Snapshot = store.current
         self.snapshot_lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
         self.catalog: Catalog | None = None  # the catalog with this transaction's own DDL; None while it has none
@@ -140,7 +141,15 @@ class Transaction:
         return self._base.get(key)
 
     def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        base = self._base.scan(low, high, reverse)
+        return self._over(self._base.scan(low, high, reverse), low, high, reverse)
+
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """As scan, over the newest sequenced versions instead of the snapshot: what uniqueness and references need."""
+        return self._over(self._store.scan(low, high, self._store.sequenced_lsn, reverse), low, high, reverse)
+
+    def _over(
+        self, base: Iterator[tuple[bytes, bytes]], low: bytes, high: bytes, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
         for run in self.runs:
             base = _overlay(base, run.scan(low, high, reverse), reverse)
         if not self.writes:
@@ -248,7 +257,7 @@ class Transaction:
             else:
                 writes[key] = old
 
-    # ---- savepoints -----------------------------------------------------------------------------------------------
+    # ---- savepoints ---------------------------------------------------------------------------------------------
 
     def savepoint(self, name: str, settings: dict[str, str] | None = None) -> None:
         self.savepoints.append(
@@ -294,7 +303,7 @@ class Transaction:
                 return index
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
 
-    # ---- the end --------------------------------------------------------------------------------------------------
+    # ---- the end ------------------------------------------------------------------------------------------------
 
     @property
     def has_writes(self) -> bool:

@@ -1,0 +1,82 @@
+"""EXPLAIN: which path a statement takes, and its plan there (PostgreSQL 16 manual, 14.1).
+
+    row path         the steps, in the words of PostgreSQL's plans (engine/execute/explain.py)
+    columnar path    "Columnar Query" with the tables it reads; VERBOSE adds the DuckDB SQL it becomes
+
+ANALYZE runs the statement, as in PostgreSQL (its writes included), and adds rows and time.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import orjson
+
+from catalog.errors import SqlError, not_supported
+from engine.execute.context import RowPathFull
+from engine.session import planning
+from engine.session.collect import Collector
+from engine.session.prepared import Portal, Prepared
+from engine.sql import ast
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+_OPTIONS = ("analyze", "verbose", "costs", "settings", "buffers", "wal", "timing", "summary", "format")
+_TRUE = ("", "true", "on", "1", "yes")
+
+
+async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement) -> list[str]:
+    """The lines of the answer. Raises 42601 for an unknown option, 0A000 for formats other than TEXT and JSON."""
+    options = dict(explain.options)
+    for name in options:
+        if name not in _OPTIONS:
+            raise SqlError("42601", f'unrecognized EXPLAIN option "{name}"')
+    form = options.get("format", "text").lower()
+    if form not in ("text", "json"):
+        not_supported(f"EXPLAIN (FORMAT {form.upper()})")
+    if not isinstance(explain.query, planning.QUERY_STATEMENTS):
+        not_supported(f"EXPLAIN of {type(explain.query).__name__}")
+    prepared = planning.prepare(session, ast.Statement(explain.query, whole.text, whole.offset), ())
+    plan = describe(prepared, options.get("verbose", "off").lower() in _TRUE)
+    if options.get("analyze", "off").lower() in _TRUE:
+        plan += await _measure(session, prepared)
+    if form == "json":
+        return [orjson.dumps([{"Plan": {"Node Type": plan[0], "Lines": plan}}], option=orjson.OPT_INDENT_2).decode()]
+    return plan
+
+
+def describe(prepared: Prepared, verbose: bool) -> list[str]:
+    """The plan of a prepared statement."""
+    if prepared.row is not None:
+        return prepared.row.explain()
+    if prepared.columnar is not None:
+        query = prepared.columnar
+        found = ["Columnar Query"]
+    else:
+        assert prepared.dml is not None
+        query = prepared.dml.query
+        found = [f"{prepared.command.title()} through Columnar Query"]
+    names = [table.name for table in (*query.tables, *query.virtual_tables)]
+    if names:
+        found.append(f"  Tables: {', '.join(names)}")
+    if verbose:
+        found.append(f"  SQL: {query.sql}")
+    return found
+
+
+async def _measure(session: Session, prepared: Prepared) -> list[str]:
+    if prepared.parameter_types:
+        raise SqlError("42P02", "there is no parameter $1")
+    began = time.perf_counter()
+    portal = Portal(prepared, (), prepared.text_formats)
+    collector = Collector()
+    try:
+        await session.run(portal, 0, collector)
+    except RowPathFull:
+        planning.columnar_of(session, prepared)
+        await session.run(Portal(prepared, (), prepared.text_formats), 0, collector)
+    seconds = time.perf_counter() - began
+    path = "row" if portal.stream is None and prepared.columnar is None and prepared.dml is None else "columnar"
+    return [f"Path: {path}", f"Actual Rows: {portal.count}", f"Execution Time: {seconds * 1000:.3f} ms"]
