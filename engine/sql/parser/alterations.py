@@ -25,7 +25,8 @@ class Alterations(Roles):
 
     def alter_relation(self, start: int) -> ast.Node:
         """ALTER TABLE | INDEX | VIEW | SEQUENCE | MATERIALIZED VIEW name ..."""
-        if self.accept_words("materialized", "view"):
+        if self.accept("materialized"):
+            self.expect("view")
             kind = "matview"
         else:
             kind = _RELATION_KINDS[self.advance().key]

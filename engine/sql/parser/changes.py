@@ -129,7 +129,7 @@ class Changes(Queries):
         else:
             name = self.column_name()
         collation = self.any_name() if self.accept("collate") else ()
-        opclass = self.any_name() if self.at_name() and self._curr.key != "nulls" else ()
+        opclass = () if self._at_nulls_order() or not self.at_name() else self.any_name()
         if opclass and self._curr.key == "(":
             self.refuse("operator class parameters", self._curr.start)
         direction = self.optional_keyword("asc", "desc") or "default"

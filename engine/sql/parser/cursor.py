@@ -259,6 +259,16 @@ class Cursor:
             self.complain('role name "none" is reserved', token.start, "42939")
         return name
 
+    def role_id(self) -> str:
+        """RoleId: the name of a role that there may not yet be."""
+        token = self._curr
+        name = self.role_name()
+        if token.key in ("current_user", "current_role", "session_user"):
+            self.complain(f"{token.key.upper()} cannot be used as a role name here", token.start, "42939")
+        if name == "public":
+            self.complain('role name "public" is reserved', token.start, "42939")
+        return name
+
     def role_names(self) -> tuple[str, ...]:
         items = [self.role_name()]
         while self.accept(","):

@@ -112,11 +112,11 @@ class Expressions(FunctionSyntax):
                 self.fail()
             if level == _MATCH and self._is_no_operator(token.key):
                 return left
-            if self._is_bare_label(token):
+            if floor == _OR and self._is_bare_label(token):
                 return left
             closed = 0
             if level in (_AND, _OR):
-                left = self._boolean_chain(left, token, level)
+                left = self._boolean_chain(left, token, level, floor)
             elif token.key in _BINARY_OPERATORS or level == _OP:
                 left, closed = self._binary(left, token, level, restricted)
             elif level == _CAST:
@@ -141,15 +141,18 @@ class Expressions(FunctionSyntax):
         return key == "not" and self.peek() not in _AFTER_NOT
 
     def _is_bare_label(self, token: Token) -> bool:
-        """Whether a keyword that could be an operator is a column's label: `select 1 is from t`."""
+        """Whether a keyword that could be an operator is a column's label: `select 1 is from t`.
+
+        Only between complete expressions: inside `1 + 2 at from t` the operator that binds tighter goes on.
+        """
         if not self._labels_allowed or token.key in ("isnull", "notnull") or not token.key.isalpha():
             return False
         return token.key != "Op" and self.peek() in AFTER_TARGETS
 
-    def _boolean_chain(self, left: ast.Node, token: Token, level: int) -> ast.Node:
+    def _boolean_chain(self, left: ast.Node, token: Token, level: int, floor: int) -> ast.Node:
         operator = "and" if level == _AND else "or"
         items = list(left.arguments) if isinstance(left, ast.BoolExpr) and left.operator == operator else [left]
-        while self._curr.key == operator and not self._is_bare_label(self._curr):
+        while self._curr.key == operator and not (floor == _OR and self._is_bare_label(self._curr)):
             self.advance()
             items.append(self._operators(self._operand(False), level + 1, False))
         return ast.BoolExpr(operator, tuple(items), location=token.start)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from engine.sql import ast
+from engine.sql.parser.keywords import TYPE_FUNCTION_NAME
 from engine.sql.parser.tables import Tables
+from engine.sql.parser.type_names import BUILT_IN_TYPES
 
 # DROP and COMMENT: the words of a kind of object, and its name in the tree.
 _KINDS: Final[dict[tuple[str, ...], str]] = {
@@ -195,23 +197,36 @@ class Objects(Tables):
             return (self.column_name(),)
         if kind not in _WITH_ARGUMENTS:
             return self.type_name().names if kind in ("type", "domain") else self.any_name()
-        return self.function_signature()
+        return self.function_signature(required=kind == "aggregate")
 
-    def function_signature(self) -> tuple[str, ...]:
-        """The name of a function; the types of its arguments are read over."""
+    def function_signature(self, *, required: bool = False) -> tuple[str, ...]:
+        """The name of a function; its arguments are read over."""
         name = (self.type_function_name(),) if self.peek() != "." else self.any_name()
-        self.skip_parentheses()
+        if required:
+            self.expect("(")
+            self._signature_arguments()
+            self.expect(")")
+        elif self.accept("("):
+            if self._curr.key != ")":
+                self._signature_arguments()
+            self.expect(")")
         return name
 
-    def skip_parentheses(self) -> None:
-        if not self.accept("("):
+    def _signature_arguments(self) -> None:
+        """func_args and aggr_args: [mode] [name] type, ...; * and ORDER BY for aggregates."""
+        if self.accept("*"):
             return
-        depth = 1
-        while depth:
-            if self._curr.key in ("", "ERROR", ";"):
-                self.fail()
-            key = self.advance().key
-            depth += (key == "(") - (key == ")")
+        while True:
+            if self.accept("order"):
+                self.expect("by")
+            self.optional_keyword("in", "out", "inout", "variadic")
+            self.accept("out")
+            named = self._curr.key in TYPE_FUNCTION_NAME and self._curr.key not in BUILT_IN_TYPES
+            if named and (self.peek() in TYPE_FUNCTION_NAME or self.peek() in BUILT_IN_TYPES):
+                self.advance()
+            self.type_name()
+            if not self.accept(",") and self._curr.key != "order":
+                return
 
     def truncate(self) -> ast.Node:
         start = self.expect("truncate").start

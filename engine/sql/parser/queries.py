@@ -32,7 +32,8 @@ class Queries(Relations, Expressions):
         distance = 0
         while self.peek(distance) == "(":
             distance += 1
-        return self.peek(distance) in SELECT_START
+        word = self.peek(distance)
+        return word in SELECT_START and (word != "values" or self.peek(distance + 1) == "(")
 
     def select(self) -> ast.SelectStmt:
         """SelectStmt: with or without parentheses around it."""
@@ -310,8 +311,11 @@ class Queries(Relations, Expressions):
     def _is_operator_here(self) -> bool:
         return not self._curr.key.isalnum() or self._curr.key in ("Op", "operator")
 
+    def _at_nulls_order(self) -> bool:
+        return self._curr.key == "nulls" and self.peek() in ("first", "last")
+
     def nulls_order(self) -> str:
-        if self._curr.key != "nulls" or self.peek() not in ("first", "last"):
+        if not self._at_nulls_order():
             return "default"
         self.advance()
         return self.expect_one_of("first", "last")

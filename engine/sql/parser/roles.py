@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.sql import ast
-from engine.sql.parser.keywords import COLUMN_NAME
 from engine.sql.parser.objects import Objects
 
 _FLAGS: Final = ("superuser", "createrole", "replication", "createdb", "login", "bypassrls")
@@ -26,7 +25,7 @@ class Roles(Objects):
 
     def create_role(self, start: int) -> ast.Node:
         kind = self.expect_one_of("role", "user", "group")
-        names = (self.role_name(),)
+        names = (self.role_id(),)
         self.accept("with")
         options: list[tuple[str, Any]] = []
         while (option := self._role_option(creating=True)) is not None:
@@ -39,7 +38,7 @@ class Roles(Objects):
         names = () if self.accept("all") else (self.role_name(),)
         if names and self._curr.key == "rename":
             self.expect("rename", "to")
-            return ast.RenameStmt("role", None, names[0], self.role_name(), location=start)
+            return ast.RenameStmt("role", None, names[0], self.role_id(), location=start)
         if kind == "group" and self._curr.key in ("add", "drop"):
             action = self.advance().key
             self.expect("user")
@@ -158,7 +157,7 @@ class Roles(Objects):
                 self.expect("alter", "system")
                 name = "alter system"
             else:
-                name = self.role_name() if key not in COLUMN_NAME else self.column_name()
+                name = self.column_name()
             items.append((name, self.optional_names_in_parentheses()))
             if not self.accept(","):
                 return tuple(items)
