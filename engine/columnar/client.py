@@ -272,7 +272,7 @@ class WorkerClient(ColumnarEngine):
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
         self.virtual_content = virtual_content
-        self._feed = Feed(store)
+        self._feed = Feed(store, self._keep_run)
         self._process: subprocess.Popen[bytes] | None = None
         self._frames: _Frames | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -282,6 +282,7 @@ class WorkerClient(ColumnarEngine):
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
         self._version_names = itertools.count(1)
+        self._run_names = itertools.count(1)
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -452,10 +453,22 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "drop", "storage_id": storage_id})
 
     def _push(self, fed: FedTable) -> None:
-        for part in frames.portions(self._feed.delta(fed)):
+        runs, changes = self._feed.delta(fed)
+        for path in runs:
+            self._write({"op": "run", "storage_id": fed.table.storage_id, "path": path})
+        for part in frames.portions(changes):
             buffers = frames.encode_pairs(part)
             self._unapplied += sum(memoryview(buffer).nbytes for buffer in buffers)
             self._write({"op": "apply", "storage_id": fed.table.storage_id}, buffers)
+
+    def _keep_run(self, path: str) -> str | None:
+        """A second name for a bulk run's file, in the worker's directory; the worker removes it."""
+        kept = os.path.join(self._spill_directory, f"run-{next(self._run_names)}")
+        try:
+            os.link(path, kept)
+        except OSError:  # merged and removed meanwhile, or another file system: its keys go one by one
+            return None
+        return kept
 
     def _durable(self, lsn: int) -> None:
         """Keeps the feed's hold young without being asked by a query: soon after many commits, a second after few."""

@@ -17,15 +17,20 @@ sent anything: its changed keys are kept in `pending` meanwhile, so that the hol
 Loading: LMDB is read by the worker at some flushed LSN F that the engine does not choose. F is at least the flushed LSN
 when loading began, and no more than D when it has ended, so every key that changed after the former is sent with its
 value as of D. Sending a key that LMDB already had at that value changes nothing.
+
+Bulk runs (COPY, large DML) do not pass through here key by key: the worker gets the run's file, under a name of its own
+so that a flush cannot take it away, and applies it before the keys: a key that changed before or after the run comes
+with its value as of D in any case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Table
+from engine.storage.keys import prefix_range, storage_prefix
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import Transaction
 
@@ -43,12 +48,13 @@ Changes = dict[bytes, bytes | None]
 class FedTable:
     """One table in the worker. `ready` is False while it is being loaded."""
 
-    __slots__ = ("pending", "reached", "ready", "table")
+    __slots__ = ("pending", "reached", "ready", "runs", "table")
 
-    def __init__(self, table: Table, reached: int, pending: set[bytes]) -> None:
+    def __init__(self, table: Table, reached: int) -> None:
         self.table = table
         self.reached = reached
-        self.pending = pending
+        self.pending: set[bytes] = set()
+        self.runs: list[str] = []  # files of bulk runs to be applied first, oldest first
         self.ready = False
 
     def serves(self, table: Table) -> bool:
@@ -62,8 +68,11 @@ class FedTable:
 class Feed:
     """Lives on the engine's thread, as the tablespace does."""
 
-    def __init__(self, store: Tablespace) -> None:
+    def __init__(self, store: Tablespace, keep: Callable[[str], str | None]) -> None:
+        """`keep(path)` gives a bulk run's file a second name, which stays when the store has merged and removed the
+        first; None where that cannot be done."""
         self._store = store
+        self._keep = keep
         self.tables: dict[int, FedTable] = {}
         self._hold: Snapshot | None = None
 
@@ -72,9 +81,8 @@ class Feed:
     def begin_load(self, table: Table) -> FedTable:
         """From now on every change of this table is remembered. The worker may read LMDB any time later."""
         store = self._store
-        durable = store.durable_lsn
-        changed = {key for _, key in store.changed_since(table.storage_id, store.flushed_lsn, durable)}
-        fed = FedTable(table, durable, changed)
+        fed = FedTable(table, store.flushed_lsn)
+        self.collect(fed)
         self.tables[table.storage_id] = fed
         if self._hold is None:
             self._hold = store.snapshot()
@@ -94,23 +102,32 @@ class Feed:
     # ---- changes ------------------------------------------------------------------------------------------------
 
     def collect(self, fed: FedTable) -> None:
-        """Moves the table's changes up to D into `pending`; `reached` is then D."""
+        """Moves the table's changes up to D into `runs` and `pending`; `reached` is then D."""
         durable = self._store.durable_lsn
         if fed.reached < durable:
-            changed = self._store.changed_since(fed.table.storage_id, fed.reached, durable)
+            storage_id = fed.table.storage_id
+            changed, runs = self._store.changes_since(storage_id, fed.reached, durable)
+            for run in runs:
+                kept = self._keep(run.path)
+                if kept is not None:
+                    fed.runs.append(kept)
+                else:
+                    fed.pending.update(key for key, _ in run.scan(*prefix_range(storage_prefix(storage_id))))
             if changed:
                 fed.pending.update(key for _, key in changed)
             fed.reached = durable
 
-    def delta(self, fed: FedTable) -> list[tuple[bytes, bytes | None]]:
-        """Everything that the worker's table lacks as of D, which counts as sent from now on."""
+    def delta(self, fed: FedTable) -> tuple[list[str], list[tuple[bytes, bytes | None]]]:
+        """Everything that the worker's table lacks as of D, which counts as sent from now on: files of bulk runs, to
+        be applied first and in order, and keys with their values."""
         self.collect(fed)
+        runs, fed.runs = fed.runs, []
         if not fed.pending:
-            return []
+            return runs, []
         get = self._store.current.get
         changes = [(key, get(key)) for key in fed.pending]
         fed.pending = set()
-        return changes
+        return runs, changes
 
     @property
     def behind(self) -> int:
@@ -125,7 +142,7 @@ class Feed:
             self._let_go()
             self._hold = self._store.snapshot()
         for fed in list(self.tables.values()):
-            if fed.ready and fed.pending:
+            if fed.ready and (fed.pending or fed.runs):
                 yield fed
 
     def _let_go(self) -> None:
@@ -156,9 +173,9 @@ class Feed:
             for _, key in self._store.changed_since(table.storage_id, lsn):
                 changes[key] = get(key)
         if isinstance(reader, Transaction):
-            prefix = table.storage_id.to_bytes(4, "big")
+            prefix = storage_prefix(table.storage_id)
             for run in reader.runs:
-                changes.update(run.scan(prefix, (table.storage_id + 1).to_bytes(4, "big")))
+                changes.update(run.scan(*prefix_range(prefix)))
             changes.update(own_writes(reader.writes.items(), prefix))
         return changes
 

@@ -94,20 +94,28 @@ def portions(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[t
 
 
 class Pairs:
-    """Received pairs: `keys` are all of them; `row_keys` and `rows` those with a value (Arrow binary arrays)."""
+    """Pairs as Arrow binary arrays: `keys` are all of them; `row_keys` and `rows` those with a value."""
 
     __slots__ = ("keys", "row_keys", "rows")
 
-    def __init__(self, buffers: Sequence[memoryview]) -> None:
+    def __init__(self, keys: Any, values: Any, kept: Any = None) -> None:
+        """`kept`: a boolean array, False where the key is gone; None: it is where `values` is NULL."""
+        self.keys: Any = keys
+        self.row_keys: Any = keys
+        self.rows: Any = values
+        if kept is None and values.null_count:
+            kept = values.is_valid()
+        if kept is not None:
+            self.row_keys = keys.filter(kept)
+            self.rows = values.filter(kept)
+
+    @classmethod
+    def received(cls, buffers: Sequence[memoryview]) -> Pairs:
+        """The pairs of five buffers."""
         key_offsets, keys, value_offsets, values, gone = buffers
-        self.keys: Any = _binary(key_offsets, keys)
-        self.row_keys: Any = self.keys
-        self.rows: Any = _binary(value_offsets, values)
         dropped = np.frombuffer(gone, dtype=np.bool_)
-        if dropped.any():
-            kept = pa.array(~dropped)
-            self.row_keys = self.keys.filter(kept)
-            self.rows = self.rows.filter(kept)
+        kept = pa.array(~dropped) if dropped.any() else None
+        return cls(_binary(key_offsets, keys), _binary(value_offsets, values), kept)
 
 
 def _binary(offsets: memoryview, heap: memoryview) -> Any:

@@ -232,6 +232,11 @@ class BulkRun:
     def last_key(self) -> bytes | None:
         return self._batches[-1].last if self._batches else None
 
+    def has(self, prefix: bytes) -> bool:
+        """Whether any key begins with the prefix."""
+        low, high = prefix_range(prefix)
+        return next(self.scan(low, high), None) is not None
+
     def get(self, key: bytes) -> Found | None:
         """What the run holds under the key, None if it does not have it."""
         place = bisect_right(self._firsts, key) - 1
@@ -305,6 +310,10 @@ class BulkLayer:
             if found is not None:
                 return [self.last_lsn, found.value, None]
         return None
+
+    def edited(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
+        """(LSN, key) of the commit's own edits of a storage id, without what is in its runs."""
+        return self._edits.changes(prefix, self.first_lsn - 1, self.last_lsn)
 
     def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes | None]]:
         if lsn < self.first_lsn:

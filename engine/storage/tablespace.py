@@ -273,6 +273,30 @@ class Tablespace:
                 found.extend(layer.changes(prefix, lsn, last))
         return found
 
+    def changes_since(
+        self, storage_id: int, lsn: int, upto: int | None = None
+    ) -> tuple[list[tuple[int, bytes]], list[BulkRun]]:
+        """As `changed_since`, but bulk runs with keys of the storage id come as themselves, oldest first.
+
+        Whoever applies the runs in order, and then the newest value of every key in the list, has it all.
+        """
+        layers: list[Layer] = [self._active, *self._frozen, *self._history]
+        if lsn + 1 < layers[-1].first_lsn:
+            raise SqlError("72000", f"changes after LSN {lsn} are no longer kept")
+        last = self.durable_lsn if upto is None else upto
+        prefix = storage_id.to_bytes(4, "big")
+        found: list[tuple[int, bytes]] = []
+        runs: list[BulkRun] = []
+        for layer in reversed(layers):
+            if layer.last_lsn <= lsn or layer.first_lsn > last:
+                continue
+            if isinstance(layer, BulkLayer):
+                found.extend(layer.edited(prefix))
+                runs.extend(run for run in layer.runs if run.has(prefix))
+            else:
+                found.extend(layer.changes(prefix, lsn, last))
+        return found, runs
+
     # --- flushing ----------------------------------------------------------------------------------------------
 
     def flush(self, done: Callable[[], None] | None = None) -> None:

@@ -4,6 +4,7 @@
     load      a table: build it from LMDB                 loaded   {storage_id, lsn}  or  lost {storage_id, error}
     describe  a table has a new row layout
     apply     changed keys with their new values          applied  {bytes}            or  lost
+    run       the same, as a bulk run's file, which the worker removes when it has applied it
     drop      a table
     virtual   a virtual table's content, under a name
     forget    that name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import socket
 import threading
@@ -20,7 +21,7 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import udf
 from engine.columnar.worker.database import open_database, pinned_cursor
 from engine.columnar.worker.query import Query, cancelled, close_cursor, error_header
-from engine.columnar.worker.tables import Tables
+from engine.columnar.worker.tables import Tables, read_run
 
 QUERY_THREADS = 4
 
@@ -43,6 +44,7 @@ class Server:
             "load": self._load,
             "describe": self._describe,
             "apply": self._apply,
+            "run": self._apply_run,
             "drop": self._drop,
             "virtual": self._virtual,
             "forget": self._forget,
@@ -121,10 +123,20 @@ class Server:
     def _apply(self, header: Header, buffers: list[memoryview]) -> None:
         storage_id: Any = header["storage_id"]
         try:
-            self._tables.apply(storage_id, Pairs(buffers))
+            self._tables.apply(storage_id, Pairs.received(buffers))
         except Exception as error:
             self._lose(storage_id, error)
         self._send({"op": "applied", "bytes": sum(buffer.nbytes for buffer in buffers)}, ())
+
+    def _apply_run(self, header: Header, buffers: list[memoryview]) -> None:
+        storage_id, path = header["storage_id"], header["path"]
+        try:
+            for pairs in read_run(path, storage_id):
+                self._tables.apply(storage_id, pairs)
+        except Exception as error:
+            self._lose(storage_id, error)
+        finally:
+            os.unlink(path)
 
     def _lose(self, storage_id: int, error: Exception) -> None:
         known = error if isinstance(error, SqlError) else translate(str(error))
@@ -177,7 +189,7 @@ class Server:
         position = 0
         overlays: Any = header["overlays"]
         for storage_id in overlays:
-            self._tables.overlay(cursor, storage_id, Pairs(buffers[position : position + 5]))
+            self._tables.overlay(cursor, storage_id, Pairs.received(buffers[position : position + 5]))
             position += 5
         own: Any = header["virtual"]
         for name in own:

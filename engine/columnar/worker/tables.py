@@ -11,11 +11,12 @@ name it get the error, and the engine loads it again when it is next asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog import types
 from catalog.errors import SqlError
@@ -23,6 +24,7 @@ from catalog.schema import Table
 from engine.columnar.descriptions import table_of
 from engine.columnar.frames import Pairs
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
+from engine.storage.keys import storage_prefix
 from engine.storage.readonly import read_table_batches
 from engine.storage.rows import RowCodec
 
@@ -131,6 +133,20 @@ class Tables:
             )
         finally:
             connection.unregister("fresh")
+
+
+def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
+    """The pairs of one storage id in a bulk run's file (engine/storage/runs.py), a batch at a time."""
+    prefix = storage_prefix(storage_id)
+    with pa.memory_map(path) as source:
+        reader = pa.ipc.open_file(source)
+        for index in range(reader.num_record_batches):
+            keys, values = reader.get_batch(index).columns
+            if not (keys[0].as_py().startswith(prefix) and keys[-1].as_py().startswith(prefix)):
+                wanted = pc.starts_with(keys, pattern=prefix)
+                keys, values = keys.filter(wanted), values.filter(wanted)
+            if len(keys):
+                yield Pairs(keys, values)
 
 
 def _prepare(table: Table) -> _Held:

@@ -8,9 +8,10 @@ import os
 import random
 import signal
 import time
+from decimal import Decimal
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
@@ -19,6 +20,7 @@ from catalog.schema import Column, Layout, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.columnar.interface import RowEncoding, UdfSignature
+from engine.storage.edits import Edits
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
 from engine.txn.locks import ROW_CONFLICTS, TABLE_CONFLICTS, LockSpace
 from engine.txn.transaction import Transaction
@@ -68,11 +70,10 @@ async def test_rows_are_found_by_every_kind_of_key(database: Database, flushed: 
     by_integers = make_table(20003, [INT4, INT8, (oids.INT2, -1), (oids.BOOL, -1), (oids.OID, -1)], (5, 3, 2, 1, 4))
     by_number = make_table(20004, [INT4, TEXT], ())
     long = "k" * 2000
-    decimal = database.store and __import__("decimal").Decimal
     await database.commit(
         {
             **database.writes(by_text, (1, "a"), (2, long), (3, long + "x"), (4, "")),
-            **database.writes(by_numeric, (decimal("1.10"), "a"), (decimal("-2"), "b")),
+            **database.writes(by_numeric, (Decimal("1.10"), "a"), (Decimal("-2"), "b")),
             **database.writes(by_integers, (-1, -(2**62), -5, True, 4_000_000_000), (1, 2, 3, False, 0)),
             **database.numbered(by_number, {1: (1, "x"), 2: (2, "y"), 3: (2, "y")}),
         }
@@ -91,8 +92,8 @@ async def test_rows_are_found_by_every_kind_of_key(database: Database, flushed: 
         {
             database.key(by_text, (0, long)): None,
             **database.writes(by_text, (40, "")),
-            database.key(by_numeric, (decimal("1.1"), "a")): None,
-            **database.writes(by_numeric, (decimal("-2.0"), "b")),
+            database.key(by_numeric, (Decimal("1.1"), "a")): None,
+            **database.writes(by_numeric, (Decimal("-2.0"), "b")),
             **database.writes(by_integers, (1, 2, 3, False, 0)),
             database.key(by_integers, (-1, -(2**62), -5, True, 4_000_000_000)): None,
             **database.numbered(by_number, {2: None, 3: (3, "z"), 4: (4, "w")}),
@@ -159,10 +160,10 @@ async def test_random_histories_agree_with_a_model(database: Database) -> None:
         elif action < 0.9 and readers:
             own, model = chance.choice(readers)
             which = chance.randrange(2)
-            assert await database.fetch(wanted[which], own) == sorted(model[which].values()), where  # type: ignore[type-var]
+            assert await database.fetch(wanted[which], own) == sorted(model[which].values()), where
         else:
             which = chance.randrange(2)
-            assert await database.fetch(wanted[which]) == sorted(state[which].values()), where  # type: ignore[type-var]
+            assert await database.fetch(wanted[which]) == sorted(state[which].values()), where
     for own, _ in readers:
         own.abort()
 
@@ -400,7 +401,8 @@ async def test_text_and_type_conversions_as_functions(database: Database) -> Non
     reads = UdfSignature("in_1700", "input", "", (text,), ("VARCHAR",), numeric, "VARCHAR")
     orders = UdfSignature("key_1700", "key", "", (numeric,), ("VARCHAR",), TypeRef(oids.BYTEA), "BLOB")
     wanted = query(
-        "SELECT in_1700(x) AS a FROM (VALUES ('10'), ('9.50'), ('-1e3'), (NULL)) AS t (x) ORDER BY key_1700(in_1700(x))",
+        "SELECT in_1700(x) AS a FROM (VALUES ('10'), ('9.50'), ('-1e3'), (NULL)) AS t (x)"
+        " ORDER BY key_1700(in_1700(x))",
         [(1700, "VARCHAR")],
         functions=(reads, orders),
     )
@@ -442,3 +444,29 @@ async def test_an_interval_that_arrow_cannot_carry_is_refused(database: Database
         with pytest.raises(SqlError) as caught:
             await database.fetch(query(f"SELECT 1, to_hours({hours})", interval))
         assert caught.value.sqlstate == "0A000"
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+async def test_bulk_runs_come_as_files(database: Database, loaded: bool) -> None:
+    """A run between ordinary commits, over a table that the worker has, or loads afterwards."""
+    table = make_table(20001, [INT4, TEXT], (1,))
+    wanted = query("SELECT c2, count(*) FROM {t20001} AS x GROUP BY 1 ORDER BY 1", ROW, table)
+    await database.commit(database.writes(table, (1, "before"), (2, "before"), (500, "before")))
+    if loaded:
+        assert await database.fetch(wanted) == [("before", 3)]
+    await database.commit(database.writes(table, (501, "before")))
+    writer = database.store.new_run()
+    rows = database.writes(table, *((n, "run") for n in range(100, 1100)))
+    index = {b"\0\0\x4e\x22" + n.to_bytes(2, "big"): b"index" for n in range(10)}
+    keys, values = [*rows, *index], [*rows.values(), *index.values()]
+    keys.append(database.key(table, (2, "")))
+    writer.add(pa.array(keys, pa.binary()), pa.array([*values, None], pa.binary()))
+    run = writer.finish()
+    lsn = database.store.sequence(Edits(database.writes(table, (100, "with")), [run.reference]), 0, 1)
+    await database.durable(lsn)
+    await database.commit(database.writes(table, (101, "after"), (1101, "after")))
+    expected = [("after", 2), ("before", 1), ("run", 998), ("with", 1)]
+    assert await database.fetch(wanted) == expected
+    await database.flush()
+    assert await database.fetch(wanted) == expected
+    assert [name for name in os.listdir(database.client._spill_directory) if name.startswith("run-")] == []
