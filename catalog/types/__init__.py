@@ -21,6 +21,7 @@ from catalog.types.base import (
 )
 from catalog.types.boolean import Bool
 from catalog.types.bytea import Bytea
+from catalog.types.date import DATE
 from catalog.types.float import FLOAT4, FLOAT8
 from catalog.types.integer import INT2, INT4, INT8
 from catalog.types.numeric import Numeric
@@ -28,6 +29,8 @@ from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
 from catalog.types.pseudo import PgLsn, Record, Tid, Void
 from catalog.types.rows import TypeRow, read_type_rows
 from catalog.types.text import BPCHAR, CHAR, CSTRING, NAME, REFCURSOR, TEXT, UNKNOWN, VARCHAR
+from catalog.types.time import TIME, TIMETZ
+from catalog.types.timestamp import TIMESTAMP, TIMESTAMPTZ
 from catalog.types.uuid import Uuid
 
 __all__ = [
@@ -78,6 +81,11 @@ _SCALARS: tuple[SqlType, ...] = (
     REFCURSOR,
     Bytea(),
     Uuid(),
+    DATE,
+    TIME,
+    TIMETZ,
+    TIMESTAMP,
+    TIMESTAMPTZ,
     PgLsn(),
     Tid(),
     Void(),

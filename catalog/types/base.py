@@ -73,6 +73,7 @@ class FormatSettings:
     timezone: str = "UTC"
     bytea_output: str = "hex"
     extra_float_digits: int = 1
+    transaction_time: int | None = None  # what 'now' means: microseconds since 2000-01-01 UTC; None: the clock
 
 
 DEFAULT_FORMAT = FormatSettings()

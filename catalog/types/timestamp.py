@@ -1,0 +1,200 @@
+"""timestamp and timestamptz: microseconds since 2000-01-01, of local time and of UTC."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.datetime import (
+    END_TIMESTAMP,
+    MIN_TIMESTAMP,
+    ORDINAL_EPOCH,
+    TIMESTAMP_INFINITY,
+    TIMESTAMP_MINUS_INFINITY,
+    UNIX_EPOCH_SECONDS,
+    USECS_PER_DAY,
+    USECS_PER_SECOND,
+    check_timestamp,
+    local_offset,
+    round_to_precision,
+    timestamp_is_infinite,
+)
+from catalog.types.datetime_input import (
+    BadFormatError,
+    FieldOverflowError,
+    Moment,
+    ZoneOverflowError,
+    parse_datetime,
+    sql_error,
+)
+from catalog.types.datetime_output import timestamp_formatter, timestamptz_formatter
+from catalog.types.integer import INT4, INT8
+from catalog.types.texts import wrong_length
+from catalog.types.timezones import Zone, find_zone
+
+MAX_PRECISION = 6
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::?(\d\d))?|(Z))?\Z",
+    re.ASCII,
+)
+_SPECIAL = {
+    "epoch": -UNIX_EPOCH_SECONDS * USECS_PER_SECOND,
+    "infinity": TIMESTAMP_INFINITY,
+    "-infinity": TIMESTAMP_MINUS_INFINITY,
+}
+
+
+def read_iso(text: str) -> tuple[int, int | None] | None:
+    """The common form 'YYYY-MM-DD HH:MM:SS[.ffffff][+HH[:MM]]': local microseconds and offset. None for any other."""
+    match = _ISO.match(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes, zulu = match.groups()
+    try:
+        days = datetime.date(int(year), int(month), int(day)).toordinal() - ORDINAL_EPOCH
+    except ValueError:
+        return None
+    value = days * USECS_PER_DAY + ((int(hour) * 60 + int(minute)) * 60 + int(second)) * USECS_PER_SECOND
+    if fraction:
+        value += int(fraction.ljust(6, "0"))
+    if sign is None:
+        return value, 0 if zulu else None
+    if int(zone_hours) > 15 or int(zone_minutes or 0) > 59:
+        return None
+    offset = int(zone_hours) * 3600 + int(zone_minutes or 0) * 60
+    return value, -offset if sign == "-" else offset
+
+
+def _parse(text: str, type_name: str, settings: FormatSettings, zone: Zone) -> Moment:
+    try:
+        return parse_datetime(text, settings, zone)
+    except (BadFormatError, FieldOverflowError, ZoneOverflowError) as error:
+        raise sql_error(error, type_name, text) from None
+
+
+def _finish(value: int, text: str) -> int:
+    if not MIN_TIMESTAMP <= value < END_TIMESTAMP:
+        raise SqlError("22008", f'timestamp out of range: "{text}"')
+    return value
+
+
+def parse_timestamp(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int:
+    """A timestamp as timestamp_in reads it: a zone is read and ignored. Raises 22007, 22008, 22009, 22023."""
+    moment = _parse(text, "timestamp", settings, find_zone(settings.timezone))
+    if moment.special:
+        return _SPECIAL[moment.special]
+    return _finish(moment.days() * USECS_PER_DAY + moment.time(), text)
+
+
+def parse_timestamptz(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int:
+    """A timestamptz as timestamptz_in reads it, in the session's zone if it names none. Raises as `parse_timestamp`."""
+    moment = _parse(text, "timestamp with time zone", settings, find_zone(settings.timezone))
+    if moment.special:
+        return _SPECIAL[moment.special]
+    return _finish(moment.days() * USECS_PER_DAY + moment.time() - moment.offset * USECS_PER_SECOND, text)
+
+
+def precision_typmod(arguments: tuple[str, ...], name: str, suffix: str) -> int:
+    """The modifier of timestamp(p) and time(p). Raises 22023."""
+    decode = INT4.text_decoder()
+    numbers: list[Any] = [decode(argument) for argument in arguments]
+    if len(numbers) != 1:
+        raise SqlError("22023", "invalid type modifier")
+    if numbers[0] < 0:
+        raise SqlError("22023", f"{name}({numbers[0]}){suffix} precision must not be negative")
+    return min(int(numbers[0]), MAX_PRECISION)
+
+
+class Timestamp(SqlType):
+    """timestamp or timestamptz, internal form `int`."""
+
+    def __init__(self, oid: int, array_oid: int, name: str, sql_name: str, *, preferred: bool) -> None:
+        self.oid = oid
+        self.array_oid = array_oid
+        self.name = name
+        self.sql_name = sql_name
+        self.category = "D"
+        self.preferred = preferred
+        self.length = 8
+        self.storage = Storage("q")
+        self.with_zone = oid == oids.TIMESTAMPTZ
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        decode = self._zoned_decoder(settings) if self.with_zone else self._local_decoder(settings)
+        round_value = self.length_coercion(typmod, explicit=False)
+        if round_value is None:
+            return decode
+        return lambda text: round_value(decode(text))
+
+    @staticmethod
+    def _local_decoder(settings: FormatSettings) -> Callable[[str], object]:
+        def decode(text: str) -> object:
+            found = read_iso(text)
+            return found[0] if found is not None else parse_timestamp(text, settings)
+
+        return decode
+
+    @staticmethod
+    def _zoned_decoder(settings: FormatSettings) -> Callable[[str], object]:
+        zone = find_zone(settings.timezone)
+
+        def decode(text: str) -> object:
+            found = read_iso(text)
+            if found is None:
+                return parse_timestamptz(text, settings)
+            local, offset = found
+            return local - (local_offset(zone, local) if offset is None else offset) * USECS_PER_SECOND
+
+        return decode
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        if self.with_zone:
+            form = timestamptz_formatter(settings, find_zone(settings.timezone))
+        else:
+            form = timestamp_formatter(settings)
+        return lambda value: form(value).encode()
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        name, round_value = self.name, self.length_coercion(typmod, explicit=False)
+
+        def decode(data: bytes) -> object:
+            if len(data) != 8:
+                raise wrong_length(name)
+            value = int.from_bytes(data, "big", signed=True)
+            if not timestamp_is_infinite(value):
+                check_timestamp(value)
+            return value if round_value is None else round_value(value)
+
+        return decode
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return struct.Struct(">q").pack
+
+    def typmod_in(self, arguments: tuple[str, ...]) -> int:
+        return precision_typmod(arguments, "TIMESTAMP", " WITH TIME ZONE" if self.with_zone else "")
+
+    def typmod_out(self, typmod: int) -> str:
+        return f"({typmod})" if typmod >= 0 else ""
+
+    def length_coercion(self, typmod: int, explicit: bool) -> Callable[[Any], object] | None:
+        if not 0 <= typmod < MAX_PRECISION:
+            return None
+        return lambda value: value if timestamp_is_infinite(value) else round_to_precision(value, typmod)
+
+    def key_encoder(self) -> Callable[[object], bytes] | None:
+        return INT8.key_encoder()
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "TIMESTAMP"
+
+
+TIMESTAMP = Timestamp(oids.TIMESTAMP, oids.TIMESTAMP_ARRAY, "timestamp", "timestamp without time zone", preferred=False)
+TIMESTAMPTZ = Timestamp(
+    oids.TIMESTAMPTZ, oids.TIMESTAMPTZ_ARRAY, "timestamptz", "timestamp with time zone", preferred=True
+)
