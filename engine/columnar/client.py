@@ -345,13 +345,13 @@ class WorkerClient(ColumnarEngine):
         query, reader = request.query, request.reader
         relations: dict[str, str] = {}
         buffers: list[Buffer] = []
-        overlays: list[int] = []
+        overlays: list[list[object]] = []
         for table in query.tables:
             self._push(self._feed.tables[table.storage_id])
-            overlay = self._feed.overlay(table, reader)
+            runs, overlay = self._feed.overlay(table, reader)
             relations[f"t{table.storage_id}"] = f"t{table.storage_id}"
-            if overlay:
-                overlays.append(table.storage_id)
+            if overlay or runs:
+                overlays.append([table.storage_id, runs])
                 buffers.extend(frames.encode_pairs(overlay.items()))
                 relations[f"t{table.storage_id}"] = self._merged(table)
         own: list[str] = []

@@ -161,8 +161,9 @@ class Feed:
             raise SqlError("XX000", f"a columnar query cannot read from {type(reader).__name__}")
         return lsn
 
-    def overlay(self, table: Table, reader: object) -> Changes:
-        """The keys whose rows the reader sees otherwise than the worker's table at D does, with what it sees.
+    def overlay(self, table: Table, reader: object) -> tuple[list[str], Changes]:
+        """What the reader sees otherwise than the worker's table at D does: files of its own bulk runs, oldest first,
+        and over them keys with what it sees under them.
 
         Raises 72000 for a reader so old that the tablespace no longer knows what has changed since.
         """
@@ -174,10 +175,9 @@ class Feed:
                 changes[key] = get(key)
         if isinstance(reader, Transaction):
             prefix = storage_prefix(table.storage_id)
-            for run in reader.runs:
-                changes.update(run.scan(*prefix_range(prefix)))
             changes.update(own_writes(reader.writes.items(), prefix))
-        return changes
+            return [run.path for run in reader.runs if run.has(prefix)], changes
+        return [], changes
 
 
 def own_writes(writes: Iterable[tuple[bytes, bytes | None]], prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:

@@ -19,6 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.errors import SqlError
 
 Header: TypeAlias = dict[str, Any]
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -62,7 +65,7 @@ def decode(header: Buffer, body: Buffer) -> tuple[Header, list[memoryview]]:
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Buffer]:
-    """(key, value) pairs as five buffers. Raises OverflowError for 2 GiB or more: see `portions`."""
+    """(key, value) pairs as five buffers. 54000 for 2 GiB or more: see `portions`."""
     keys: list[bytes] = []
     values: list[bytes] = []
     gone = bytearray()
@@ -77,7 +80,7 @@ def _offsets(items: list[bytes]) -> bytes:
     ends = np.zeros(len(items) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, items), dtype=np.int64, count=len(items)), out=ends[1:])
     if ends[-1] > MAX_OFFSET:
-        raise OverflowError("too many bytes for one list of pairs")
+        raise SqlError("54000", "more than 2 GiB of changed rows of one table in one analytic query")
     return ends.astype(np.int32).tobytes()
 
 
@@ -98,24 +101,35 @@ class Pairs:
 
     __slots__ = ("keys", "row_keys", "rows")
 
-    def __init__(self, keys: Any, values: Any, kept: Any = None) -> None:
-        """`kept`: a boolean array, False where the key is gone; None: it is where `values` is NULL."""
+    def __init__(self, keys: Any, row_keys: Any, rows: Any) -> None:
         self.keys: Any = keys
-        self.row_keys: Any = keys
-        self.rows: Any = values
-        if kept is None and values.null_count:
-            kept = values.is_valid()
-        if kept is not None:
-            self.row_keys = keys.filter(kept)
-            self.rows = values.filter(kept)
+        self.row_keys: Any = row_keys
+        self.rows: Any = rows
+
+    @classmethod
+    def of(cls, keys: Any, values: Any) -> Pairs:
+        """Pairs whose value is NULL where the key is gone."""
+        if not values.null_count:
+            return cls(keys, keys, values)
+        kept = values.is_valid()
+        return cls(keys, keys.filter(kept), values.filter(kept))
+
+    def without(self, keys: Any) -> Pairs:
+        """The pairs but those of these keys (a binary array)."""
+        others = pc.invert(pc.is_in(self.keys, value_set=keys))
+        other_rows = pc.invert(pc.is_in(self.row_keys, value_set=keys))
+        return Pairs(self.keys.filter(others), self.row_keys.filter(other_rows), self.rows.filter(other_rows))
 
     @classmethod
     def received(cls, buffers: Sequence[memoryview]) -> Pairs:
         """The pairs of five buffers."""
         key_offsets, keys, value_offsets, values, gone = buffers
         dropped = np.frombuffer(gone, dtype=np.bool_)
-        kept = pa.array(~dropped) if dropped.any() else None
-        return cls(_binary(key_offsets, keys), _binary(value_offsets, values), kept)
+        all_keys, rows = _binary(key_offsets, keys), _binary(value_offsets, values)
+        if not dropped.any():
+            return cls(all_keys, all_keys, rows)
+        kept = pa.array(~dropped)
+        return cls(all_keys, all_keys.filter(kept), rows.filter(kept))
 
 
 def _binary(offsets: memoryview, heap: memoryview) -> Any:

@@ -185,11 +185,16 @@ class Server:
             self._cancelled.discard(query.identifier)
 
     def _hand_over(self, header: Header, buffers: list[memoryview], cursor: Any) -> None:
-        """The overlays and virtual tables that only this query sees: five buffers an overlay, one a virtual table."""
+        """The overlays and virtual tables that only this query sees: five buffers an overlay, one a virtual table.
+
+        An overlay is a storage id and the files of the transaction's own bulk runs, oldest first; its pairs lie on top.
+        """
         position = 0
         overlays: Any = header["overlays"]
-        for storage_id in overlays:
-            self._tables.overlay(cursor, storage_id, Pairs.received(buffers[position : position + 5]))
+        for storage_id, paths in overlays:
+            parts = [pairs for path in paths for pairs in read_run(path, storage_id)]
+            parts.append(Pairs.received(buffers[position : position + 5]))
+            self._tables.overlay(cursor, storage_id, parts)
             position += 5
         own: Any = header["virtual"]
         for name in own:

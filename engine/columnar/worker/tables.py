@@ -11,7 +11,7 @@ name it get the error, and the engine loads it again when it is next asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,17 +91,25 @@ class Tables:
         finally:
             connection.unregister("gone")
 
-    def overlay(self, cursor: Any, storage_id: int, pairs: Pairs) -> None:
-        """Gives the cursor `o<storage_id>` (rows) and `x<storage_id>` (keys that the are replaced or gone)."""
+    def overlay(self, cursor: Any, storage_id: int, parts: Sequence[Pairs]) -> None:
+        """Gives the cursor `o<storage_id>` (rows) and `x<storage_id>` (keys that are replaced or gone).
+
+        Of a key in several parts the last one counts; within a part each occurs once.
+        """
         held = self._held[storage_id]
-        keys, rows = self._decoded(held, pairs)
-        cursor.register(f"x{storage_id}", keys)
-        cursor.register(f"n{storage_id}", rows)
+        keys: list[pa.Table] = []
+        rows: list[pa.Table] = []
+        seen: list[Any] = []
+        for part in reversed(parts):
+            unseen = part.without(pa.concat_arrays(seen)) if seen else part
+            seen.append(part.keys)
+            part_keys, part_rows = self._decoded(held, unseen)
+            keys.append(part_keys)
+            rows.append(part_rows)
+        cursor.register(f"x{storage_id}", pa.concat_tables(keys))
+        cursor.register(f"n{storage_id}", pa.concat_tables(rows))
         casts = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in _column_types(held))
         cursor.execute(f"CREATE TEMP VIEW o{storage_id} AS SELECT {casts} FROM n{storage_id}")
-
-    def key_columns(self, storage_id: int) -> tuple[str, ...]:
-        return self._held[storage_id].keys.columns
 
     def drop(self, storage_id: int) -> None:
         """Forgets a table; running queries keep their snapshot of it."""
@@ -146,7 +154,7 @@ def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
                 wanted = pc.starts_with(keys, pattern=prefix)
                 keys, values = keys.filter(wanted), values.filter(wanted)
             if len(keys):
-                yield Pairs(keys, values)
+                yield Pairs.of(keys, values)
 
 
 def _prepare(table: Table) -> _Held:

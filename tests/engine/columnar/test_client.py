@@ -39,6 +39,14 @@ def transaction(database: Database, isolation: str) -> Transaction:
     return made
 
 
+def put_all(own: Transaction, writes: dict[bytes, bytes | None]) -> None:
+    for key, value in writes.items():
+        if value is None:
+            own.delete(key)
+        else:
+            own.put(key, value)
+
+
 async def test_a_query_sees_what_is_durable(database: Database) -> None:
     table = make_table(20001, [INT4, TEXT], (1,))
     await database.commit(database.writes(table, (1, "one"), (2, None)))
@@ -110,9 +118,7 @@ async def test_a_transaction_sees_its_own_writes_and_others_do_not(database: Dat
     await database.commit(database.writes(table, (1, "one"), (2, "two"), (3, "three")))
     wanted = query("SELECT c1, c2 FROM {t20001} AS x ORDER BY 1", ROW, table)
     own = transaction(database, READ_COMMITTED)
-    for key, value in database.writes(table, (2, "TWO"), (4, "FOUR")).items():
-        own.put(key, value or b"")
-    own.delete(database.key(table, (3, "")))
+    put_all(own, {**database.writes(table, (2, "TWO"), (4, "FOUR")), database.key(table, (3, "")): None})
     assert await database.fetch(wanted, own) == [(1, "one"), (2, "TWO"), (4, "FOUR")]
     assert await database.fetch(wanted) == [(1, "one"), (2, "two"), (3, "three")]
     own.abort()
@@ -153,8 +159,7 @@ async def test_random_histories_agree_with_a_model(database: Database) -> None:
             readers.append((transaction(database, REPEATABLE_READ), [dict(part) for part in state]))
         elif action < 0.7 and readers:
             own, model = chance.choice(readers)
-            for key, value in change(model).items():
-                own.put(key, value) if value is not None else own.delete(key)
+            put_all(own, change(model))
         elif action < 0.75 and readers:
             readers.pop(chance.randrange(len(readers)))[0].abort()
         elif action < 0.9 and readers:
@@ -470,3 +475,25 @@ async def test_bulk_runs_come_as_files(database: Database, loaded: bool) -> None
     await database.flush()
     assert await database.fetch(wanted) == expected
     assert [name for name in os.listdir(database.client._spill_directory) if name.startswith("run-")] == []
+
+
+async def test_a_transaction_sees_its_own_bulk_runs(database: Database) -> None:
+    table = make_table(20001, [INT4, TEXT], (1,))
+    wanted = query("SELECT c1, c2 FROM {t20001} AS x ORDER BY 1", ROW, table)
+    await database.commit(database.writes(table, *((n, "old") for n in range(6))))
+    own = transaction(database, READ_COMMITTED)
+    put_all(own, database.writes(table, (9, "early")))
+    for text, numbers, gone in (("first", range(1, 5), None), ("second", range(3, 4), 4)):
+        writer = database.store.new_run()
+        rows = database.writes(table, *((n, text) for n in numbers))
+        keys, values = list(rows), [*rows.values()]
+        if gone is not None:
+            keys.append(database.key(table, (gone, "")))
+            values.append(None)
+        writer.add(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+        own.runs.append(writer.finish())
+    put_all(own, {**database.writes(table, (1, "late")), database.key(table, (0, "")): None})
+    seen = [(1, "late"), (2, "first"), (3, "second"), (5, "old"), (9, "early")]
+    assert await database.fetch(wanted, own) == seen
+    assert await database.fetch(wanted) == [(n, "old") for n in range(6)]
+    own.abort()
