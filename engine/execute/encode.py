@@ -11,9 +11,12 @@ import struct
 from collections.abc import Sequence
 
 from catalog.types import lookup
-from catalog.types.base import FormatSettings, TypeRef
-from engine.execute.code import Code
+from catalog.types.base import FormatSettings, SqlType, TypeRef
+from catalog.types.oids import RECORD
+from catalog.types.pseudo import record_binary_encoder, record_text_encoder
+from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import Value
+from engine.sql import tree
 
 _INTEGERS = frozenset((20, 21, 23, 26))
 _TEXTS = frozenset((19, 25, 1043))
@@ -32,10 +35,18 @@ class DataRowSink:
     """
 
     def __init__(
-        self, code: Code, types: Sequence[TypeRef], formats: Sequence[int], settings: FormatSettings, single: bool
+        self,
+        code: Code,
+        outputs: Sequence[tree.Expr],
+        range_table: Sequence[tree.RangeEntry],
+        formats: Sequence[int],
+        settings: FormatSettings,
+        single: bool,
     ) -> None:
         self.code = code
-        self.types = types
+        self.types = [output.type for output in outputs]
+        self.outputs = outputs
+        self.range_table = range_table
         self.formats = formats
         self.settings = settings
         self.single = single
@@ -105,10 +116,28 @@ class DataRowSink:
         oid = self.types[position].oid
         if oid in _TEXTS:
             return f"{source}.encode()"
-        if self.formats[position] == 0:
-            if oid in _INTEGERS:
-                return f'(b"%d" % {source})'
-            encode = lookup(oid).text_encoder(self.settings)
-        else:
+        binary = self.formats[position] == 1
+        if oid == RECORD:
+            fields = record_fields(self.outputs[position], self.range_table)
+            encode = record_binary_encoder(fields) if binary else record_text_encoder(fields, self.settings)
+        elif binary:
             encode = lookup(oid).binary_encoder()
+        elif oid in _INTEGERS:
+            return f'(b"%d" % {source})'
+        else:
+            encode = lookup(oid).text_encoder(self.settings)
         return f"{self.code.constant(encode, 'encode')}({source})"
+
+
+def record_fields(expression: tree.Expr, range_table: Sequence[tree.RangeEntry]) -> tuple[SqlType, ...]:
+    """The types of the fields of a row that is sent. Raises NotOnRowPath where the expression does not tell."""
+    types: list[TypeRef] = []
+    if isinstance(expression, tree.RowExpr):
+        types = [element.type for element in expression.elements]
+    elif isinstance(expression, tree.Var) and expression.column == 0 and expression.relation < len(range_table):
+        entry = range_table[expression.relation]
+        if isinstance(entry, tree.RangeTable):
+            types = [column.type for column in entry.table.columns]
+    if not types or any(type_.oid == RECORD for type_ in types):
+        raise NotOnRowPath("a row of unknown type")
+    return tuple(lookup(type_.oid) for type_ in types)

@@ -366,10 +366,12 @@ class ExpressionCompiler:
         equal = self._compare(
             expression.function, left.source, right.source, (expression.left.type, expression.right.type)
         )
-        one_null = f"({left.source} is None or {right.source} is None)"
         # Both sides are evaluated first, by the tuple; then the cases are told apart.
         evaluate = f"({left_source}, {right_source})"
-        same = f"({left.source} is {right.source} if {one_null} else {equal})"
+        nulls = [f"{side.source} is None" for side in (left, right) if side.nullable]
+        same = f"(({' and '.join(nulls)}) if {' or '.join(nulls)} else {equal})" if nulls else equal
+        if len(nulls) == 1:
+            same = f"(False if {nulls[0]} else {equal})"
         wanted = same if expression.negated else f"not {same}"
         return Value(f"({evaluate} and {wanted})", nullable=False)
 
@@ -379,10 +381,10 @@ class ExpressionCompiler:
         equal = self._compare(
             expression.function, left.source, right.source, (expression.left.type, expression.right.type)
         )
-        return Value(
-            f"(None if {left_source} is None else {left.source} if {right_source} is None"
-            f" else None if {equal} else {left.source})"
-        )
+        evaluate = f"({left_source}, {right_source})"
+        nulls = "".join(f"{side.source} is None or " for side in (left, right) if side.nullable)
+        different = f"{nulls}not {equal}"
+        return Value(f"({left.source} if {evaluate} and ({different}) else None)")
 
     def _coalesce(self, expression: tree.CoalesceExpr) -> Value:
         parts: list[str] = []

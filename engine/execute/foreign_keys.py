@@ -159,7 +159,7 @@ class Incoming:
         if any(old[position] != new[position] for position in self._parent_positions):
             self._act(transaction, context, old, new, self.constraint.on_update, checks)
 
-    def _act(  # noqa: PLR0917
+    def _act(
         self,
         transaction: Transaction,
         context: ExecContext,
@@ -264,7 +264,7 @@ class ChildTable:
                 return False
         return True
 
-    def apply(  # noqa: PLR0917
+    def apply(
         self,
         transaction: Transaction,
         context: ExecContext,

@@ -12,17 +12,17 @@ statement does not meet its own rows. A statement on one row by its key has no l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
-from catalog.errors import SqlError
 from catalog.schema import Catalog, Table
 from catalog.types.base import FormatSettings
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.conflicts import ConflictFinder, affected_twice
-from engine.execute.context import ExecContext, Field, RowPathFull, RowPlan
+from engine.execute.context import RowPathFull
 from engine.execute.encode import DataRowSink
-from engine.execute.explain import PlanNote, explain_lines
+from engine.execute.explain import PlanNote
 from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
 from engine.execute.output import ListSink, Sink
 from engine.execute.select import QueryCompiler
 from engine.execute.walk import conjuncts, has_sublink
@@ -30,16 +30,10 @@ from engine.execute.writer import Checks, TableWriter
 from engine.sql import tree
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
-Run = Callable[[ExecContext, Sequence[object]], tuple[Any, int]]
 Statement = tree.Insert | tree.Update | tree.Delete
 
 
-def plan_modification(analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings) -> RowPlan:
-    """The plan of a statement that writes. Raises NotOnRowPath."""
-    return ModifyPlan(analyzed, catalog, settings)
-
-
-class ModifyPlan:
+class ModifyPlan(CompiledPlan):
     """An INSERT, UPDATE or DELETE compiled."""
 
     writes = True
@@ -53,15 +47,8 @@ class ModifyPlan:
         self._catalog = catalog
         self._settings = settings
         self._writer = TableWriter(catalog, statement.table, settings)
-        self._notes: list[PlanNote] = []
-        self._encoded: dict[tuple[int, ...], Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]] = {}
+        super().__init__(result_fields(statement.returning, statement.range_table), analyzed)
         self.command = type(statement).__name__.upper()
-        self.fields = tuple(
-            Field(target.name, target.expression.type, target.origin_table, target.origin_column)
-            for target in statement.returning
-        )
-        self.parameter_types = analyzed.parameter_types
-        self.relations = analyzed.relations
         self.rows = self._compile(None)
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
@@ -70,8 +57,9 @@ class ModifyPlan:
         if self._statement.returning and formats is None:
             sink = ListSink(code)
         elif self._statement.returning:
-            types = [field.type for field in self.fields]
-            sink = DataRowSink(code, types, formats or (), self._settings, single=False)
+            outputs = [target.expression for target in self._statement.returning]
+            table = self._statement.range_table
+            sink = DataRowSink(code, outputs, table, formats or (), self._settings, single=False)
         shell = _Shell(code, self._catalog, self._settings, self._writer, sink, len(self.parameter_types))
         if sink is None:
             shell.result = "[]" if formats is None else 'b""'
@@ -86,27 +74,11 @@ class ModifyPlan:
         self._notes = notes
         return run
 
-    def encoded(self, formats: tuple[int, ...]) -> Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]:
-        """See RowPlan. Raises 08P01 where the number of formats is not that of the columns."""
-        found = self._encoded.get(formats)
-        if found is None:
-            if len(formats) != len(self.fields):
-                raise SqlError(
-                    "08P01", f"bind message has {len(formats)} result formats but query has {len(self.fields)} columns"
-                )
-            found = cast("Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]", self._compile(formats))
-            self._encoded[formats] = found
-        return found
-
-    def explain(self) -> list[str]:
-        """The plan as EXPLAIN (COSTS OFF) prints it."""
-        return explain_lines(self._notes)
-
 
 class _Shell:
     """What all three compile with: the function being written, the table's writer, where RETURNING goes."""
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         code: Code,
         catalog: Catalog,
@@ -131,7 +103,6 @@ class _Shell:
 
     def function(self, body: Callable[[], None]) -> Run:
         """Writes the function around `body`."""
-        from engine.execute.planner import write_function
 
         def whole() -> None:
             self.code.line("transaction = context.transaction")

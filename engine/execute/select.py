@@ -511,7 +511,7 @@ class QueryCompiler:
         return sublink_truth(self, link)
 
 
-def write_decoding(  # noqa: PLR0917
+def write_decoding(
     code: Code, table: Table, relation: int, needed: Sequence[int], value: str, columns: dict[tuple[int, int], Value]
 ) -> None:
     """Decodes the needed columns (attnums; 0 the whole row) of a stored row into locals of their own."""

@@ -16,7 +16,7 @@ def children(node: object) -> Iterator[object]:
     if isinstance(node, tuple):
         for item in node:
             yield from children(item) if isinstance(item, tuple) else _node(item)
-    else:
+    elif is_dataclass(node):
         for field in fields(cast(Any, node)):
             child = getattr(node, field.name)
             yield from children(child) if isinstance(child, tuple) else _node(child)

@@ -204,7 +204,7 @@ class TableWriter:
             todo = [partial(foreign.deleted, transaction, context, values, checks) for foreign in self.incoming]
             self._run(checks, todo)
 
-    def update(  # noqa: PLR0917
+    def update(
         self,
         transaction: Transaction,
         context: ExecContext,
@@ -235,7 +235,7 @@ class TableWriter:
         encode = self.encode
         if self.writes_only_row(columns):
 
-            def write_only(  # noqa: PLR0917
+            def write_only(
                 transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
             ) -> bytes:
                 transaction.put(key, encode(new))
@@ -243,7 +243,7 @@ class TableWriter:
 
             return write_only
 
-        def write(  # noqa: PLR0917
+        def write(
             transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
         ) -> bytes:
             if any(not _same(old[position], new[position]) for position in unique):
@@ -279,7 +279,7 @@ class TableWriter:
         transaction.delete(key)
         return new_key
 
-    def _change_entry(  # noqa: PLR0917
+    def _change_entry(
         self, transaction: Transaction, index: IndexWriter, old: Row, new: Row, key: bytes, new_key: bytes
     ) -> None:
         before, after = index.entry(old, key), index.entry(new, new_key)

@@ -1,0 +1,88 @@
+"""What all compiled plans share: their fields, the function around the generated body, one encoder per formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from catalog.errors import SqlError
+from catalog.types.oids import RECORD
+from engine.execute.code import Code
+from engine.execute.context import ExecContext, Field
+from engine.execute.encode import record_fields
+from engine.execute.explain import PlanNote, explain_lines
+from engine.sql import tree
+
+Run = Callable[[ExecContext, Sequence[object]], tuple[Any, int]]
+Encoded = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
+
+
+class CompiledPlan:
+    """A RowPlan (engine/execute/context.py). Subclasses write the function in `_compile`."""
+
+    rows: Run
+
+    def __init__(self, fields: tuple[Field, ...], analyzed: tree.Analyzed) -> None:
+        self.fields = fields
+        self.parameter_types = analyzed.parameter_types
+        self.relations = analyzed.relations
+        self._encoded: dict[tuple[int, ...], Encoded] = {}
+        self._notes: list[PlanNote] = []
+
+    def _compile(self, formats: tuple[int, ...] | None) -> Run:
+        """The function that gives rows (None) or DataRow bytes in these formats."""
+        raise NotImplementedError
+
+    def encoded(self, formats: tuple[int, ...]) -> Encoded:
+        """See RowPlan. Raises 08P01 where the number of formats is not that of the columns."""
+        found = self._encoded.get(formats)
+        if found is None:
+            if len(formats) != len(self.fields):
+                raise SqlError(
+                    "08P01", f"bind message has {len(formats)} result formats but query has {len(self.fields)} columns"
+                )
+            found = cast(Encoded, self._compile(formats))
+            self._encoded[formats] = found
+        return found
+
+    def explain(self) -> list[str]:
+        """The plan as EXPLAIN (COSTS OFF) prints it."""
+        return explain_lines(self._notes)
+
+
+def result_fields(targets: Sequence[tree.Target], range_table: Sequence[tree.RangeEntry]) -> tuple[Field, ...]:
+    """RowDescription's columns. Raises NotOnRowPath for one that could not be encoded."""
+    sent = [target for target in targets if not target.junk]
+    for target in sent:
+        if target.expression.type.oid == RECORD:
+            record_fields(target.expression, range_table)
+    return tuple(
+        Field(target.name, target.expression.type, target.origin_table, target.origin_column) for target in sent
+    )
+
+
+def write_function(code: Code, parameters: int, reader: str, body: Callable[[], None]) -> None:
+    """Writes `run(context, parameters)`: the locals that everything relies on, then the body.
+
+    Only what the body uses is set up, so the body is written first and the head put before it.
+    """
+    start = code.position
+    code.indent("def run(context, parameters):")
+    head = code.position
+    body()
+    code.dedent_to(0)
+    text = code.text_from(start)
+    lines = []
+    if parameters == 1:
+        lines.append("p1, = parameters")
+    elif parameters:
+        lines.append(f"{', '.join(f'p{number}' for number in range(1, parameters + 1))} = parameters")
+    uses_get, uses_scan = "get(" in text, "scan(" in text
+    if uses_get and not uses_scan:
+        lines.append(f"get = {reader}.get")
+    elif uses_scan:
+        lines.append(f"reader = {reader}")
+        lines.append("get, scan = reader.get, reader.scan")
+    if "n += 1" in text or "nonlocal n" in text:
+        lines.append("n = 0")
+    code.insert(head, lines + code.prologue)
