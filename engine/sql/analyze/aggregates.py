@@ -47,8 +47,7 @@ def aggregate_call(
         direct_arguments, own = arguments[:direct], arguments[direct:]
     else:
         order_by = tuple(
-            sort_clause(state, coerce.settle_unknown(state, walk(state, item.expression)), item)
-            for item in node.order_by
+            sort_clause(state, _sort_argument(state, item.expression, arguments), item) for item in node.order_by
         )
         direct_arguments, own = (), arguments
     if node.distinct:
@@ -65,6 +64,12 @@ def aggregate_call(
         function, own, TypeRef(result), direct_arguments, node.star, node.distinct, order_by, condition, level,
         node.location,
     )  # fmt: skip
+
+
+def _sort_argument(state: State, node: ast.Node, arguments: tuple[tree.Expr, ...]) -> tree.Expr:
+    """A sort key of an aggregate; one that is an argument but for its implicit cast is that argument."""
+    value = coerce.settle_unknown(state, walk(state, node))
+    return next((item for item in arguments if coerce.strip_implicit(item) == value), value)
 
 
 def _place(kind: str) -> str:
@@ -111,7 +116,7 @@ def _check_distinct(
 
 def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
     """check_agg_arguments: the query level that the aggregate belongs to, from the variables that it sees."""
-    lowest_variable = lowest_aggregate = -1
+    lowest_variable = lowest_aggregate = inner_location = -1
     pending: list[tuple[object, int]] = [(part, 0) for part in _flatten(parts)]
     while pending:
         item, depth = pending.pop()
@@ -125,7 +130,7 @@ def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
         if isinstance(item, tree.Aggref):
             level = item.levels_up - depth
             if level >= 0 and (lowest_aggregate < 0 or level < lowest_aggregate):
-                lowest_aggregate = level
+                lowest_aggregate, inner_location = level, item.location
         if depth == 0:
             if isinstance(item, tree.FuncExpr) and item.function.returns_set:
                 fail(
@@ -143,7 +148,7 @@ def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
     else:
         level = min(lowest_variable, lowest_aggregate)
     if level == lowest_aggregate:
-        fail("42803", "aggregate function calls cannot be nested", node)
+        fail("42803", "aggregate function calls cannot be nested", inner_location)
     return level
 
 

@@ -134,7 +134,7 @@ def _not_found(node: ast.FuncCall, found: Found, shown: str) -> NoReturn:
             hint="Could not choose a best candidate function. You might need to add explicit type casts.",
         )  # fmt: skip
     hint = "No function matches the given name and argument types. You might need to add explicit type casts."
-    if node.order_by and not node.within_group and len(node.arguments) >= 1:
+    if len(node.order_by) > 1 and not node.within_group:
         hint = (
             "No aggregate function matches the given name and argument types. Perhaps you misplaced ORDER BY; "
             "ORDER BY must appear after all regular arguments of the aggregate."

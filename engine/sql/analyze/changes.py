@@ -64,6 +64,7 @@ def _target(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, Namespa
     entry = tree.RangeTable(relation, alias, columns)
     item = table_item(state.add(entry), entry)
     state.names.append(item)
+    state.target = item
     return relation, item
 
 

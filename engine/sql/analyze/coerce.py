@@ -197,6 +197,17 @@ def expr_location(expr: tree.Expr) -> int:
     return getattr(expr, "location", -1)
 
 
+def strip_implicit(expr: tree.Expr) -> tree.Expr:
+    """The expression without the casts that nobody wrote."""
+    while True:
+        if isinstance(expr, (tree.RelabelType, tree.CoerceViaIO)) and expr.implicit:
+            expr = expr.argument
+        elif isinstance(expr, tree.FuncExpr) and expr.display == "cast_implicit":
+            expr = expr.arguments[0]
+        else:
+            return expr
+
+
 def to_boolean(state: State, expr: tree.Expr, construct: str, location: int = -1) -> tree.Expr:
     """coerce_to_boolean: 42804 'argument of WHERE must be type boolean, not type integer'."""
     return to_specific(state, expr, BOOL, construct, location)

@@ -229,7 +229,7 @@ def sublink(state: State, node: ast.SubLink) -> tree.Expr:
         found = columns[0].expression.type
         if node.kind == "expr":
             return tree.SubLink("expr", query, found, location=node.location)
-        array = found.oid if element_type(found.oid) else array_type(found.oid)
+        array = array_type(found.oid) or (found.oid if element_type(found.oid) else 0)
         if not array:
             fail("42704", f"could not find array type for data type {typeinfo.type_name(found.oid)}", node)
         return tree.SubLink("array", query, TypeRef(array, found.typmod), location=node.location)

@@ -25,6 +25,7 @@ from engine.sql.analyze.typeinfo import (
 from engine.sql.analyze.typenames import resolve_type
 
 _NUMERIC_REF = TypeRef(typeinfo.NUMERIC)
+_VECTORS = (typeinfo.INT2VECTOR, typeinfo.OIDVECTOR)  # array-like, but elements of arrays all the same
 _LIKE = {
     "like": "~~", "not_like": "!~~", "ilike": "~~*", "not_ilike": "!~~*", "similar": "~", "not_similar": "!~",
 }  # fmt: skip
@@ -264,9 +265,7 @@ def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) ->
             nested = True
         else:
             value = walk(state, item)
-            nested = nested or (
-                bool(element_type(value.type.oid)) and isinstance(value, (tree.ArrayExpr, tree.ArrayCoerce))
-            )
+            nested = nested or (bool(element_type(value.type.oid)) and value.type.oid not in _VECTORS)
             values.append(value)
     if element is not None:
         array = typeinfo.array_type(element.oid)
@@ -279,7 +278,7 @@ def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) ->
             hint="Explicitly cast to the desired type, for example ARRAY[]::integer[].",
         )  # fmt: skip
     oid = coerce.select_common_type(values, "ARRAY")[0]
-    if element_type(oid) and (nested or typeinfo.facts(oid).category == "A"):
+    if nested and element_type(oid):
         array_oid, element_oid, nested = oid, element_type(oid), True
     else:
         array_oid, element_oid, nested = typeinfo.array_type(oid), oid, False

@@ -110,7 +110,7 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
         names = [column.name for column in relation.columns] or [target.name for target in query.output]
         types = [target.expression.type for target in query.output]
         columns = tuple(
-            tree.RangeColumn(name, found) for name, found in zip(_renamed(names, node.alias, node), types, strict=True)
+            tree.RangeColumn(name, found) for name, found in zip(_renamed(names, node.alias), types, strict=True)
         )
         entry = tree.RangeSubquery(query, alias, columns, False, relation.oid)
         index = state.add(entry)
@@ -120,7 +120,7 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
     assert isinstance(relation, (Table, VirtualTable))
     names = [column.name for column in relation.columns]
     if node.alias is not None and node.alias.columns:
-        names = _renamed(names, node.alias, node)
+        names = _renamed(names, node.alias)
     range_table = tree.RangeTable(
         relation,
         alias,
@@ -160,15 +160,14 @@ def _is_future(state: State, name: str) -> bool:
     return False
 
 
-def _renamed(names: list[str], alias: ast.Alias | None, node: ast.Node) -> list[str]:
+def _renamed(names: list[str], alias: ast.Alias | None, what: str = "table") -> list[str]:
     """Column names after an alias's column list. 42P10 for a list that is too long."""
     if alias is None or not alias.columns:
         return names
     if len(alias.columns) > len(names):
         fail(
             "42P10",
-            f'table "{alias.name}" has {len(names)} columns available but {len(alias.columns)} columns specified',
-            node,
+            f'{what} "{alias.name}" has {len(names)} columns available but {len(alias.columns)} columns specified',
         )
     return [*alias.columns, *names[len(alias.columns) :]]
 
@@ -188,7 +187,7 @@ def _with_query(state: State, node: ast.RangeVar) -> NamespaceItem | None:
                 fail("0A000", f'WITH query "{node.name}" does not have a RETURNING clause', node)
         if columns is not None:
             alias = node.alias.name if node.alias else node.name
-            names = _renamed([column.name for column in columns], node.alias, node)
+            names = _renamed([column.name for column in columns], node.alias)
             renamed = tuple(tree.RangeColumn(name, old.type) for name, old in zip(names, columns, strict=True))
             entry = tree.RangeCte(node.name, levels, alias, renamed, recursive)
             return scope.positional_item(state.add(entry), entry)
@@ -218,7 +217,7 @@ def _subselect(state: State, node: ast.RangeSubselect) -> NamespaceItem:
     state.kind, state.lateral = saved_kind, saved_lateral
     state.volatile = state.volatile or query.volatile
     columns = range_columns(query.targets)
-    names = _renamed([column.name for column in columns], node.alias, node)
+    names = _renamed([column.name for column in columns], node.alias)
     columns = tuple(tree.RangeColumn(name, old.type) for name, old in zip(names, columns, strict=True))
     entry = tree.RangeSubquery(query, node.alias.name, columns, node.lateral)
     return scope.positional_item(state.add(entry), entry)
@@ -250,7 +249,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     if node.ordinality:
         columns.append(tree.RangeColumn("ordinality", INT8_REF))
     alias = node.alias.name if node.alias else name
-    names = _renamed([column.name for column in columns], node.alias, node)
+    names = _renamed([column.name for column in columns], node.alias)
     renamed = tuple(tree.RangeColumn(new, old.type) for new, old in zip(names, columns, strict=True))
     entry = tree.RangeFunction(tuple(values), alias, renamed, tuple(counts), node.ordinality, lateral or node.lateral)
     return scope.positional_item(state.add(entry), entry)
@@ -406,7 +405,7 @@ def _join_item(
                 names.append(name)
                 expressions.append(expr)
     alias = node.alias.name if node.alias else "unnamed_join"
-    shown = _renamed(names, node.alias, node)
+    shown = _renamed(names, node.alias, "join expression")
     columns = tuple(tree.RangeColumn(name, expr.type) for name, expr in zip(shown, expressions, strict=True))
     entry = tree.RangeJoin(alias, columns, tuple(expressions))
     index = state.add(entry)
@@ -417,6 +416,10 @@ def _join_item(
     ]
     own = NamespaceItem(alias, index, entry, shown, seen)
     visible: list[NamespaceItem] = []
+    if node.using_alias is not None and node.alias is None:
+        only = NamespaceItem(node.using_alias, index, entry, list(using), seen[: len(using)])
+        _check_conflicts(left.visible + right.visible, [only])
+        right.visible.append(only)
     if node.alias is None:
         visible = left.visible + right.visible
         for item in visible:
@@ -424,11 +427,6 @@ def _join_item(
         own.table_visible = False
     else:
         state.names.append(own)
-    if node.using_alias is not None:
-        only = NamespaceItem(node.using_alias, index, entry, list(using), seen[: len(using)])
-        only.columns_visible = False
-        _check_conflicts(visible, [only])
-        visible = [*visible, only]
     kind = "inner" if node.kind == "cross" and condition is not None else node.kind
     if kind == "inner" and condition is None:
         kind = "cross"

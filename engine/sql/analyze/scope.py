@@ -63,7 +63,7 @@ def find_column(state: State, name: str, location: int, local_only: bool = False
                 continue
             if found is not None or position == -1:
                 fail("42702", f'column reference "{name}" is ambiguous', location)
-            _check_lateral(item, location)
+            _check_lateral(level, item, location)
             found = (item, position)
         if found is not None:
             return lifted(found[0].expressions[found[1]], levels, location)
@@ -73,14 +73,15 @@ def find_column(state: State, name: str, location: int, local_only: bool = False
     return None
 
 
-def _check_lateral(item: NamespaceItem, location: int) -> None:
-    if item.lateral_only and not item.lateral_ok:
-        fail(
-            "42P10",
-            f'invalid reference to FROM-clause entry for table "{item.alias}"',
-            location,
-            detail="The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
-        )
+def _check_lateral(level: State, item: NamespaceItem, location: int) -> None:
+    if not item.lateral_only or item.lateral_ok:
+        return
+    message = f'invalid reference to FROM-clause entry for table "{item.alias}"'
+    if item is level.target:
+        hint = f'There is an entry for table "{item.alias}", but it cannot be referenced from this part of the query.'
+        fail("42P10", message, location, hint=hint)
+    detail = "The combining JOIN type must be INNER or LEFT for a LATERAL reference."
+    fail("42P10", message, location, detail=detail)
 
 
 def find_item(state: State, schema: str | None, name: str, location: int) -> tuple[NamespaceItem, int] | None:
@@ -101,7 +102,7 @@ def find_item(state: State, schema: str | None, name: str, location: int) -> tup
                 continue
             if found is not None:
                 fail("42P09", f'table reference "{name}" is ambiguous', location)
-            _check_lateral(item, location)
+            _check_lateral(level, item, location)
             found = item
         if found is not None:
             return found, levels
@@ -211,42 +212,34 @@ def missing_table(state: State, qualifier: str, location: int) -> None:
 
 
 def _column_hint(state: State, qualifier: str | None, name: str) -> dict[str, str]:
-    """searchRangeTableForCol and errorMissingColumn: a hidden exact match, or near misses within a third of a name."""
-    best: list[tuple[str, str]] = []
-    best_distance = 3 + 1
+    """searchRangeTableForCol and errorMissingColumn: a hidden exact match, or one or two names that are near."""
+    nearest: list[tuple[str, str]] = []
+    best = 4  # MAX_FUZZY_DISTANCE + 1
     level: State | None = state
     while level is not None:
         for item in level.names:
-            penalty = 0
-            if qualifier is not None:
-                penalty = _distance(qualifier, item.alias, best_distance)
+            if isinstance(item.entry, tree.RangeJoin):
+                continue
+            penalty = 0 if qualifier is None else _distance(qualifier, item.alias, 4)
+            if penalty == 0 and name in item.by_name:
+                return {
+                    "hint": f'There is a column named "{name}" in table "{item.alias}", '
+                    "but it cannot be referenced from this part of the query."
+                }
+            if penalty > best:
+                continue
             for column in item.names:
-                if column == name and penalty == 0:
-                    return (
-                        {
-                            "hint": f'There is a column named "{name}" in table "{item.alias}", '
-                            "but it cannot be referenced from this part of the query."
-                        }
-                        if item not in level.namespace or qualifier is None
-                        else {}
-                    )
-                distance = penalty + _distance(name, column, best_distance)
-                if distance > best_distance or distance > max(len(name), len(column)) // 2 or distance > 3:
+                distance = _distance(column, name, best + 1 - penalty)
+                if distance > len(name) // 2:
                     continue
-                if distance < best_distance:
-                    best, best_distance = [(item.alias, column)], distance
-                else:
-                    best.append((item.alias, column))
+                distance += penalty
+                if distance < best:
+                    nearest, best = [(item.alias, column)], distance
+                elif distance == best:
+                    nearest = [*nearest, (item.alias, column)] if len(nearest) == 1 else []
         level = level.parent
-    if len(best) == 1:
-        return {"hint": f'Perhaps you meant to reference the column "{best[0][0]}.{best[0][1]}".'}
-    if len(best) == 2:
-        first, second = best
-        return {
-            "hint": f'Perhaps you meant to reference the column "{first[0]}.{first[1]}" '
-            f'or the column "{second[0]}.{second[1]}".'
-        }
-    return {}
+    shown = " or the column ".join(f'"{table}.{column}"' for table, column in nearest)
+    return {"hint": f"Perhaps you meant to reference the column {shown}."} if shown else {}
 
 
 def _distance(left: str, right: str, limit: int) -> int:

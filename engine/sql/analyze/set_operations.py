@@ -95,11 +95,7 @@ def set_operation(state: State, node: ast.SelectStmt, recursive: str | None = No
     names = [target.name for target in leftmost.query.output]
     origins = [target for target in leftmost.query.output]
     targets = [
-        tree.Target(
-            tree.Var(leftmost.index, position, found, 0, name, coerce.expr_location(origin.expression)), name, False,
-            origin.origin_table if origin.expression.type == found else 0,
-            origin.origin_column if origin.expression.type == found else 0,
-        )
+        tree.Target(tree.Var(leftmost.index, position, found, 0, name, coerce.expr_location(origin.expression)), name)
         for position, (name, found, origin) in enumerate(zip(names, top.types(), origins, strict=True), 1)
     ]  # fmt: skip
     state.namespace = [NamespaceItem("*set*", leftmost.index, None, names, [item.expression for item in targets])]
@@ -234,7 +230,11 @@ class _Builder:
             side = side.left
         output = side.query.output
         expr = output[min(position, len(output) - 1)].expression
-        if isinstance(expr, tree.Var) and isinstance(side.query.range_table[expr.relation], tree.RangeValues):
+        if (
+            isinstance(expr, tree.Var)
+            and not expr.levels_up
+            and isinstance(side.query.range_table[expr.relation], tree.RangeValues)
+        ):
             entry = side.query.range_table[expr.relation]
             assert isinstance(entry, tree.RangeValues)
             return coerce.expr_location(entry.rows[0][expr.column - 1])

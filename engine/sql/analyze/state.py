@@ -99,7 +99,7 @@ class State:
 
     __slots__ = (
         "aggregates", "ctes", "entries", "future_ctes", "grouping_calls", "kind", "lateral", "names",
-        "namespace", "parent", "recursive_names", "recursive_self", "set_calls", "shared", "volatile",
+        "namespace", "parent", "recursive_names", "recursive_self", "set_calls", "shared", "target", "volatile",
         "window_calls", "windows",
     )  # fmt: skip
 
@@ -115,6 +115,7 @@ class State:
         self.recursive_self: dict[str, tuple[tree.RangeColumn, ...]] = {}
         self.kind = ""  # what is being analysed: 'where', 'select', ... for placement errors
         self.lateral = False  # whether FROM items to the left are visible
+        self.target: NamespaceItem | None = None  # the table that the statement changes
         self.aggregates = False
         self.set_calls = 0  # set-returning calls met so far
         self.volatile = False

@@ -54,7 +54,7 @@ def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], locati
         fail("42804", f"cannot subscript type {type_name(oid)} because it does not support subscripting", location)
     is_slice = any(step.is_slice for step in steps)
     if len(steps) > 6:
-        fail("54000", f"number of array dimensions ({len(steps)}) exceeds the maximum allowed (6)", location)
+        fail("54000", f"number of array dimensions ({len(steps)}) exceeds the maximum allowed (6)")
     lower: list[tree.Expr | None] = []
     upper: list[tree.Expr | None] = []
     for step in steps:

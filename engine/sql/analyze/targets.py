@@ -42,7 +42,9 @@ def _origin(state: State, var: tree.Var) -> tuple[int, int]:
         return 0, 0
     if isinstance(entry, tree.RangeTable):
         return entry.table.oid, var.column
-    if isinstance(entry, tree.RangeSubquery) and var.column <= len(entry.columns):
+    if isinstance(entry, tree.RangeSubquery):
+        if entry.view is not None:
+            return entry.view, var.column
         target = entry.query.output[var.column - 1]
         return target.origin_table, target.origin_column
     if isinstance(entry, tree.RangeJoin):

@@ -18,7 +18,7 @@ def _child_fields(kind: Any) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind) if item.name not in _SKIPPED or kind is tree.RangeFunction)
 
 
-def children(node: object) -> Iterator[object]:
+def children(node: Any) -> Iterator[object]:
     """The nodes directly under a node (expressions, queries, clauses), tuples flattened."""
     for name in _child_fields(type(node)):
         yield from _flat(getattr(node, name))
@@ -32,7 +32,7 @@ def _flat(value: object) -> Iterator[object]:
         yield value
 
 
-def transform(node: object, change: Callable[[object, int], object], depth: int = 0) -> object:
+def transform(node: Any, change: Callable[[object, int], object], depth: int = 0) -> object:
     """Rebuilds a tree bottom-up: `change(node, depth)` gives the replacement, or the node itself.
 
     `depth` counts the queries entered on the way down. Unchanged nodes are shared, not copied.
