@@ -115,7 +115,7 @@ def _numeric_sums() -> None:
 _OVERFLOWN = f"isinf({call('sum')}) AND NOT {call('bool_or', 'isinf({0})')}"
 _FLOAT_SQL = f"(CASE WHEN {_OVERFLOWN} THEN {sql_error_call('22003', 'value out of range: overflow')} ELSE @ END)"
 
-# PostgreSQL's average also sums squares, and so raises for some finite numbers whose squares are too large for a double.
+# PostgreSQL's average also sums squares, and so raises for some finite numbers whose squares do not fit a double.
 _LARGE = f"{call('max', 'CASE WHEN isfinite({0}) THEN abs({0}) END')} > 1e150"
 _REFUSED = sql_error_call("0A000", "avg of double precision beyond 1e150 is not supported")
 _AVERAGE_OF_FLOATS_SQL = f"(CASE WHEN {_LARGE} THEN {_REFUSED} ELSE {call('avg')} END)"

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 def _upper_character(char: str) -> str:
     mapped = char.upper()
+    if len(mapped) > 1:
+        mapped = char.title()  # Greek letters with iota below have a single capital of their own
     return mapped if len(mapped) == 1 else char
 
 
 def _lower_character(char: str) -> str:
-    mapped = char.lower()
-    return mapped if len(mapped) == 1 else char
+    return char.lower()[0]
 
 
 def upper(text: str) -> str:

@@ -9,15 +9,15 @@ or turned into text.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError
 from catalog.functions.case_mapping import initcap, lower, upper
 from catalog.functions.duckdb_errors import sql_error_call
-from catalog.functions.duckdb_sql import once
+from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
-from catalog.types.base import Array
+from catalog.types.base import Array, TypeRef
 
 _MAXIMUM_BYTES = 0x3FFFFFFF  # MaxAllocSize: what one value may take
 
@@ -82,6 +82,9 @@ def left(text: str, count: int) -> str:
 
 
 def right(text: str, count: int) -> str:
+    """The last characters, or all but the first -count. Of the smallest integer PostgreSQL has no negative: all."""
+    if count == -2147483648:
+        return text
     if count > 0:
         return text[-count:]
     return text[-count:] if count < 0 else ""
@@ -189,11 +192,11 @@ def code_point(text: str) -> int:
 
 
 def character(code: int) -> str:
-    """The character of a code point. Raises 54000 for 0, negatives, surrogates and what Unicode does not have."""
+    """The character of a code point. Raises 54000 for 0, surrogates and what Unicode does not have, 22023."""
     if code == 0:
         raise SqlError("54000", "null character not permitted")
     if code < 0:
-        raise SqlError("54000", "character number must be positive")
+        raise SqlError("22023", "character number must be positive")
     if code > 0x10FFFF:
         raise SqlError("54000", f"requested character too large for encoding: {code}")
     if 0xD800 <= code <= 0xDFFF:
@@ -220,13 +223,42 @@ _SUBSTRING_SQL = once(
 )  # fmt: skip
 
 
+# DuckDB has a capital for one character that libc leaves alone; all others agree (compared over all of Unicode).
+_UPPER_SQL = (
+    "(CASE WHEN contains({0}, 'ß')"
+    " THEN array_to_string(list_transform(string_split({0}, 'ß'), lambda p: upper(p)), 'ß') ELSE upper({0}) END)"
+)
+
+
+_SPLIT_SQL = (
+    "(CASE WHEN {2} = 0 AND {0} IS NOT NULL AND {1} IS NOT NULL THEN "
+    + sql_error_call("22023", "field position must not be zero")
+    + " WHEN {1} = '' THEN CASE WHEN {2} IN (1, -1) THEN {0} WHEN {0} IS NOT NULL AND {2} IS NOT NULL THEN '' END"
+    + " ELSE split_part({0}, {1}, {2}) END)"
+)
+
+
+def _pad_side(name: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str]:
+    """DuckDB refuses an empty fill; with one, PostgreSQL only cuts."""
+
+    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str:
+        if len(arguments) == 2:
+            return f"{name}({arguments[0]}, {arguments[1]}, ' ')"
+        template = (
+            "(CASE WHEN {2} = '' THEN left({0}, CASE WHEN {1} < 0 THEN 0 ELSE {1} END) ELSE @({0}, {1}, {2}) END)"
+        )
+        return evaluate_once(arguments, template.replace("@", name))
+
+    return side
+
+
 def _lengths() -> None:
     implement("textlen", len, "CAST(length({0}) AS INTEGER)", inline="len({0})", names={"len": len})
     implement("textoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
     implement("bpcharlen", lambda text: len(text.rstrip(" ")), "CAST(length(rtrim({0}, ' ')) AS INTEGER)")
     implement("bpcharoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
     implement("bit_length", lambda value: 8 * len(value if isinstance(value, bytes) else value.encode()))
-    implement("ascii", code_point)
+    implement("ascii", code_point, "ascii({0})")
     implement("chr", character)
     implement("to_hex32", to_hex4)
     implement("to_hex64", to_hex8)
@@ -235,26 +267,26 @@ def _lengths() -> None:
 def _parts() -> None:
     implement("text_substr", substring, _SUBSTRING_SQL)
     implement("text_substr_no_len", substring, once("substring({0}, " + _FIRST + ")"))
-    implement("text_left", left)
-    implement("text_right", right)
-    implement("textpos", position)
+    implement("text_left", left, "left({0}, {1})")
+    implement("text_right", right, once("(CASE WHEN {1} = -2147483648 THEN {0} ELSE right({0}, {1}) END)"))
+    implement("textpos", position, "CAST(strpos({0}, {1}) AS INTEGER)")
     implement("textoverlay", overlay)
     implement("textoverlay_no_len", overlay)
-    implement("split_part", split_part)
     implement("text_to_array", string_to_array)
     implement("text_to_array_null", string_to_array)
     implement("text_to_table", string_to_table)
     implement("text_to_table_null", string_to_table)
     implement("text_reverse", lambda text: text[::-1])
+    implement("split_part", split_part, once(_SPLIT_SQL))
 
 
 def _changes() -> None:
     implement("textcat", lambda left, right: left + right, "({0} || {1})", inline="({0} + {1})")
-    implement("lower", lower)
-    implement("upper", upper)
+    implement("lower", lower, "lower({0})")
+    implement("upper", upper, once(_UPPER_SQL))
     implement("initcap", initcap)
-    implement("lpad", left_pad)
-    implement("rpad", right_pad)
+    implement("lpad", left_pad, _pad_side("lpad"))
+    implement("rpad", right_pad, _pad_side("rpad"))
     implement("repeat", repeat)
     implement("btrim", trim_both, "trim({0}, {1})")
     implement("ltrim", trim_left, "ltrim({0}, {1})")
@@ -262,8 +294,8 @@ def _changes() -> None:
     implement("btrim1", lambda text: text.strip(" "), "trim({0}, ' ')")
     implement("ltrim1", lambda text: text.lstrip(" "), "ltrim({0}, ' ')")
     implement("rtrim1", lambda text: text.rstrip(" "), "rtrim({0}, ' ')")
-    implement("replace_text", replace)
-    implement("translate", translate)
+    implement("replace_text", replace, "replace({0}, {1}, {2})")
+    implement("translate", translate, "translate({0}, {1}, {2})")
 
 
 _comparisons()

@@ -1,0 +1,227 @@
+"""bytea: parts, bits, digests, and its text encodings (PostgreSQL 16 manual, 9.5)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+
+from catalog.errors import SqlError
+from catalog.functions.duckdb_sql import once
+from catalog.functions.registry import implement
+from catalog.types.base import TypeRef
+
+# ---- parts and bits ----
+
+
+def substring(value: bytes, start: int, length: int | None = None) -> bytes:
+    if length is None:
+        return value[max(start - 1, 0) :]
+    if length < 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    return value[max(start - 1, 0) : max(start + length - 1, 0)]
+
+
+def overlay(value: bytes, replacement: bytes, start: int, length: int | None = None) -> bytes:
+    if start <= 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    removed = len(replacement) if length is None else length
+    if start + removed > 2147483647:
+        raise SqlError("22003", "integer out of range")
+    return value[: start - 1] + replacement + value[max(start + removed - 1, 0) :]
+
+
+def _index(number: int, size: int) -> int:
+    if not 0 <= number < size:
+        raise SqlError("2202E", f"index {number} out of valid range, 0..{size - 1}")
+    return number
+
+
+def set_byte(value: bytes, number: int, new: int) -> bytes:
+    index = _index(number, len(value))
+    return value[:index] + bytes((new & 255,)) + value[index + 1 :]
+
+
+def get_bit(value: bytes, number: int) -> int:
+    index = _index(number, 8 * len(value))
+    return value[index // 8] >> (index % 8) & 1
+
+
+def set_bit(value: bytes, number: int, new: int) -> bytes:
+    index = _index(number, 8 * len(value))
+    if new not in (0, 1):
+        raise SqlError("22023", "new bit must be 0 or 1")
+    byte = value[index // 8] & ~(1 << index % 8) | new << index % 8
+    return value[: index // 8] + bytes((byte,)) + value[index // 8 + 1 :]
+
+
+def trim(left: bool, right: bool) -> Callable[[bytes, bytes], bytes]:
+    def compute(value: bytes, characters: bytes) -> bytes:
+        if not characters:
+            return value
+        if left:
+            value = value.lstrip(characters)
+        return value.rstrip(characters) if right else value
+
+    return compute
+
+
+# ---- encodings ----
+
+_ESCAPED = re.compile(rb"\\(?:([0-3][0-7]{2})|(\\))|([^\\])", re.DOTALL)
+_WHITE = str.maketrans("", "", " \n\t\r")
+
+
+def encode(value: bytes, form: str) -> str:
+    """hex, base64 (lines of 76 characters) or escape. Raises 22023."""
+    name = form.lower()
+    if name == "hex":
+        return value.hex()
+    if name == "base64":
+        text = base64.b64encode(value).decode()
+        return "\n".join(text[start : start + 76] for start in range(0, len(text), 76))
+    if name == "escape":
+        return "".join("\\\\" if b == 92 else chr(b) if 0 < b < 128 else f"\\{b:03o}" for b in value)
+    raise SqlError("22023", f'unrecognized encoding: "{form}"')
+
+
+def decode(text: str, form: str) -> bytes:
+    name = form.lower()
+    if name == "hex":
+        return _decode_hex(text)
+    if name == "base64":
+        return _decode_base64(text)
+    if name == "escape":
+        return _decode_escape(text)
+    raise SqlError("22023", f'unrecognized encoding: "{form}"')
+
+
+def _decode_hex(text: str) -> bytes:
+    digits = text.translate(_WHITE)
+    wrong = re.search(r"[^0-9a-fA-F]", digits)
+    if wrong:
+        raise SqlError("22023", f'invalid hexadecimal digit: "{wrong[0]}"')
+    if len(digits) % 2:
+        raise SqlError("22023", "invalid hexadecimal data: odd number of digits")
+    return bytes.fromhex(digits)
+
+
+_WELL_FORMED = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_ALPHABET = {char: value for value, char in enumerate(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}  # fmt: skip
+
+
+def _decode_base64(text: str) -> bytes:
+    """Blanks are skipped wherever they are; the end must be padded. Raises 22023."""
+    symbols = text.translate(_WHITE)
+    if len(symbols) % 4 == 0 and _WELL_FORMED.fullmatch(symbols):
+        return base64.b64decode(symbols)
+    result, buffer, position, end = bytearray(), 0, 0, 0
+    for char in symbols:
+        value = _ALPHABET.get(char, -1)
+        if char == "=":
+            end = end or {2: 1, 3: 2}.get(position, 0)
+            value = 0
+            if not end:
+                raise SqlError("22023", 'unexpected "=" while decoding base64 sequence')
+        elif value < 0:
+            raise SqlError("22023", f'invalid symbol "{char}" found while decoding base64 sequence')
+        buffer, position = buffer << 6 | value, position + 1
+        if position == 4:  # what comes after a padding keeps its number of bytes: pg_base64_decode never forgets it
+            result += buffer.to_bytes(3, "big")[: end or 3]
+            buffer = position = 0
+    if position:
+        raise SqlError("22023", "invalid base64 end sequence",
+                       hint="Input data is missing padding, is truncated, or is otherwise corrupted.")  # fmt: skip
+    return bytes(result)
+
+
+def _decode_escape(text: str) -> bytes:
+    data, result, end = text.encode(), bytearray(), 0
+    while end < len(data):
+        match = _ESCAPED.match(data, end)
+        if match is None:
+            raise SqlError("22P02", "invalid input syntax for type bytea")
+        result.append(int(match[1], 8) if match[1] else 92 if match[2] else match[3][0])
+        end = match.end()
+    return bytes(result)
+
+
+# PostgreSQL's name of each encoding, and Python's codec.
+_ENCODINGS = {"utf8": ("UTF8", "utf-8"), "unicode": ("UTF8", "utf-8"), "latin1": ("LATIN1", "latin-1"),
+              "iso88591": ("LATIN1", "latin-1"), "win1252": ("WIN1252", "cp1252"), "latin9": ("LATIN9", "iso8859-15"),
+              "win1251": ("WIN1251", "cp1251"), "koi8r": ("KOI8R", "koi8-r")}  # fmt: skip
+
+
+def _encoding(given: str, kind: str) -> tuple[str, str]:
+    found = _ENCODINGS.get(re.sub(r"[^a-z0-9]", "", given.lower()))
+    if found is None:
+        raise SqlError("22023", f'invalid {kind} encoding name "{given}"')
+    return found
+
+
+def convert_from(value: bytes, encoding: str) -> str:
+    """Raises 22021 for what is not valid in the encoding."""
+    name, codec = _encoding(encoding, "source")
+    try:
+        text = value.decode(codec)
+    except UnicodeDecodeError as error:
+        shown = " ".join(f"0x{byte:02x}" for byte in value[error.start : error.end])
+        raise SqlError("22021", f'invalid byte sequence for encoding "{name}": {shown}') from None
+    if "\0" in text:
+        raise SqlError("22021", f'invalid byte sequence for encoding "{name}": 0x00')
+    return text
+
+
+def convert_to(text: str, encoding: str) -> bytes:
+    name, codec = _encoding(encoding, "destination")
+    try:
+        return text.encode(codec)
+    except UnicodeEncodeError as error:
+        shown = " ".join(f"0x{byte:02x}" for byte in text[error.start].encode())
+        what = f'character with byte sequence {shown} in encoding "UTF8"'
+        raise SqlError("22P05", f'{what} has no equivalent in encoding "{name}"') from None
+
+
+# ---- registration ----
+
+_HASHES = ("sha224", "sha256", "sha384", "sha512")
+
+
+def _hash(name: str) -> Callable[[bytes], bytes]:
+    return lambda value: hashlib.new(name, value).digest()
+
+
+def _encode_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    return f"lower(hex({arguments[0]}))" if arguments[1].startswith("'hex'") else None
+
+
+def _register() -> None:
+    implement("byteaoctetlen", len, "CAST(octet_length({0}) AS INTEGER)")
+    implement("byteacat", lambda left, right: left + right, "({0} || {1})", inline="({0} + {1})")
+    implement("bytea_substr", substring)
+    implement("bytea_substr_no_len", substring)
+    implement("byteapos", lambda value, part: value.find(part) + 1)
+    implement("byteaoverlay", overlay)
+    implement("byteaoverlay_no_len", overlay)
+    implement("byteaGetByte", lambda value, number: value[_index(number, len(value))])
+    implement("byteaSetByte", set_byte)
+    implement("byteaGetBit", get_bit)
+    implement("byteaSetBit", set_bit)
+    implement("bytea_bit_count", lambda value: int.from_bytes(value, "big").bit_count())
+    implement("byteatrim", trim(left=True, right=True))
+    implement("bytealtrim", trim(left=True, right=False))
+    implement("byteartrim", trim(left=False, right=True))
+    implement("binary_encode", encode, _encode_side)
+    implement("binary_decode", decode)
+    implement("pg_convert_from", convert_from)
+    implement("pg_convert_to", convert_to)
+    implement("md5_text", lambda text: hashlib.md5(text.encode()).hexdigest(), "md5({0})")
+    implement("md5_bytea", lambda value: hashlib.md5(value).hexdigest())
+    for name in _HASHES:
+        duckdb = once("unhex(sha256({0}))") if name == "sha256" else None
+        implement(f"{name}_bytea", _hash(name), duckdb)
+
+
+_register()

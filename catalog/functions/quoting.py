@@ -1,0 +1,231 @@
+"""Quoting, concatenation and format(): functions that turn values of any type into text (PostgreSQL 16 manual, 9.4).
+
+concat(), concat_ws() and format() are VARIADIC "any": they get the values as they are, and need the types' text forms
+under the session's settings.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.functions.base import CallContext
+from catalog.functions.registry import implement
+from catalog.types import lookup, oids
+from catalog.types.base import FormatSettings, TypeRef
+
+Show = Callable[[Any], bytes]
+_PLAIN_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+@functools.cache
+def _reserved_words() -> frozenset[str]:
+    """Key words that quote_ident() quotes: all but the unreserved ones."""
+    data = pathlib.Path(__file__).resolve().parent.parent / "data" / "pg_keywords.tsv"
+    rows = (line.split("\t") for line in data.read_text().splitlines()[1:])
+    return frozenset(row[0] for row in rows if row[1] != "U")
+
+
+def quote_identifier(text: str) -> str:
+    """As quote_ident(): in double quotes unless it is a plain lower-case identifier and no reserved word."""
+    if _PLAIN_IDENTIFIER.fullmatch(text) and text not in _reserved_words():
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def quote_literal(text: str) -> str:
+    quoted = "'" + text.replace("'", "''").replace("\\", "\\\\") + "'"
+    return "E" + quoted if "\\" in text else quoted
+
+
+def quote_nullable(text: str | None) -> str:
+    return "NULL" if text is None else quote_literal(text)
+
+
+# ---- concat ----
+
+# Types whose text does not depend on a setting: their encoders are made once.
+_SETTLED = {oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.BOOL,
+            oids.UNKNOWN, oids.OID, oids.UUID}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=256)
+def _encoder(oid: int, settings: FormatSettings) -> Show:
+    return lookup(oid).text_encoder(settings)
+
+
+def _shown(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequence[Any]], list[str | None]]:
+    """Makes the conversion of arguments of these types to texts."""
+    references = [ref.oid for ref in types]
+
+    def show(settings: FormatSettings, values: Sequence[Any]) -> list[str | None]:
+        return [
+            None if value is None else value if isinstance(value, str) else _encoder(oid, settings)(value).decode()
+            for oid, value in zip(references, values, strict=False)
+        ]
+
+    return show
+
+
+def _concat_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    show = _shown(types)
+
+    def concat(context: CallContext, *values: Any) -> str:
+        return "".join([text for text in show(context.format, values) if text is not None])
+
+    return concat
+
+
+def _concat_ws_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    show = _shown(types[1:])
+
+    def concat_ws(context: CallContext, separator: str | None, *values: Any) -> str | None:
+        if separator is None:
+            return None
+        return separator.join([text for text in show(context.format, values) if text is not None])
+
+    return concat_ws
+
+
+_DUCKDB_TEXT = {oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.NAME, oids.BPCHAR, oids.UNKNOWN}
+
+
+def _concat_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    """DuckDB's concat() also leaves NULLs out; only for types whose text is the same in both."""
+    if not arguments or any(ref.oid not in _DUCKDB_TEXT for ref in types):
+        return None
+    return f"concat({', '.join(arguments)})"
+
+
+def _concat_ws_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    if len(arguments) < 2 or any(ref.oid not in _DUCKDB_TEXT for ref in types):
+        return None
+    return f"concat_ws({', '.join(arguments)})"
+
+
+def _cast_to_text(oid: int) -> Callable[[CallContext, Any], str]:
+    """value::text, which for bool gives words and for bpchar drops the padding."""
+    if oid == oids.BOOL:
+        return lambda context, value: "true" if value else "false"
+    if oid == oids.BPCHAR:
+        return lambda context, value: str(value).rstrip(" ")
+    return lambda context, value: value if isinstance(value, str) else _encoder(oid, context.format)(value).decode()
+
+
+def _text_then_any(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    show = _cast_to_text(types[1].oid)
+    return lambda context, left, right: left + show(context, right)
+
+
+def _any_then_text(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    show = _cast_to_text(types[0].oid)
+    return lambda context, left, right: show(context, left) + right
+
+
+def _anytext_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    if any(ref.oid not in _DUCKDB_TEXT or ref.oid == oids.BPCHAR for ref in types):
+        return None
+    return f"({' || '.join(f'CAST({argument} AS VARCHAR)' for argument in arguments)})"
+
+
+# ---- format ----
+
+_SPECIFIER = re.compile(r"%(?:(\d+)\$)?(-*)(?:(\d+)|\*(?:(\d+)\$)?)?(.?)", re.DOTALL)
+
+
+class _Arguments:
+    """The arguments of one format() call: taken in turn, or by position."""
+
+    def __init__(self, texts: Sequence[str | None], values: Sequence[Any]) -> None:
+        self.texts, self.values, self.next = texts, values, 0
+
+    def position(self, given: str | None) -> int:
+        if given is not None:
+            if int(given) == 0:
+                raise SqlError("22023", "format specifies argument 0, but arguments are numbered from 1")
+            self.next = int(given) - 1
+        index = self.next
+        self.next += 1
+        if index >= len(self.texts):
+            raise SqlError("22023", "too few arguments for format()")
+        return index
+
+
+def _format_text(template: str, arguments: _Arguments) -> str:
+    """format() of the texts of its arguments (varlena.c, text_format). Raises 22023, 22004."""
+    result, end = [], 0
+    for match in _SPECIFIER.finditer(template):
+        if match.start() < end:
+            continue
+        result.append(template[end : match.start()])
+        end = match.end()
+        position, minus, width_text, star_position, kind = match.groups()
+        if match[0] == "%%":
+            result.append("%")
+            continue
+        if not kind:
+            raise SqlError("22023", "unterminated format() type specifier",
+                           hint='For a single "%" use "%%".')  # fmt: skip
+        width, left_aligned = int(width_text or 0), bool(minus)
+        if "*" in match[0][:-1]:
+            item = arguments.values[arguments.position(star_position)]
+            width = 0 if item is None else int(item)
+            if width < 0:
+                width, left_aligned = -width, True
+        if kind not in "sIL":
+            raise SqlError("22023", f'unrecognized format() type specifier "{kind}"',
+                           hint='For a single "%" use "%%".')  # fmt: skip
+        text = _converted(kind, arguments.texts[arguments.position(position)])
+        result.append(text.ljust(width) if left_aligned else text.rjust(width))
+    result.append(template[end:])
+    return "".join(result)
+
+
+def _converted(kind: str, text: str | None) -> str:
+    if kind == "L":
+        return quote_nullable(text)
+    if kind == "I":
+        if text is None:
+            raise SqlError("22004", "null values cannot be formatted as an SQL identifier")
+        return quote_identifier(text)
+    return text or ""
+
+
+def _format_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    show = _shown(types[1:])
+
+    def format_text(context: CallContext, template: str | None, *values: Any) -> str | None:
+        if template is None:
+            return None
+        return _format_text(template, _Arguments(show(context.format, values), values))
+
+    return format_text
+
+
+def _quoting(quote: Callable[[Any], object]) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
+    """quote_literal(anyelement) and quote_nullable(anyelement): SQL functions over a cast to text."""
+
+    def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+        show = _cast_to_text(types[0].oid)
+        return lambda context, value: quote(None if value is None else show(context, value))
+
+    return make
+
+
+def _register() -> None:
+    implement("quote_ident", quote_identifier)
+    implement("quote_literal", python_for_types=_quoting(quote_literal), needs_context=True)
+    implement("quote_nullable", python_for_types=_quoting(quote_nullable), needs_context=True)
+    implement("text_concat", duckdb=_concat_side, python_for_types=_concat_maker, needs_context=True)
+    implement("text_concat_ws", duckdb=_concat_ws_side, python_for_types=_concat_ws_maker, needs_context=True)
+    implement("textanycat", duckdb=_anytext_side, python_for_types=_text_then_any, needs_context=True)
+    implement("anytextcat", duckdb=_anytext_side, python_for_types=_any_then_text, needs_context=True)
+    implement("text_format", python_for_types=_format_maker, needs_context=True)
+    implement("text_format_nv", python_for_types=_format_maker, needs_context=True)
+
+
+_register()
