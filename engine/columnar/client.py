@@ -24,10 +24,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
+_PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 CREDIT_BYTES = (
     256 << 10
 )  # credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing
@@ -526,7 +527,7 @@ class WorkerClient(ColumnarEngine):
         environment = {
             "PATH": os.environ.get("PATH", ""),
             "LANG": "C.UTF-8",
-            "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),
+            "PYTHONPATH": _PACKAGES,
             # One allocator and few arenas, so that the limit on memory means what it says.
             "ARROW_DEFAULT_MEMORY_POOL": "system",
             "MALLOC_ARENA_MAX": "4",
@@ -534,7 +535,7 @@ class WorkerClient(ColumnarEngine):
             "OMP_NUM_THREADS": "1",
         }
         command = [
-            *(sys.executable, "-m", "engine.columnar.worker"),
+            *(sys.executable, "-P", "-m", "engine.columnar.worker"),
             *("--fd", str(descriptor)),
             *("--memory-limit", str(self._memory_limit)),
             *("--threads", str(self._threads)),
@@ -546,7 +547,7 @@ class WorkerClient(ColumnarEngine):
             stdout=subprocess.DEVNULL,
             pass_fds=(descriptor,),
             env=environment,
-            cwd=tempfile.gettempdir(),
+            cwd=self._spill_directory,
             start_new_session=True,
         )
 

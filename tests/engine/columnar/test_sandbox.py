@@ -1,0 +1,89 @@
+"""What the worker process can no longer do."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from engine.columnar.worker.database import open_database
+
+PROGRAM = """
+import os, resource, socket
+from engine.columnar.worker import sandbox
+alone = sandbox.enter({keep}, {limit})
+def reachable():
+    try:
+        socket.create_connection(("127.0.0.1", {port}), 2).close()
+        return True
+    except OSError:
+        return False
+def is_open(descriptor):
+    try:
+        return bool(os.fstat(descriptor))
+    except OSError:
+        return False
+def allocates(size):
+    try:
+        return len(bytearray(size)) == size
+    except MemoryError:
+        return False
+print(alone, reachable(), is_open({extra}), is_open({keep}),
+      allocates(100 << 20), allocates(4 << 30), resource.getrlimit(resource.RLIMIT_CORE)[1])
+"""
+
+
+def test_the_process_gives_up_network_descriptors_and_memory() -> None:
+    ours, theirs = socket.socketpair()
+    read, write = os.pipe()
+    with socket.create_server(("127.0.0.1", 0)) as listener, ours, theirs:
+        program = PROGRAM.format(keep=theirs.fileno(), extra=read, port=listener.getsockname()[1], limit=1 << 30)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            pass_fds=(theirs.fileno(), read),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    os.close(read)
+    os.close(write)
+    alone, reachable, extra, kept, small, large, core = done.stdout.split()
+    assert reachable != alone  # out of reach wherever the kernel lets us cut it off
+    assert (extra, kept, small, large, core) == ("False", "True", "True", "False", "0")
+
+
+REFUSED = [
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "COPY (SELECT 1) TO '/tmp/out.csv'",
+    "ATTACH '/tmp/other.db'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SET memory_limit = '100GB'",
+    "SET threads = 64",
+    "SET TimeZone = 'Europe/Prague'",
+    "PRAGMA temp_directory = '/tmp/elsewhere'",
+    "SELECT * FROM local_variable",
+    "SELECT getenv('HOME')",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_duckdb_is_closed_to_the_outside(sql: str, tmp_path: object) -> None:
+    connection = open_database(256 << 20, 1, str(tmp_path))
+    local_variable = [1]  # not to be found by DuckDB's replacement scans
+    assert local_variable
+    for each in (connection, connection.cursor()):
+        with pytest.raises(Exception) as caught:
+            each.execute(sql).fetchall()
+        assert type(caught.value).__module__.endswith("duckdb")
+
+
+def test_spilling_goes_to_its_directory(tmp_path: object) -> None:
+    connection = open_database(64 << 20, 2, str(tmp_path))
+    sql = "SELECT count(*) FROM (SELECT range, random() AS x FROM range(6000000) ORDER BY x OFFSET 10)"
+    assert connection.execute(sql).fetchone() == (5_999_990,)
