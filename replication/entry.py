@@ -57,7 +57,7 @@ class EntryHeader:
     previous: bytes
 
 
-def encode_entry(  # noqa: PLR0917 - one call per entry on the hot path, keywords would cost
+def encode_entry(
     lsn: int,
     body: bytes,
     commit_time: int,
@@ -80,7 +80,7 @@ def entry_hash(entry: bytes | memoryview) -> bytes:
     return blake2b(entry, digest_size=16).digest()
 
 
-def decode_header(data: bytes | memoryview, offset: int = 0) -> EntryHeader | None:
+def decode_header(data: bytes | bytearray | memoryview, offset: int = 0) -> EntryHeader | None:
     """The header at this offset; None if none can start here. A newer format is XX001 with its number.
 
     Nothing is verified but the magic: `verify` does the rest.

@@ -41,9 +41,9 @@ from replication.segments import (
     damaged,
     decode_segment_header,
     encode_segment_header,
+    later_entries,
     list_segments,
     mapped,
-    proves_loss,
     segment_name,
     walk,
 )
@@ -237,13 +237,17 @@ class LocalChangelog:
             self._hash = decode_segment_header(data, starts[-1], self._tablespace)
             for entry in walk(data, starts[-1], self._hash, self._tablespace):
                 lsn, offset, self._hash = entry.header.lsn, entry.end, entry.hash
-            if lsn < durable or proves_loss(data, offset, lsn + 1, self._tablespace):
+            later = [header.committed for header in later_entries(data, offset, lsn, self._tablespace)]
+            if max([durable, *later]) > lsn:
                 raise damaged(f"entry {lsn + 1} cannot be read")
             self._written = len(data)
             self._capacity = max(len(data), self._segment_bytes)
         self._fd = self._files.open_durable(path)
         self._offset = offset
         self._committed = self._submitted_lsn = lsn
+        if later:
+            # The rest of a torn group. Nobody was told of it, and it must not be found behind a new entry either.
+            self._files.write(self._fd, bytes(self._written - offset), offset)
         # What was found may have been written without having been synced (a crash between the two): it is about to
         # be replayed and shown to clients, so it has to be durable first.
         self._files.sync(self._fd)

@@ -5,7 +5,7 @@ part of the chain. It is named by its first LSN (20 digits, so that names sort a
 and holds the hash of the entry before it, so that the chain holds across files.
 
 Reading stops at the first place where the chain does not go on. That is the torn tail of a write that was never
-acknowledged, unless something proves that the missing entry was durable once (`proves_loss`): then it is damage.
+acknowledged, unless something proves that the missing entry was durable once (`later_entries`): then it is damage.
 """
 
 from __future__ import annotations
@@ -105,18 +105,16 @@ def walk(data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes) -
         lsn, offset = lsn + 1, end
 
 
-def proves_loss(data: memoryview, offset: int, lsn: int, tablespace: bytes) -> bool:
-    """Whether, past `offset`, a whole entry shows that `lsn` was durable when it was written."""
+def later_entries(data: memoryview, offset: int, lsn: int, tablespace: bytes) -> Iterator[EntryHeader]:
+    """The headers of whole entries past `offset` that are later than `lsn`, wherever they lie.
+
+    One whose `committed` is above `lsn` proves that the entry after `lsn` was durable once.
+    """
     text = data.obj
     find = text.find if isinstance(text, mmap.mmap) else bytes(data).find
     at = find(MAGIC, offset)
     while at >= 0:
         header = decode_header(data, at)
-        if header is not None and header.lsn > lsn and header.committed >= lsn and header.tablespace == tablespace:
-            try:
-                if verify(data, at, header):
-                    return True
-            except SqlError:
-                return True  # a newer format's entry, whole: more proof than we can read
+        if header is not None and header.lsn > lsn and header.tablespace == tablespace and verify(data, at, header):
+            yield header
         at = find(MAGIC, at + 1)
-    return False

@@ -159,7 +159,7 @@ def encode_keys(storage_id: int, types: Sequence[TypeRef], columns: Sequence[Any
     return _assemble(storage_prefix(storage_id), pieces, len(arrays[0]))
 
 
-def encode_index_entries(  # noqa: PLR0917 - the parts of an index, in the order of index_entry_encoder
+def encode_index_entries(
     storage_id: int,
     types: Sequence[TypeRef],
     columns: Sequence[Any],

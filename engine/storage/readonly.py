@@ -38,7 +38,7 @@ def read_table_batches(
     return flushed, _batches(environment, transaction, rows, storage_id, codec, batch_rows)
 
 
-def _batches(  # noqa: PLR0917 - the generator takes over everything that read_table_batches opened
+def _batches(
     environment: Any, transaction: Any, rows: Any, storage_id: int, codec: RowCodec, batch_rows: int
 ) -> Iterator[tuple[list[bytes], Any]]:
     low, high = prefix_range(storage_prefix(storage_id))

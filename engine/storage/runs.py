@@ -153,8 +153,8 @@ class _Batch:
 
 
 def _cuts(batches: list[_Batch]) -> list[tuple[bytes | None, bytes | None]]:
-    """Ranges that cover all keys and hold about BATCH_ROWS each: cut at every 4096th key of every batch, thinned."""
-    step = 4096
+    """Ranges that cover all keys and hold about BATCH_ROWS each: cut at samples of every batch's keys, thinned."""
+    step = max(BATCH_ROWS // 16, 1)
     samples = sorted(batch[i] for batch in batches for i in range(0, len(batch), step))
     bounds: list[bytes | None] = [None, *dict.fromkeys(samples[BATCH_ROWS // step :: BATCH_ROWS // step]), None]
     return list(pairwise(bounds))

@@ -1,0 +1,322 @@
+"""The local changelog: what was committed is read back in order; torn tails end it, damage is refused."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catalog.errors import SqlError
+from replication.files import Files
+from replication.local import LocalChangelog
+from replication.segments import BLOCK
+
+TABLESPACE = b"t" * 16
+
+
+class Harness:
+    """A changelog, and the engine's thread as a queue."""
+
+    def __init__(self, path: Path, segment_bytes: int = 16 << 10, files: Files | None = None) -> None:
+        self.calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.committed: list[int] = []
+        self.failures: list[BaseException] = []
+        self.log = LocalChangelog(
+            str(path),
+            self.calls.put,
+            self.committed.append,
+            self.failures.append,
+            tablespace=TABLESPACE,
+            segment_bytes=segment_bytes,
+            files=files,
+        )
+
+    def wait(self, lsn: int) -> None:
+        end = time.monotonic() + 10
+        while not self.failures and (not self.committed or self.committed[-1] < lsn):
+            self.calls.get(timeout=max(end - time.monotonic(), 0.01))()
+
+    def write(self, first: int, last: int, size: int = 50) -> None:
+        """Entries first..last, each waited for, so that each is a group of its own."""
+        for lsn in range(first, last + 1):
+            self.log.submit(lsn, body(lsn, size), 1000 + lsn, 1)
+            self.wait(lsn)
+
+    def entries(self, after: int = 0) -> list[tuple[int, int, bytes]]:
+        return list(self.log.read(after))
+
+
+def body(lsn: int, size: int = 50) -> bytes:
+    return b"%d;" % lsn + b"x" * size
+
+
+def expected(first: int, last: int, size: int = 50) -> list[tuple[int, int, bytes]]:
+    return [(lsn, 1000 + lsn, body(lsn, size)) for lsn in range(first, last + 1)]
+
+
+def segments(path: Path) -> list[Path]:
+    return sorted(path.glob("*.segment"))
+
+
+def test_entries_come_back_in_order_across_segments_and_restarts(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 300)
+    assert log.entries() == expected(1, 300)
+    assert log.entries(250) == expected(251, 300)
+    assert len(segments(tmp_path)) > 1
+    log.log.close()
+    again = Harness(tmp_path)
+    assert again.log.last_lsn == 300
+    assert again.entries() == expected(1, 300)
+    again.write(301, 310)
+    assert again.entries(299) == expected(300, 310)
+    again.log.close()
+
+
+def test_commits_are_announced_in_order_and_groups_form(tmp_path: Path) -> None:
+    log = Harness(tmp_path, segment_bytes=1 << 20)
+    for lsn in range(1, 2001):
+        log.log.submit(lsn, body(lsn), 1000 + lsn, 1)
+    assert log.log.pending_bytes > 0
+    log.wait(2000)
+    assert log.committed == sorted(set(log.committed))
+    assert len(log.committed) < 1000
+    assert log.log.pending_bytes == 0
+    assert log.entries() == expected(1, 2000)
+    log.log.close()
+
+
+def test_close_makes_everything_submitted_durable(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    for lsn in range(1, 200):
+        log.log.submit(lsn, body(lsn), 1000 + lsn, 1)
+    log.log.close()
+    again = Harness(tmp_path)
+    assert again.entries() == expected(1, 199)
+    again.log.close()
+
+
+def test_an_entry_larger_than_a_segment(tmp_path: Path) -> None:
+    log = Harness(tmp_path, segment_bytes=8192)
+    log.write(1, 3, size=100_000)
+    log.write(4, 5)
+    assert log.entries() == expected(1, 3, 100_000) + expected(4, 5)
+    log.log.close()
+    again = Harness(tmp_path, segment_bytes=8192)
+    assert again.entries(3) == expected(4, 5)
+    again.log.close()
+
+
+def test_the_chain_may_begin_after_a_checkpoint(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    assert log.entries(41) == []
+    log.write(42, 50)
+    assert log.entries(41) == expected(42, 50)
+    with pytest.raises(SqlError, match="XX001"):
+        log.entries(40)
+    with pytest.raises(SqlError, match="XX001"):
+        log.entries(51)
+    log.log.close()
+
+
+def test_lsns_come_without_gaps(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 2)
+    with pytest.raises(SqlError):
+        log.log.submit(4, b"", 0, 0)
+    log.log.close()
+
+
+def test_retired_segments_are_reused_and_stale_entries_never_come_back(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 500)
+    before = len(segments(tmp_path))
+    log.log.retire(450)
+    log.write(501, 900)
+    log.log.retire(880)
+    log.write(901, 1000)
+    assert log.entries(880) == expected(881, 1000)
+    log.log.close()
+    assert len(segments(tmp_path)) < before
+    again = Harness(tmp_path)
+    assert again.entries(900) == expected(901, 1000)
+    with pytest.raises(SqlError, match="XX001"):
+        again.entries(1)
+    again.log.close()
+
+
+def _write_log(path: Path, last: int) -> tuple[Path, int]:
+    """A closed changelog of one segment; the segment, and where its entries end."""
+    log = Harness(path)
+    log.write(1, last)
+    end = log.log._offset
+    log.log.close()
+    return segments(path)[0], end
+
+
+def _forget_mark(path: Path) -> None:
+    """As after a power cut before the mark was written back."""
+    (path / "durable").unlink()
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_every_flipped_byte_is_noticed(tmp_path: Path, forgotten: bool) -> None:
+    """With the mark, in every entry; after a power cut that lost the mark, in all but the last group."""
+    segment, end = _write_log(tmp_path / "log", 6)
+    if forgotten:
+        _forget_mark(tmp_path / "log")
+    original = segment.read_bytes()
+    last_entry = end - (end - BLOCK) // 6
+    for position in [*range(52), *range(BLOCK, end, 3)]:
+        data = bytearray(original)
+        data[position] ^= 0x10
+        segment.write_bytes(data)
+        if forgotten and position >= last_entry:
+            log = Harness(tmp_path / "log")
+            assert log.entries() == expected(1, 5)
+            log.log.close()
+            _forget_mark(tmp_path / "log")
+            continue
+        with pytest.raises(SqlError, match="XX001"):
+            Harness(tmp_path / "log")
+
+
+def test_truncation_is_damage_up_to_the_mark_and_a_torn_tail_beyond(tmp_path: Path) -> None:
+    segment, end = _write_log(tmp_path / "log", 6)
+    original = segment.read_bytes()
+    size = (end - BLOCK) // 6
+    for length in range(BLOCK, end, 17):
+        segment.write_bytes(original[:length])
+        with pytest.raises(SqlError, match="XX001"):
+            Harness(tmp_path / "log")
+        copy = tmp_path / "cut"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(tmp_path / "log", copy)
+        _forget_mark(copy)
+        log = Harness(copy)
+        whole = (length - BLOCK) // size
+        assert log.entries() == expected(1, whole)
+        log.write(whole + 1, whole + 3)
+        assert log.entries() == expected(1, whole + 3)
+        log.log.close()
+
+
+def test_a_torn_group_is_no_damage_even_if_its_later_entries_are_whole(tmp_path: Path) -> None:
+    """The pages of one write may reach the disk in any order: what follows the hole was never acknowledged either."""
+    segment, end = _write_log(tmp_path, 3)
+    log = Harness(tmp_path)
+    group = [(lsn, body(lsn), 1000 + lsn, 1) for lsn in range(4, 8)]
+    log.log._write_group(group)
+    log.log.close()
+    _forget_mark(tmp_path)
+    data = bytearray(segment.read_bytes())
+    data[end + 20] ^= 1
+    segment.write_bytes(data)
+    again = Harness(tmp_path)
+    assert again.entries() == expected(1, 3)
+    again.write(4, 4)
+    again.log.close()
+    last = Harness(tmp_path)  # entries 5 to 7 of the torn group still lie behind 4
+    assert last.entries() == expected(1, 4)
+    last.log.close()
+
+
+def test_damage_in_an_earlier_segment_is_found_by_reading(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 300)
+    log.log.close()
+    first = segments(tmp_path)[0]
+    data = bytearray(first.read_bytes())
+    data[BLOCK + 500] ^= 1
+    first.write_bytes(data)
+    again = Harness(tmp_path)
+    with pytest.raises(SqlError, match="XX001"):
+        again.entries()
+    assert again.entries(290) == expected(291, 300)
+    again.log.close()
+
+
+@pytest.mark.parametrize("lost", [0, 1, -1])
+def test_a_lost_segment_is_damage(tmp_path: Path, lost: int) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 400)
+    log.log.close()
+    segments(tmp_path)[lost].unlink()
+    with pytest.raises(SqlError, match="XX001"):
+        Harness(tmp_path).entries()
+
+
+def test_both_slots_of_the_mark_broken_is_damage_one_is_not(tmp_path: Path) -> None:
+    _write_log(tmp_path, 5)
+    mark = tmp_path / "durable"
+    data = bytearray(mark.read_bytes())
+    data[0] ^= 1
+    mark.write_bytes(data)
+    Harness(tmp_path).log.close()
+    data = bytearray(mark.read_bytes())
+    data[0] ^= 1
+    data[512] ^= 1
+    mark.write_bytes(data)
+    with pytest.raises(SqlError, match="durable"):
+        Harness(tmp_path)
+
+
+def test_another_tablespaces_changelog_is_refused(tmp_path: Path) -> None:
+    _write_log(tmp_path, 2)
+    with pytest.raises(SqlError, match="another tablespace"):
+        LocalChangelog(str(tmp_path), lambda call: call(), lambda lsn: None, lambda error: None)
+
+
+class Failing(Files):
+    """Every write from the Nth on fails, after half of it was written."""
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+
+    def write(self, fd: int, data: bytes | memoryview, offset: int) -> None:
+        self.left -= 1
+        if self.left < 0:
+            super().write(fd, memoryview(data)[: len(data) // 2], offset)
+            raise OSError(28, "No space left on device")
+        super().write(fd, data, offset)
+
+
+@pytest.mark.parametrize("nth", range(2, 12))
+def test_after_a_failed_write_nothing_is_acknowledged(tmp_path: Path, nth: int) -> None:
+    log = Harness(tmp_path, segment_bytes=5000, files=Failing(nth))
+    lsn = 0
+    while not log.failures:
+        lsn += 1
+        try:
+            log.log.submit(lsn, body(lsn), 1000 + lsn, 1)
+        except SqlError as error:
+            assert error.sqlstate == "58030"
+            break
+        log.wait(lsn)
+    acknowledged = log.committed[-1] if log.committed else 0
+    with pytest.raises(SqlError, match="58030"):
+        log.log.submit(lsn + 1, b"", 0, 0)
+    with pytest.raises(SqlError, match="58030"):
+        log.log.close()
+    assert len(log.failures) == 1
+    again = Harness(tmp_path, segment_bytes=5000)
+    found = again.entries()
+    assert found == expected(1, len(found))
+    assert acknowledged <= len(found) <= acknowledged + 1
+    again.log.close()
+
+
+def test_bulk_segments(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    Path(log.log.bulk_path("one")).write_bytes(b"x")
+    Path(log.log.bulk_path("two")).write_bytes(b"x")
+    assert sorted(log.log.bulk_names()) == ["one", "two"]
+    log.log.drop_bulk("one")
+    log.log.close()
+    again = Harness(tmp_path)
+    assert again.log.bulk_names() == ["two"]
+    again.log.close()
