@@ -165,6 +165,9 @@ class Expressions(FunctionSyntax):
         closed = _COMPARE if level == _COMPARE else 0
         return ast.Expression("op", operator, left, right, location=token.start), closed
 
+    def at_operator(self) -> bool:
+        return self._curr.key in _BINARY_OPERATORS or self._curr.key in ("Op", "operator")
+
     def operator_name(self) -> tuple[str, ...]:
         """qual_Op or one of the grammar's operators: + or OPERATOR(schema.+)."""
         token = self.advance()

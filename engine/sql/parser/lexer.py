@@ -31,8 +31,8 @@ _TOKEN: Final = re.compile(
     rf"""(?:[ \t\n\r\f]++|--[^\n\r]*+)*+(?:
     ([{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9$]*)                      # 1 word
   | ((?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)           # 2 number
-  | ('[^']*(?:''[^']*)*'(?![ \t\f]*(?:[\n\r]|--)|'))                          # 3 string that nothing can continue
-  | ([~!@\#^&|`?+\-*/%<>=]+)                                               # 4 operator characters
+  | ('[^']*+(?:''[^']*+)*+'(?![ \t\f]*(?:[\n\r]|--)|'))                          # 3 string that nothing can continue
+  | ([~!@\#^&|`?+\-*/%<>=]{{1,256}})                                             # 4 operator characters
   | (::|:=|\.\.|[,()\[\].;:])                                              # 5 punctuation
   | ("(?:[^"]++|"")++")                                                    # 6 quoted identifier
   | \$([0-9]+)                                                             # 7 parameter
@@ -43,9 +43,9 @@ _TOKEN: Final = re.compile(
 )
 _WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, _OTHER = range(1, 10)
 
-_STRING_BODY: Final = re.compile(r"[^']*(?:''[^']*)*'")
-_ESCAPED_BODY: Final = re.compile(r"[^'\\]*(?:(?:''|\\.)[^'\\]*)*'", re.DOTALL)
-_QUOTED_BODY: Final = re.compile(r'[^"]*(?:""[^"]*)*"')
+_STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+)*+'")
+_ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)
+_QUOTED_BODY: Final = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
 _CONTINUATION: Final = re.compile(r"[ \t\f]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*'")
 _SPACE: Final = r"(?:[ \t\n\r\f]++|--[^\n\r]*+)*+"
 _UESCAPE: Final = re.compile(rf"{_SPACE}uescape\b{_SPACE}('(?:[^']|'')*')?", re.IGNORECASE)

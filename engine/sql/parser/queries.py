@@ -304,12 +304,9 @@ class Queries(Relations, Expressions):
         direction = self.optional_keyword("asc", "desc", "using")
         using: tuple[str, ...] = ()
         if direction == "using":
-            using = self.operator_name() if self._is_operator_here() else self.fail()
+            using = self.operator_name() if self.at_operator() else self.fail()
         nulls = self.nulls_order()
         return ast.SortBy(expression, direction or "default", nulls, using, location=start)
-
-    def _is_operator_here(self) -> bool:
-        return not self._curr.key.isalnum() or self._curr.key in ("Op", "operator")
 
     def _at_nulls_order(self) -> bool:
         return self._curr.key == "nulls" and self.peek() in ("first", "last")
@@ -594,6 +591,8 @@ class Queries(Relations, Expressions):
                     return inner
                 if self.accept(")"):
                     return inner
+                if not self.at_name() and self._curr.key not in _JOINS and self._curr.key != "as":
+                    self.fail()
                 left = self._subselect(inner, start)
             elif self.accept(")"):
                 return inner
