@@ -24,6 +24,7 @@ from catalog.types.bytea import Bytea
 from catalog.types.date import DATE
 from catalog.types.float import FLOAT4, FLOAT8
 from catalog.types.integer import INT2, INT4, INT8
+from catalog.types.interval import INTERVAL
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
 from catalog.types.pseudo import PgLsn, Record, Tid, Void
@@ -86,6 +87,7 @@ _SCALARS: tuple[SqlType, ...] = (
     TIMETZ,
     TIMESTAMP,
     TIMESTAMPTZ,
+    INTERVAL,
     PgLsn(),
     Tid(),
     Void(),

@@ -108,7 +108,7 @@ def _year_of(seconds: int) -> int:
 class Zone:
     """One time zone. `name` has the spelling of its file."""
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self, name: str, times: list[int], offsets: list[Offset], first: Offset, before: Offset, rule: Rule | None
     ) -> None:
         self.name = name
