@@ -29,12 +29,16 @@ from engine.columnar.generate.udf import (
     output_signature,
     udf_form,
 )
+from engine.columnar.interface import STATEMENT_TIME, TRANSACTION_TIME
 from engine.sql import tree
 
 _TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
 _WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 _TO_DECIMAL = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
-_REGISTERED_TIMES = {"now": oids.TIMESTAMPTZ, "statement_timestamp": oids.TIMESTAMPTZ}
+_TIMES = {"now": TRANSACTION_TIME, "statement_timestamp": STATEMENT_TIME}
+_CONCATENATIONS = frozenset({"anytextcat", "textanycat"})
+_JOINED_AS_PRINTED = _WHOLE | {oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME}
+_VOLATILE_UDFS = frozenset({"clock_timestamp", "timeofday", "gen_random_uuid"})  # of the clock, not of the session
 
 
 def as_declared(piece: Piece, oid: int) -> str:
@@ -71,12 +75,17 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
             scope.generation, symbol, expression(scope, left), expression(scope, right), (left.type.oid, right.type.oid)
         )
         return Piece(sql, "BOOLEAN")
+    if source in _TIMES:
+        return Piece(scope.generation.parameter(_TIMES[source], "TIMESTAMP"), "TIMESTAMP")
+    if source in _CONCATENATIONS and all(item.type.oid in _JOINED_AS_PRINTED for item in node.arguments):
+        parts = [to_text(scope.generation, expression(scope, item), item.type.oid).sql for item in node.arguments]
+        return Piece(f"({' || '.join(parts)})", "VARCHAR")
     answered = catalog_functions.get(source)
     if answered is None and source not in _TO_DECIMAL:
         found = registry.implementation(source)
         if found is None:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
-        if found.needs_context and constant(node) and source not in _REGISTERED_TIMES:
+        if found.needs_context and constant(node):
             return scope.generation.compute(node)
     arguments = [expression(scope, argument) for argument in node.arguments]
     argument_types = [argument.type for argument in node.arguments]
@@ -109,7 +118,7 @@ def call(
     native = _native(generation, found, arguments, argument_types, result)
     if native is not None:
         return native
-    if function.volatility == "v":
+    if function.volatility == "v" and source not in _VOLATILE_UDFS:
         not_supported(f"function {function.name} on this query")
     if found.python is None and found.python_for_types is None:
         not_supported(f"function {function.name}({type_names(argument_types)})")

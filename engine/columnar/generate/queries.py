@@ -174,13 +174,14 @@ def _in_forms(scope: Scope, body: Body, pieces: Sequence[Piece]) -> str:
 
 
 def _by_keys(scope: Scope, operation: tree.SetOperation, first: str, second: str, pieces: list[Piece]) -> str:
-    """A set operation over values that are compared by key: both arms together, grouped by the keys."""
+    """A set operation over values that are compared by key: both arms together, grouped by the keys. Of equal values
+    that look different, the first arm's is shown."""
     if operation.all:
         not_supported(f"{operation.kind.upper()} ALL of this type on this query")
     alias, generation = scope.generation.alias(), scope.generation
     source = Source.of_pieces(alias, pieces)
     keys = ", ".join(comparable(generation, piece, operation.types[n - 1].oid) for n, piece in source.columns.items())
-    columns = ", ".join(f"any_value({piece.sql}) AS c{n}" for n, piece in source.columns.items())
+    columns = ", ".join(f"arg_min({piece.sql}, {alias}.side) AS c{n}" for n, piece in source.columns.items())
     sides = f"SELECT *, 1 AS side FROM ({first}) UNION ALL SELECT *, 2 AS side FROM ({second})"
     having = {
         "union": "",

@@ -14,12 +14,15 @@ import pyarrow as pa
 
 from catalog import types
 from catalog.functions.duckdb_errors import translate
-from catalog.schema import Column, Table
+from catalog.schema import POSTGRES_DATABASE_OID, PUBLIC_OID, Catalog, Column, Schema, Table
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from engine.columnar.generate.forms import form_of
 from engine.columnar.interface import STATEMENT_TIME, ColumnarQuery
 from engine.columnar.worker import udf, values
 from engine.columnar.worker.database import open_database
+from engine.sql import tree
+from engine.sql.analyze import Environment, analyze
+from engine.sql.parser import parse
 
 Rows = list[tuple[str | None, ...]]
 
@@ -31,11 +34,12 @@ class Columns:
         self.postgres = postgres
         self.connection = open_database(1 << 30, 2, "")
         self.tables: dict[str, Table] = {}
+        self.catalog = Catalog().with_object(Schema(PUBLIC_OID, POSTGRES_DATABASE_OID, "public"))
         self._registered: set[str] = set()
 
     def copy(self, name: str) -> Table:
         """Copies a table of the oracle's search path: its definition as a `Table`, its rows into DuckDB."""
-        oid, relation = self._text(f"SELECT '{name}'::regclass::oid, 1")[0]
+        oid = self._text(f"SELECT '{name}'::regclass::oid")[0][0]
         columns = tuple(
             Column(int(row[0] or 0), row[1] or "", TypeRef(int(row[2] or 0), int(row[3] or -1)))
             for row in self._text(
@@ -43,9 +47,7 @@ class Columns:
                 f"WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
             )
         )
-        keys = self._text(
-            f"SELECT unnest(conkey) FROM pg_constraint WHERE conrelid = {oid} AND contype = 'p'"
-        )
+        keys = self._text(f"SELECT unnest(conkey) FROM pg_constraint WHERE conrelid = {oid} AND contype = 'p'")
         table = Table(
             oid=int(oid or 0),
             schema=2200,
@@ -70,7 +72,15 @@ class Columns:
         self.connection.execute(f"CREATE TABLE t{oid} AS SELECT {definition}, r FROM incoming")
         self.connection.unregister("incoming")
         self.tables[name] = table
+        self.catalog = self.catalog.with_object(table)
         return table
+
+    def analysed(
+        self, sql: str, parameter_types: Sequence[int] = ()
+    ) -> tree.Query | tree.Insert | tree.Update | tree.Delete:
+        """The analysed tree of a statement over the copied tables."""
+        (statement,) = parse(sql)
+        return analyze(statement.tree, Environment(self.catalog), parameter_types).statement
 
     def _text(self, sql: str) -> Rows:
         return oracle_rows(self.postgres, sql)
