@@ -320,3 +320,23 @@ def test_bulk_segments(tmp_path: Path) -> None:
     again = Harness(tmp_path)
     assert again.log.bulk_names() == ["two"]
     again.log.close()
+
+
+def test_an_entry_of_another_history_is_not_taken(tmp_path: Path) -> None:
+    """Whole, of the right LSN and the right tablespace, but its predecessor is not ours."""
+    segment, end = _write_log(tmp_path / "one", 3)
+    other = Harness(tmp_path / "two")
+    other.log.submit(1, body(9), 1001, 1)
+    other.wait(1)
+    other.write(2, 3)
+    other.log.close()
+    place = end - (end - BLOCK) // 3
+    data = bytearray(segment.read_bytes())
+    data[place:end] = segments(tmp_path / "two")[0].read_bytes()[place:end]
+    segment.write_bytes(data)
+    with pytest.raises(SqlError, match="entry 3 cannot be read"):
+        Harness(tmp_path / "one")
+    _forget_mark(tmp_path / "one")
+    log = Harness(tmp_path / "one")
+    assert log.entries() == expected(1, 2)
+    log.log.close()

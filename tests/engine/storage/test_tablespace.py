@@ -320,6 +320,21 @@ def test_a_failing_flush_is_fatal_and_loses_nothing(tmp_path: Path, monkeypatch:
     again.close()
 
 
+def test_nothing_is_flushed_before_it_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LMDB must never be ahead of the changelog: after a crash it would hold what nobody was ever told."""
+    store = Store(tmp_path)
+    flusher = store.space._flusher
+    assert flusher is not None
+    handed_over: list[Any] = []
+    monkeypatch.setattr(flusher, "add", handed_over.append)
+    lsn = store.space.sequence(Edits({key(1): b"a"}), 0, 0)
+    store.space.flush()
+    assert handed_over == []
+    store.loop.until(lambda: store.space.durable_lsn == lsn)
+    assert [layer.last_lsn for layer in handed_over] == [lsn]
+    store.close()
+
+
 def test_pressure_when_flushes_fall_behind(tmp_path: Path) -> None:
     store = Store(tmp_path, flush_bytes=2000)
     assert not store.space.pressure
