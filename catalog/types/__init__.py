@@ -25,6 +25,7 @@ from catalog.types.date import DATE
 from catalog.types.float import FLOAT4, FLOAT8
 from catalog.types.integer import INT2, INT4, INT8
 from catalog.types.interval import INTERVAL
+from catalog.types.json import JSON, JSONB
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
 from catalog.types.pseudo import PgLsn, Record, Tid, Void
@@ -88,6 +89,8 @@ _SCALARS: tuple[SqlType, ...] = (
     TIMESTAMP,
     TIMESTAMPTZ,
     INTERVAL,
+    JSON,
+    JSONB,
     PgLsn(),
     Tid(),
     Void(),

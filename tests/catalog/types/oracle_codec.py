@@ -6,6 +6,7 @@ cost one round trip together.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import psycopg
@@ -16,19 +17,21 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 
 _PROBE = """
 create or replace function pg_temp.probe(declared text, literals text[])
-returns table (shown text, sent bytea, state text, message text, detail text) language plpgsql as $$
+returns table (shown text, sent bytea, state text, message text, detail text, hint text, context text)
+language plpgsql as $$
 declare literal text; show_function text; send_function text;
 begin
   select typoutput::regproc::text, typsend::regproc::text into show_function, send_function
     from pg_type where oid = declared::regtype;
   foreach literal in array literals loop
-    shown := null; sent := null; state := null; message := null; detail := null;
+    shown := null; sent := null; state := null; message := null; detail := null; hint := null; context := null;
     begin
       execute format('select %s(v)::text, %s(v) from (select %L::%s as v offset 0) as s',
                      show_function, send_function, literal, declared)
         into shown, sent;
     exception when others then
-      get stacked diagnostics state = returned_sqlstate, message = message_text, detail = pg_exception_detail;
+      get stacked diagnostics state = returned_sqlstate, message = message_text, detail = pg_exception_detail,
+        hint = pg_exception_hint, context = pg_exception_context;
     end;
     return next;
   end loop;
@@ -45,13 +48,32 @@ class Outcome:
     state: str | None = None
     message: str | None = None
     detail: str | None = None
+    hint: str | None = None
+    context: str | None = None  # of JSON; PL/pgSQL adds its own lines below
 
 
 def postgres_outcomes(postgres: psycopg.Connection, declared: str, literals: list[str]) -> list[Outcome]:
     """What PostgreSQL makes of each literal as a value of the declared type."""
     postgres.execute(_PROBE)
     rows = postgres.execute("select * from pg_temp.probe(%s, %s::text[])", (declared, literals)).fetchall()
-    return [Outcome(row[0], None if row[1] is None else bytes(row[1]), row[2], row[3], row[4] or None) for row in rows]
+    return [
+        Outcome(
+            shown,
+            None if sent is None else bytes(sent),
+            state,
+            message,
+            detail or None,
+            hint or None,
+            _json_line(context),
+        )
+        for shown, sent, state, message, detail, hint, context in rows
+    ]
+
+
+def _json_line(context: str | None) -> str | None:
+    if not context or not context.startswith("JSON data"):
+        return None
+    return re.sub(r"\n(SQL statement|PL/pgSQL function).*", "", context, flags=re.DOTALL)
 
 
 def our_outcome(oid: int, literal: str, typmod: int = -1, settings: FormatSettings = DEFAULT_FORMAT) -> Outcome:
@@ -60,7 +82,7 @@ def our_outcome(oid: int, literal: str, typmod: int = -1, settings: FormatSettin
     try:
         value = sql_type.text_decoder(settings, typmod)(literal)
     except SqlError as error:
-        return Outcome(None, None, error.sqlstate, error.message, error.detail)
+        return Outcome(None, None, error.sqlstate, error.message, error.detail, error.hint, error.context)
     shown = sql_type.text_encoder(settings)(value).decode()
     sent = sql_type.binary_encoder()(value)
     again = sql_type.binary_decoder(typmod)(sent)
