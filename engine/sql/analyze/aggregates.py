@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog.functions import registry
 from catalog.functions.base import Function
 from catalog.schema import Table
@@ -9,7 +11,7 @@ from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.dispatch import expression, walk
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import type_name
 from engine.sql.analyze.walk import children, expressions_in
@@ -66,6 +68,31 @@ def aggregate_call(
     )  # fmt: skip
 
 
+def unify_hypothetical(
+    state: State, node: ast.FuncCall, function: Function, arguments: list[tree.Expr], direct: int
+) -> list[tree.Expr]:
+    """rank(x) WITHIN GROUP (ORDER BY y) and its kin: each direct argument takes one type with its ordering column."""
+    if registry.aggregate(function.oid).kind != "h":
+        return arguments
+    count = len(arguments) - direct
+    if count != direct:
+        shown = typeinfo.type_names([item.type.oid for item in arguments])
+        fail(
+            "42883",
+            f"function {function.name}({shown}) does not exist",
+            node,
+            hint=f"To use the hypothetical-set aggregate {function.name}, the number of hypothetical direct arguments "
+            f"(here {direct}) must match the number of ordering columns (here {count}).",
+        )
+    unified = list(arguments)
+    for position in range(direct):
+        pair = (arguments[direct + position], arguments[position])
+        oid = coerce.select_common_type(pair, "WITHIN GROUP")[0]
+        unified[position] = coerce.to_common(state, arguments[position], oid, "WITHIN GROUP")
+        unified[direct + position] = coerce.to_common(state, arguments[direct + position], oid, "WITHIN GROUP")
+    return unified
+
+
 def _sort_argument(state: State, node: ast.Node, arguments: tuple[tree.Expr, ...]) -> tree.Expr:
     """A sort key of an aggregate; one that is an argument but for its implicit cast is that argument."""
     value = coerce.settle_unknown(state, walk(state, node))
@@ -106,12 +133,17 @@ def _check_distinct(
                 coerce.expr_location(value),
             )  # fmt: skip
     for item in order_by:
-        if item.expression not in arguments:
+        if not any(item.expression is value or _same_plain(item.expression, value) for value in arguments):
             fail(
                 "42P10",
                 "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
                 coerce.expr_location(item.expression),
             )
+
+
+def _same_plain(key: tree.Expr, value: tree.Expr) -> bool:
+    """Whether a sort key equals an argument that went through no implicit cast."""
+    return key == value and coerce.strip_implicit(value) is value
 
 
 def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
@@ -158,6 +190,16 @@ def _flatten(value: object) -> list[object]:
     return [] if value is None else [value]
 
 
+def first_aggregate(exprs: Sequence[tree.Expr | None]) -> int:
+    """Where the first aggregate of this query level is written, -1 if there is none."""
+    found = [
+        item.location
+        for item, depth in expressions_in_all(exprs)
+        if isinstance(item, tree.Aggref) and item.levels_up == depth
+    ]
+    return min(found, default=-1)
+
+
 # ---- windows --------------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +236,7 @@ def window_call(
     return tree.WindowFunc(function, arguments, TypeRef(result), index, node.star, condition, node.location)
 
 
-def expressions_in_all(parts: tuple[tree.Expr | None, ...]) -> list[tuple[object, int]]:
+def expressions_in_all(parts: Sequence[tree.Expr | None]) -> list[tuple[object, int]]:
     """Every node of several expressions, with the number of queries entered to reach it."""
     return [found for part in parts if part is not None for found in expressions_in(part)]
 
@@ -338,6 +380,17 @@ def check_grouping_call(state: State, node: ast.GroupingFunc) -> None:
     if len(node.arguments) >= 32:
         fail("54023", "GROUPING must have fewer than 32 arguments", node)
     state.grouping_calls = True
+
+
+def check_grouping_level(arguments: tuple[tree.Expr, ...], node: ast.GroupingFunc) -> None:
+    """GROUPING() of an outer query's columns belongs to that query, which the analysed tree cannot say."""
+    levels = [
+        item.levels_up - depth
+        for item, depth in expressions_in_all(arguments)
+        if isinstance(item, tree.Var) and item.levels_up >= depth
+    ]
+    if levels and min(levels) > 0:
+        refuse("GROUPING of an outer query", node)
 
 
 def check_grouping(

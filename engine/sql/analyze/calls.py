@@ -65,6 +65,10 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         )
     assert found.candidate is not None
     function = found.candidate.function
+    if node.within_group and function.kind == "a":
+        from engine.sql.analyze.aggregates import unify_hypothetical
+
+        arguments = unify_hypothetical(state, node, function, arguments, direct)
     ready, result = _prepare(state, node, found.candidate, arguments)
     if function.kind == "a":
         from engine.sql.analyze.aggregates import aggregate_call
@@ -168,10 +172,14 @@ def _prepare(
         if not array:
             fail("42704", f"could not find array type for data type {type_name(element)}", node.location)
         ready[fixed:] = [tree.ArrayExpr(tail, TypeRef(array), TypeRef(element), False, coerce.expr_location(tail[0]))]
-    elif node.variadic and function.variadic == ANY and ready:
-        if not element_type(ready[-1].type.oid) and ready[-1].type.oid != UNKNOWN:
-            fail("42804", "VARIADIC argument must be an array", coerce.expr_location(ready[-1]))
+    elif node.variadic and function.variadic == ANY and not _is_array(ready):
+        fail("42804", "VARIADIC argument must be an array", coerce.expr_location(ready[-1]))
     return tuple(ready), result
+
+
+def _is_array(arguments: Sequence[tree.Expr]) -> bool:
+    last = arguments[-1].type.oid
+    return last == UNKNOWN or element_type(last) != 0
 
 
 def _ordered(candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tree.Expr], list[int]]:

@@ -42,8 +42,6 @@ def _target(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, Namespa
     if node.catalog is not None and node.catalog != state.environment.database_name:
         full = f"{node.catalog}.{node.schema}.{node.name}"
         fail("0A000", f'cross-database references are not implemented: "{full}"', node)
-    if node.schema is None and (node.name in state.ctes):
-        fail("42P01", f'relation "{node.name}" cannot be the target of a modifying statement', node)
     relation = state.environment.find_relation(node.schema, node.name)
     if relation is None:
         raise undefined_table(node.schema, node.name, node.location)
@@ -301,10 +299,10 @@ def update(state: State, node: ast.UpdateStmt) -> tree.Update:
     rules = table_rules(table, state.environment)
     places = _from_items(state, item, node.from_clause)
     where = None
-    assignments = update_assignments(state, node.assignments, table, item, rules)
     if node.where is not None:
         where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
     returning = _returning(state, item, node.returning)
+    assignments = update_assignments(state, node.assignments, table, item, rules)
     return tree.Update(
         table, tuple(state.entries), assignments, places, where, rules.generated, rules.checks, returning,
         tuple(state.ctes.values()),

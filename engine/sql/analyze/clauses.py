@@ -102,19 +102,31 @@ def distinct(
                 )
         return ()
     found: list[tree.Expr] = []
+    places: list[ast.Node] = []
     for item in node.distinct:
         value = _require_equality(find_target(state, item, targets, "DISTINCT ON"))
         if value not in found:
             found.append(value)
-    leading = [clause.expression for clause in order[: len(found)]]
-    for position, value in enumerate(leading):
-        if value not in found and (len(leading) > position):
-            fail(
-                "42P10",
-                "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
-                coerce.expr_location(found[0] if found[0] not in leading else value),
-            )
+            places.append(item)
+    _match_order(found, places, order)
     return tuple(found)
+
+
+def _match_order(found: list[tree.Expr], places: list[ast.Node], order: tuple[tree.SortClause, ...]) -> None:
+    """DISTINCT ON expressions must come first in ORDER BY, in whatever order."""
+    message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"
+    skipped = False
+    matched: list[tree.Expr] = []
+    for clause in order:
+        if clause.expression not in found:
+            skipped = True
+        elif skipped:
+            fail("42P10", message, places[found.index(clause.expression)])
+        else:
+            matched.append(clause.expression)
+    for value, place in zip(found, places, strict=True):
+        if skipped and value not in matched:
+            fail("42P10", message, place)
 
 
 def limit(state: State, node: ast.Node | None, construct: str, with_ties: bool = False) -> tree.Expr | None:

@@ -41,9 +41,9 @@ def _literal(state: State, node: ast.Literal) -> tree.Expr:
         return tree.Const(value, UNKNOWN_REF, node.location)
     if kind == "integer":
         number = int(str(value))
-        if number < 2**31:
+        if -(2**31) <= number < 2**31:
             return tree.Const(number, INT4_REF, node.location)
-        if number < 2**63:
+        if -(2**63) <= number < 2**63:
             return tree.Const(number, INT8_REF, node.location)
         kind = "float"
     if kind == "null":
@@ -52,8 +52,9 @@ def _literal(state: State, node: ast.Literal) -> tree.Expr:
         return tree.Const(bool(value), BOOL_REF, node.location)
     if kind == "float":
         text = str(value)
-        if text.isdigit() and int(text) < 2**63:
-            return tree.Const(int(text), INT8_REF if int(text) >= 2**31 else INT4_REF, node.location)
+        if text.lstrip("-").isdigit() and -(2**63) <= int(text) < 2**63:
+            small = -(2**31) <= int(text) < 2**31
+            return tree.Const(int(text), INT4_REF if small else INT8_REF, node.location)
         number_value = read_literal(state.environment, text, typeinfo.NUMERIC, -1, node.location)
         return tree.Const(number_value, _NUMERIC_REF, node.location)
     prefix = "b" if kind == "bit" else "x"
@@ -318,10 +319,11 @@ def _row(state: State, node: ast.RowExpr) -> tree.Expr:
 
 @handles(ast.GroupingFunc)
 def _grouping(state: State, node: ast.GroupingFunc) -> tree.Expr:
-    from engine.sql.analyze.aggregates import check_grouping_call
+    from engine.sql.analyze.aggregates import check_grouping_call, check_grouping_level
 
     check_grouping_call(state, node)
     arguments = tuple(walk(state, item) for item in node.arguments)
+    check_grouping_level(arguments, node)
     return tree.GroupingFunc(arguments, INT4_REF, node.location)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce
-from engine.sql.analyze.aggregates import check_grouping, window_clauses
+from engine.sql.analyze.aggregates import check_grouping, first_aggregate, window_clauses
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.from_clause import from_clause
@@ -79,6 +79,12 @@ def _locked(state: State, node: ast.SelectStmt, query: tree.Query) -> tree.Query
 
 def _check_grouping(state: State, query: tree.Query) -> None:
     """parseCheckAggregates over everything that is computed after grouping."""
+    if state.aggregates and any(isinstance(entry, tree.RangeCte) and entry.recursive_self for entry in state.entries):
+        fail(
+            "42P19",
+            "aggregate functions are not allowed in a recursive query's recursive term",
+            first_aggregate([*(target.expression for target in query.targets), query.having]),
+        )
     exprs = [target.expression for target in query.targets]
     if query.having is not None:
         exprs.append(query.having)

@@ -13,6 +13,7 @@ from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce, typeinfo
 from engine.sql.analyze.errors import fail
+from engine.sql.analyze.scope import positional_item
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import range_columns
 from engine.sql.analyze.typeinfo import UNKNOWN, type_name
@@ -152,7 +153,9 @@ class _Builder:
 
     def _add(self, query: tree.Query) -> _Leaf:
         alias = f"*SELECT* {len(self.leaves) + 1}"
-        leaf = _Leaf(self.state.add(tree.RangeSubquery(query, alias, range_columns(query.targets))), query)
+        entry = tree.RangeSubquery(query, alias, range_columns(query.targets))
+        leaf = _Leaf(self.state.add(entry), query)
+        self.state.names.append(positional_item(leaf.index, entry))
         self.leaves.append(leaf)
         return leaf
 

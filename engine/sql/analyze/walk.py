@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from typing import Any, TypeVar
 
 from engine.sql import tree
@@ -12,15 +11,22 @@ from engine.sql import tree
 _SKIPPED = frozenset({"function", "operator", "functions", "operators", "type", "table", "location", "element_type"})
 
 
-@cache
-def _child_fields(kind: Any) -> tuple[str, ...]:
-    """Fields of a node class in which expressions may lie."""
-    return tuple(item.name for item in fields(kind) if item.name not in _SKIPPED or kind is tree.RangeFunction)
+_fields_of: dict[type, tuple[str, ...]] = {}
+
+
+def _child_fields(node: Any) -> tuple[str, ...]:
+    """Fields of a node in which other nodes may lie."""
+    kind = type(node)
+    found = _fields_of.get(kind)
+    if found is None:
+        found = tuple(item.name for item in fields(node) if item.name not in _SKIPPED)
+        _fields_of[kind] = found
+    return found
 
 
 def children(node: Any) -> Iterator[object]:
     """The nodes directly under a node (expressions, queries, clauses), tuples flattened."""
-    for name in _child_fields(type(node)):
+    for name in _child_fields(node):
         yield from _flat(getattr(node, name))
 
 
@@ -39,12 +45,12 @@ def transform(node: Any, change: Callable[[object, int], object], depth: int = 0
     """
     inner = depth + 1 if isinstance(node, (tree.Query, tree.Insert, tree.Update, tree.Delete)) else depth
     changes: dict[str, object] = {}
-    for name in _child_fields(type(node)):
+    for name in _child_fields(node):
         old = getattr(node, name)
         new = _rebuilt(old, change, inner)
         if new is not old:
             changes[name] = new
-    rebuilt = replace(node, **changes) if changes else node  # type: ignore[type-var]
+    rebuilt = replace(node, **changes) if changes else node
     return change(rebuilt, depth)
 
 

@@ -20,11 +20,13 @@ def with_clause(state: State, node: ast.WithClause) -> None:
     items = _ordered(node) if node.recursive else node.ctes
     state.future_ctes = {item.name: item for item in items}
     for item in items:
-        state.future_ctes.pop(item.name)
+        if node.recursive:
+            state.future_ctes.pop(item.name)
         if not isinstance(item.query, ast.SelectStmt) and state.parent is not None:
             fail("0A000", "WITH clause containing a data-modifying statement must be at the top level", item)
         self_referring = node.recursive and item.name in set(_table_names(item.query))
         state.ctes[item.name] = _recursive(state, item) if self_referring else _plain(state, item)
+        state.future_ctes.pop(item.name, None)
 
 
 def _plain(state: State, item: ast.CommonTableExpr) -> tree.Cte:
@@ -80,6 +82,12 @@ def _recursive(state: State, item: ast.CommonTableExpr) -> tree.Cte:
         if present:
             fail("0A000", f"{what} in a recursive query is not implemented", _located(present))
     assert query.left is not None and query.right is not None
+    if query.with_clause is not None and name in set(_table_names(query.with_clause)):
+        fail(
+            "42P19",
+            f'recursive reference to query "{name}" must not appear within a subquery',
+            _reference(query.with_clause, name),
+        )
     if name in set(_table_names(query.left)):
         fail(
             "42P19",
@@ -114,20 +122,21 @@ def _reference(node: object, name: str) -> ast.Node | int:
 def _check_recursive_term(node: ast.SelectStmt, name: str) -> None:
     """checkWellFormedRecursion: where the recursive term may refer to the query itself."""
     references = [item for item in _range_variables(node) if item.schema is None and item.name == name]
-    if len(references) > 1:
-        fail("42P19", f'recursive reference to query "{name}" must not appear more than once', references[1])
     if node.set_operation:
         if node.set_operation == "except" and name in set(_table_names(node.right)):
-            fail("42P19", f'recursive reference to query "{name}" must not appear within EXCEPT', references[0])
+            at = _reference(node.right, name)
+            fail("42P19", f'recursive reference to query "{name}" must not appear within EXCEPT', at)
         if node.set_operation == "intersect" and node.all:
             fail("42P19", f'recursive reference to query "{name}" must not appear within INTERSECT', references[0])
-        return
     places = [node.where, node.having, node.targets, node.order_by, node.group_by, node.limit, node.offset]
     for place in places:
         if name in set(_table_names(place)):
-            fail("42P19", f'recursive reference to query "{name}" must not appear within a subquery', references[0])
+            at = _reference(place, name)
+            fail("42P19", f'recursive reference to query "{name}" must not appear within a subquery', at)
     for item in node.from_clause:
         _check_outer_joins(item, name)
+    if len(references) > 1:
+        fail("42P19", f'recursive reference to query "{name}" must not appear more than once', references[1])
 
 
 def _check_outer_joins(node: ast.Node, name: str) -> None:
