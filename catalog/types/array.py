@@ -404,6 +404,17 @@ class VectorType(ArrayType):
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
         return SqlType.typmod_in(self, arguments)
 
+    def sort_key(self) -> Callable[[Any], object]:
+        """oidvector compares the number of elements first; int2vector has the order of arrays."""
+        if self.oid != oids.OIDVECTOR:
+            return super().sort_key()
+        return lambda value: (len(value.elements), value.elements)
+
+    def key_encoder(self) -> Callable[[Any], bytes] | None:
+        if self.oid != oids.OIDVECTOR:
+            return super().key_encoder()
+        return lambda value: struct.pack(f">I{len(value.elements)}I", len(value.elements), *value.elements)
+
 
 def vector_of(elements: tuple[object, ...]) -> Array:
     """The value of an int2vector or oidvector; unlike other arrays, an empty one has its dimension."""
