@@ -41,7 +41,7 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A conjunct that confines one column: kind is one of = < <= > >= in null."""
+    """A conjunct that confines one column: kind is one of = < <= > >= in null, or `not null` at the end of a range."""
 
     conjunct: int  # its position among the conjuncts
     column: int
@@ -79,7 +79,7 @@ class Access:
     def rank(self) -> tuple[int, ...]:
         """Larger is better. Among equals the table's own key wins: it saves the second look-up."""
         equal = sum(step.kind != "in" for step in self.steps)
-        bounds = (self.lower is not None) + (self.upper is not None)
+        bounds = (self.lower is not None) + (self.upper is not None and self.upper.kind != "not null")
         return (self.single, len(self.steps), equal, bounds, self.index is None)
 
 
@@ -111,8 +111,14 @@ class Finder:
             if usable(index):
                 yield self._path(index, index_columns(self.table, index), index.unique)
 
-    def best(self) -> Access:
-        return max(self.paths(), key=lambda path: path.rank)
+    def best(self, wanted: Sequence[tree.SortClause] = ()) -> Access:
+        """The best path; among equally good ones, one that gives the rows in the wanted order."""
+
+        def rank(path: Access) -> tuple[int, ...]:
+            serves = bool(wanted) and order_served(path, self.relation, wanted) is not None
+            return (*path.rank[:4], serves, *path.rank[4:])
+
+        return max(self.paths(), key=rank)
 
     def _path(self, index: Index | None, columns: tuple[KeyColumn, ...], unique: bool) -> Access:
         steps: list[Condition] = []
@@ -123,6 +129,8 @@ class Finder:
             if step is None:
                 lower = next((c for c in found if c.kind in (">", ">=")), None)
                 upper = next((c for c in found if c.kind in ("<", "<=")), None)
+                if upper is None and index is not None:
+                    upper = next((c for c in found if c.kind == "not null"), None)
                 break
             steps.append(step)
         used = [*steps, *(bound for bound in (lower, upper) if bound is not None)]
@@ -154,10 +162,10 @@ class Finder:
                     element = element_of(right.type.oid)
                 if number and self._usable(right) and _same_key(self._type(number).oid, element):
                     yield Condition(position, number, "in", right)
-            case tree.NullTest(argument=argument, is_null=True):
+            case tree.NullTest(argument=argument, is_null=is_null):
                 number = self._column(argument)
                 if number and not self.table.column_by_number(number).not_null:
-                    yield Condition(position, number, "null", None)
+                    yield Condition(position, number, "null" if is_null else "not null", None)
 
     def _column(self, expression: tree.Expr) -> int:
         while (

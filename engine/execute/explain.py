@@ -94,8 +94,8 @@ class _Shown:
 def expression_text(expression: object, statement: object) -> str:
     """An expression as EXPLAIN shows it. Forms that it has no short text for are shown as '...'."""
     match expression:
-        case _Shown(kind="null"):
-            return f"({expression.column} IS NULL)"
+        case _Shown(kind="null" | "not null"):
+            return f"({expression.column} IS {expression.kind.upper()})"
         case _Shown(kind="in"):
             return f"({expression.column} = ANY ({expression_text(expression.operand, statement)}))"
         case _Shown():

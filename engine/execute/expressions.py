@@ -81,6 +81,7 @@ class ExpressionCompiler:
         self.parameters: set[int] = set()
         self.not_null: set[int] = set()  # parameters that are known not to be NULL where code is being written
         self._case_values: list[Value] = []
+        self._conversions: dict[object, Callable[[object], object]] = {}
 
     # ---- the three ways ---------------------------------------------------------------------------------------------
 
@@ -104,8 +105,8 @@ class ExpressionCompiler:
                 case tree.BoolExpr(operator=operator):
                     return "(" + f" {operator} ".join(map(self.true, expression.arguments)) + ")"
                 case tree.FuncExpr() if expression.function.strict and expression.type.oid == 16:
-                    if (folded := self._fold(expression)) is not None:
-                        return folded.source
+                    if (known := self._fold(expression)) is not None:
+                        return "True" if known[0] is True else "False"
                     guards, call, _ = self._strict_call(expression)
                     return f"({' and '.join([*guards, call])})" if guards else call
                 case tree.ScalarArrayOp():
@@ -146,9 +147,7 @@ class ExpressionCompiler:
     # ---- leaves -----------------------------------------------------------------------------------------------------
 
     def _const(self, expression: tree.Const) -> Value:
-        if expression.value is None:
-            return NULL
-        return Value(self.code.constant(expression.value), nullable=False, atom=True)
+        return self._known(expression.value)
 
     def _param(self, expression: tree.Param) -> Value:
         self.parameters.add(expression.number)
@@ -217,8 +216,8 @@ class ExpressionCompiler:
         function = expression.function
         if function.returns_set or function.kind != "f":
             raise NotOnRowPath(f"function {function.name}")
-        if (folded := self._fold(expression)) is not None:
-            return folded
+        if (known := self._fold(expression)) is not None:
+            return self._known(known[0])
         if not function.strict:
             values = [self.value(argument).source for argument in expression.arguments]
             types = [argument.type for argument in expression.arguments]
@@ -248,56 +247,81 @@ class ExpressionCompiler:
         )
         return f"(() if {nulls} else {call})"
 
-    def _fold(self, expression: tree.FuncExpr) -> Value | None:
-        """The value of an immutable call over constants. One that fails is left to fail when (and if) it runs."""
+    # ---- constants --------------------------------------------------------------------------------------------------
+
+    def constant(self, expression: tree.Expr) -> tuple[object] | None:
+        """The value of an expression that is known now (in a tuple of one), None if it is not.
+
+        Immutable functions and casts of constants are. What fails is left to fail when (and if) it runs.
+        """
+        match expression:
+            case tree.Const():
+                return (expression.value,)
+            case tree.RelabelType():
+                return self.constant(expression.argument)
+            case tree.CoerceTypmod() | tree.CoerceViaIO():
+                inner = self.constant(expression.argument)
+                if inner is None or inner[0] is None:
+                    return inner
+                return _attempt(self._conversion(expression), inner)
+            case tree.FuncExpr():
+                return self._fold(expression)
+        return None
+
+    def _fold(self, expression: tree.FuncExpr) -> tuple[object] | None:
         function = expression.function
-        if function.volatility != "i" or not all(isinstance(a, tree.Const) for a in expression.arguments):
+        if function.volatility != "i" or function.returns_set or function.kind != "f":
             return None
+        values = []
+        for argument in expression.arguments:
+            known = self.constant(argument)
+            if known is None:
+                return None
+            values.append(known[0])
+        if function.strict and None in values:
+            return (None,)
         types = [argument.type for argument in expression.arguments]
         python, needs_context = python_side(function, types, expression.type)
-        if needs_context:
-            return None
-        values = [argument.value for argument in expression.arguments if isinstance(argument, tree.Const)]
-        if function.strict and any(value is None for value in values):
-            return NULL
-        try:
-            return self._const(tree.Const(python(*values), expression.type))
-        except SqlError:
-            return None
+        return None if needs_context else _attempt(python, values)
+
+    def _known(self, value: object) -> Value:
+        return NULL if value is None else Value(self.code.constant(value), nullable=False, atom=True)
 
     # ---- casts ------------------------------------------------------------------------------------------------------
 
     def _relabel(self, expression: tree.RelabelType) -> Value:
         return self.value(expression.argument)
 
-    def _apply(self, function: Callable[[object], object], argument: tree.Expr, hint: str) -> Value:
-        """A one-argument function of ours, NULL for NULL; folded over a constant."""
-        if isinstance(argument, tree.Const):
-            if argument.value is None:
-                return NULL
-            try:
-                return self._const(tree.Const(function(argument.value), argument.type))
-            except SqlError:
-                pass
-        name = self.code.constant(function, hint)
-        found = self.value(argument)
+    def _conversion(self, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> Callable[[object], object]:
+        """The function of a cast, for values that are not NULL."""
+        known = self._conversions.get(expression_key(expression))
+        if known is not None:
+            return known
+        target = lookup(expression.type.oid)
+        if isinstance(expression, tree.CoerceTypmod):
+            made = target.length_coercion(expression.type.typmod, expression.explicit) or _unchanged
+        else:
+            encode = lookup(expression.argument.type.oid).text_encoder(self.settings)
+            decode = target.text_decoder(self.settings, expression.type.typmod)
+
+            def made(value: object) -> object:
+                return decode(encode(value).decode())
+
+        self._conversions[expression_key(expression)] = made
+        return made
+
+    def _converted(self, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> Value:
+        if (known := self.constant(expression)) is not None:
+            return self._known(known[0])
+        function = self._conversion(expression)
+        found = self.value(expression.argument)
+        if function is _unchanged:
+            return found
+        name = self.code.constant(function, "cast")
         if not found.nullable:
             return Value(f"{name}({found.source})", nullable=False)
         source, atom = self.bind(found)
         return Value(f"(None if {source} is None else {name}({atom.source}))")
-
-    def _via_io(self, expression: tree.CoerceViaIO) -> Value:
-        source = lookup(expression.argument.type.oid)
-        target = lookup(expression.type.oid)
-        encode = source.text_encoder(self.settings)
-        decode = target.text_decoder(self.settings, expression.type.typmod)
-        return self._apply(lambda value: decode(encode(value).decode()), expression.argument, "io")
-
-    def _typmod(self, expression: tree.CoerceTypmod) -> Value:
-        function = lookup(expression.type.oid).length_coercion(expression.type.typmod, expression.explicit)
-        if function is None:
-            return self.value(expression.argument)
-        return self._apply(function, expression.argument, "length")
 
     def _array_coerce(self, expression: tree.ArrayCoerce) -> Value:
         source, array = self.bound(expression.argument)
@@ -582,6 +606,24 @@ def _same_equality(left: int, right: int) -> bool:
     return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
 
 
+def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
+    """What casts that convert alike have in common."""
+    explicit = expression.explicit if isinstance(expression, tree.CoerceTypmod) else None
+    return type(expression), expression.argument.type.oid, expression.type, explicit
+
+
+def _unchanged(value: object) -> object:
+    return value
+
+
+def _attempt(function: Callable[..., object], arguments: Sequence[object]) -> tuple[object] | None:
+    """The result of a call, None where it raises an SqlError."""
+    try:
+        return (function(*arguments),)
+    except SqlError:
+        return None
+
+
 def _is_total(expression: tree.FuncExpr) -> bool:
     """Whether a strict function's result is never NULL when no argument is."""
     if expression.display.startswith("cast"):
@@ -597,8 +639,8 @@ _VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {
     tree.Var: ExpressionCompiler._var,
     tree.FuncExpr: ExpressionCompiler._function,
     tree.RelabelType: ExpressionCompiler._relabel,
-    tree.CoerceViaIO: ExpressionCompiler._via_io,
-    tree.CoerceTypmod: ExpressionCompiler._typmod,
+    tree.CoerceViaIO: ExpressionCompiler._converted,
+    tree.CoerceTypmod: ExpressionCompiler._converted,
     tree.ArrayCoerce: ExpressionCompiler._array_coerce,
     tree.CaseTestExpr: ExpressionCompiler._case_test,
     tree.BoolExpr: ExpressionCompiler._bool,

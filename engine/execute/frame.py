@@ -20,18 +20,23 @@ Encoded = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 class CompiledPlan:
     """A RowPlan (engine/execute/context.py). Subclasses write the function in `_compile`."""
 
-    rows: Run
-
     def __init__(self, fields: tuple[Field, ...], analyzed: tree.Analyzed) -> None:
         self.fields = fields
         self.parameter_types = analyzed.parameter_types
         self.relations = analyzed.relations
         self._encoded: dict[tuple[int, ...], Encoded] = {}
+        self._rows: Run | None = None
         self._notes: list[PlanNote] = []
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         """The function that gives rows (None) or DataRow bytes in these formats."""
         raise NotImplementedError
+
+    def rows(self, context: ExecContext, parameters: Sequence[object]) -> tuple[list[tuple[object, ...]], int]:
+        """See RowPlan."""
+        if self._rows is None:
+            self._rows = self._compile(None)
+        return self._rows(context, parameters)
 
     def encoded(self, formats: tuple[int, ...]) -> Encoded:
         """See RowPlan. Raises 08P01 where the number of formats is not that of the columns."""

@@ -49,7 +49,7 @@ class ModifyPlan(CompiledPlan):
         self._writer = TableWriter(catalog, statement.table, settings)
         super().__init__(result_fields(statement.returning, statement.range_table), analyzed)
         self.command = type(statement).__name__.upper()
-        self.rows = self._compile(None)
+        self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         code = Code()
@@ -221,9 +221,9 @@ class InsertCompiler:
         self.source_note = PlanNote('Values Scan on "*VALUES*"')
         names = [code.temporary("v") for _ in self.table.columns]
         rows = self.statement.rows
-        if all(isinstance(item, tree.Const) for row in rows for item in row):
-            table = tuple(tuple(cast(tree.Const, item).value for item in row) for row in rows)
-            source = code.constant(table, "rows")
+        known = [[self.expressions.constant(item) for item in row] for row in rows]
+        if all(value is not None for row in known for value in row):
+            source = code.constant([[value[0] for value in row if value is not None] for row in known], "rows")
         else:
             parts = []
             for row in rows:
@@ -326,9 +326,6 @@ class ChangeCompiler:
         self.code = shell.code
         self.statement = statement
         self.table: Table = statement.table
-        assignments = statement.assignments if isinstance(statement, tree.Update) else ()
-        if has_sublink(assignments) or has_sublink(statement.returning):
-            raise NotOnRowPath("sub-query in SET or RETURNING")
         query = tree.Query(
             targets=(),
             range_table=statement.range_table,
@@ -338,6 +335,11 @@ class ChangeCompiler:
         self.finder = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)
         self.after = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)  # sees the locked row
         self.joined = bool(statement.from_items)
+        self.one_row = self.finder.at_most_one_row and not self.joined
+        assignments = statement.assignments if isinstance(statement, tree.Update) else ()
+        # A sub-query may give up: before the only row is written that is no harm, before a later one it would be.
+        if has_sublink(statement.returning) or (has_sublink(assignments) and not self.one_row):
+            raise NotOnRowPath("sub-query in SET or RETURNING")
 
     def compile(self) -> tuple[Run, list[PlanNote]]:
         run = self.shell.function(self._body)
@@ -348,7 +350,7 @@ class ChangeCompiler:
         code = self.code
         code.line("count = 0")
         depth = code.depth
-        if self.finder.at_most_one_row and not self.joined:
+        if self.one_row:
             self.finder.write_loops(
                 lambda: self._write_row(self.finder.row_names[0].key, self.finder.row_names[0].value)
             )

@@ -46,7 +46,7 @@ class SelectPlan(CompiledPlan):
         fields = result_fields(self._query.targets, self._query.range_table)
         super().__init__(fields, analyzed)
         self.writes = bool(self._query.row_marks)
-        self.rows = self._compile(None)
+        self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         code = Code()

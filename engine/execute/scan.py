@@ -194,7 +194,7 @@ class ScanWriter:
         lower, upper = access.lower, access.upper
         if lower is not None:
             low = self._bound(base, lower, column, cut, start=True)
-        if upper is not None:
+        if upper is not None and upper.kind != "not null":
             high = self._bound(base, upper, column, cut, start=False)
         return low, high
 

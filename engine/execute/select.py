@@ -24,6 +24,7 @@ from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.explain import PlanNote, scan_note
 from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten
 from engine.execute.output import ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
@@ -47,7 +48,7 @@ class QueryCompiler:
         self.catalog = catalog
         self.settings = settings
         self.parent = parent
-        self.query = expand_joins(query)
+        self.query = ends_of_indexes(catalog, expand_joins(query))
         self.columns: dict[tuple[int, int], Value] = {}
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
         if parent is not None:
@@ -255,12 +256,7 @@ class QueryCompiler:
         wanted = query.order_by if len(query.from_items) == 1 and query.limit is not None else ()
         if query.has_aggregates or query.group_by or query.distinct is not None:
             wanted = ()
-
-        def rank(path: Access) -> tuple[int, ...]:
-            serves = bool(wanted) and order_served(path, relation, wanted) is not None
-            return (*path.rank[:4], serves, *path.rank[4:])
-
-        return max(finder.paths(), key=rank)
+        return finder.best(wanted)
 
     def _bind_outer(self, step: Step, bound: frozenset[int]) -> None:
         entry = self.query.range_table[step.relation]

@@ -239,7 +239,8 @@ def _table(query: Callable[..., list[tuple[Any, ...]]], schema: int, oid: int, n
         )
         for number, column, type_, typmod, not_null, default, identity, generated, sequence in query(
             "select a.attnum, attname, atttypid::int, atttypmod, attnotnull, pg_get_expr(adbin, adrelid),"
-            " attidentity, attgenerated = 's', pg_get_serial_sequence(a.attrelid::regclass::text, attname)::regclass::int"
+            " attidentity, attgenerated = 's',"
+            " pg_get_serial_sequence(a.attrelid::regclass::text, attname)::regclass::int"
             " from pg_attribute a left join pg_attrdef d on adrelid = attrelid and adnum = attnum"
             " where attrelid = %s and a.attnum > 0 and not attisdropped order by a.attnum",
             oid,

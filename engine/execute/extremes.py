@@ -1,0 +1,78 @@
+"""min() and max() of a column that a key or index is ordered by: the first row from one end, not all of them.
+
+As PostgreSQL does it, each such aggregate becomes a scalar sub-query:
+
+    SELECT max(a) FROM t WHERE b = 1
+    SELECT (SELECT a FROM t WHERE b = 1 AND a IS NOT NULL ORDER BY a DESC LIMIT 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from catalog.functions.registry import aggregate, operator
+from catalog.schema import Catalog, Table
+from catalog.types.base import TypeRef
+from engine.execute.access import Finder, order_served
+from engine.execute.walk import conjuncts, has_sublink, is_volatile, transform, walk
+from engine.sql import tree
+
+
+def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
+    """The query with its aggregates replaced, or the query itself where one of them does not come from an end."""
+    if not query.has_aggregates or query.group_by or query.having or query.distinct is not None or query.order_by:
+        return query
+    if len(query.from_items) != 1 or not isinstance(query.from_items[0], tree.FromRef):
+        return query
+    relation = query.from_items[0].relation
+    entry = query.range_table[relation]
+    if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
+        return query
+    if is_volatile(query.where) or has_sublink(query.where) or has_sublink(query.targets):
+        return query
+    found = [item for item, _ in walk(query.targets) if isinstance(item, tree.Aggref)]
+    inner = {item: _end(catalog, query, entry.table, relation, item) for item in found}
+    if not all(inner.values()):
+        return query
+
+    def change(node: object, depth: int) -> object:
+        if isinstance(node, tree.Aggref) and (end := inner[node]) is not None:
+            return tree.SubLink("expr", end, node.type)
+        return None
+
+    targets: tuple[tree.Target, ...] = transform(query.targets, change)
+    return replace(query, targets=targets, range_table=(), from_items=(), where=None, has_aggregates=False)
+
+
+def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item: tree.Aggref) -> tree.Query | None:
+    """The sub-query that gives one aggregate from the end of a key or index, None if nothing is ordered by it."""
+    if item.filter is not None or item.levels_up or len(item.arguments) != 1 or item.order_by:
+        return None
+    sort = aggregate(item.function.oid).sort_operator
+    if not sort:
+        return None
+    descending = operator(sort).name == ">"
+    argument = item.arguments[0]
+    order = (tree.SortClause(argument, descending, descending),)
+    parts = (*conjuncts(query.where), tree.NullTest(argument, False))
+    finder = Finder(catalog, table, relation)
+    finder.add(parts)
+    if order_served(finder.best(order), relation, order) is None:
+        return None
+    where = parts[0] if len(parts) == 1 else tree.BoolExpr("and", parts)
+    inner = tree.Query(
+        targets=(tree.Target(argument, "end"),),
+        range_table=query.range_table,
+        from_items=query.from_items,
+        where=where,
+        order_by=order,
+        limit=tree.Const(1, TypeRef(20)),
+    )
+
+    def outward(node: object, depth: int) -> object:
+        if isinstance(node, tree.Var) and node.levels_up >= depth:
+            return replace(node, levels_up=node.levels_up + 1)
+        return None
+
+    shifted: tree.Query = transform(inner, outward)
+    return shifted
