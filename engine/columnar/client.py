@@ -17,7 +17,6 @@ had arrived; else, or the second time, it ends with 57P02. Everything in the wor
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import os
 import shutil
@@ -37,9 +36,9 @@ from catalog.functions.duckdb_errors import sql_error_call
 from catalog.schema import Table, VirtualTable
 from engine.columnar import frames
 from engine.columnar.descriptions import describe_table
-from engine.columnar.feed import PUSH_KEYS, PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
+from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
 from engine.columnar.frames import Buffer, Header
-from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding
+from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill, literal
 from engine.columnar.worker.keys import KeyPlan
 
@@ -53,10 +52,6 @@ _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `cata
 CREDIT_BYTES = (
     256 << 10
 )  # credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing
-
-VirtualContent = Callable[[VirtualTable, object], "tuple[object, pa.RecordBatch]"]
-"""(virtual table, reader) -> (version, its rows with columns c<attnum> in DuckDB's Arrow types). Equal versions mean
-equal content; a version of None is for what only this query is to see."""
 
 
 @dataclass(slots=True)
@@ -275,6 +270,7 @@ class WorkerClient(ColumnarEngine):
         self.virtual_content = virtual_content
         self._feed = Feed(store, self._keep_run)
         self._process: subprocess.Popen[bytes] | None = None
+        self._ended: asyncio.Future[int] | None = None  # the last worker's exit
         self._frames: _Frames | None = None
         self._starting: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
@@ -487,7 +483,7 @@ class WorkerClient(ColumnarEngine):
 
     def _push_all(self) -> None:
         for fed in self._feed.settle():
-            if self._unapplied < UNSENT_LIMIT or len(fed.pending) > PUSH_KEYS:
+            if self._unapplied < UNSENT_LIMIT:
                 self._push(fed)
 
     # ---- the process ----------------------------------------------------------------------------------------------
@@ -519,6 +515,8 @@ class WorkerClient(ColumnarEngine):
             _, self._frames = await loop.create_connection(lambda: _Frames(self._received, self._lost), sock=ours)
             await asyncio.wait_for(self._ready, START_SECONDS)
         except (OSError, TimeoutError, _Loss) as error:
+            if self._frames is not None and self._frames.transport is not None:
+                self._frames.transport.abort()
             raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
         finally:
             self._starting = None
@@ -598,9 +596,9 @@ class WorkerClient(ColumnarEngine):
             self._push_timer = None
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
+            process.kill()
+            # It may take the kernel a moment to give its memory back: not on the event loop.
+            self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
         self._feed.clear()
         self._versions.clear()
         self._unapplied = 0
@@ -619,6 +617,8 @@ class WorkerClient(ColumnarEngine):
             self._frames.transport.abort()
             while self._frames is not None:
                 await asyncio.sleep(0)
+        if self._ended is not None:
+            await self._ended
         shutil.rmtree(self._spill_directory, ignore_errors=True)
 
 

@@ -33,7 +33,7 @@ _JOIN_LIMIT = 1 << 30  # bytes a join may make: its offsets are 32 bits wide
 
 
 class RowEncoder:
-    """Encodes the record batches of one result. Made once a query.
+    """Encodes the record batches of one result. Made once a query; one format stands for all columns, none for text.
 
     `kind`, `formats` and `options` as in RowEncoding, and kind 'copy_binary' (rows of COPY's binary format, without its
     header and trailer). Options of COPY that this knows: delimiter, null, quote, escape, force_quote ('*' or names
@@ -51,7 +51,9 @@ class RowEncoder:
         names: Sequence[str] = (),
     ) -> None:
         self.kind = kind
-        formats = tuple(formats) or (0,) * len(column_types)
+        formats = tuple(formats) or (0,)
+        if len(formats) == 1:
+            formats *= len(column_types)
         if kind == "copy_binary":
             formats = (1,) * len(column_types)
         elif kind in ("copy_text", "copy_csv"):

@@ -10,9 +10,10 @@ with their values as the transaction sees them, and its own writes. All of this 
 so one D holds for all tables of a query.
 
 The tablespace answers "which keys changed since" from memory as long as a snapshot is open that is as old. So the feed
-holds one snapshot (the *hold*) at the smallest W, and moves it by sending everything: at the latest after PUSH_LSNS
-commits or PUSH_SECONDS (client.py keeps the time). A table that is being loaded, or a worker that is slow, cannot be
-sent anything: its changed keys are kept in `pending` meanwhile, so that the hold can move on.
+holds one snapshot (the *hold*) at the smallest W, and moves it to D after PUSH_LSNS commits or PUSH_SECONDS (client.py
+keeps the time) by noting the changed keys of every table in `pending`. They are sent with the next query of the table,
+or when they have become many: a delta of a few costs the worker as much as one of hundreds, so it is not bothered with
+every commit, and a query never has to catch up with more than PUSH_KEYS.
 
 Loading: LMDB is read by the worker at some flushed LSN F that the engine does not choose. F is at least the flushed LSN
 when loading began, and no more than D when it has ended, so every key that changed after the former is sent with its
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 PUSH_LSNS = 2000
 PUSH_SECONDS = 1.0
-PUSH_KEYS = 100_000  # pending keys of one table that are worth a delta of their own
+PUSH_KEYS = 10_000  # pending keys of one table that are sent without waiting for a query
 
 Changes = dict[bytes, bytes | None]
 
@@ -135,14 +136,14 @@ class Feed:
         return 0 if self._hold is None else self._store.durable_lsn - self._hold.lsn
 
     def settle(self) -> Iterator[FedTable]:
-        """Collects for all tables and moves the hold to D. Yields the tables with something to send."""
+        """Collects for all tables and moves the hold to D. Yields the tables with enough to be sent now."""
         for fed in self.tables.values():
             self.collect(fed)
         if self.behind:
             self._let_go()
             self._hold = self._store.snapshot()
         for fed in list(self.tables.values()):
-            if fed.ready and (fed.pending or fed.runs):
+            if fed.ready and (fed.runs or len(fed.pending) >= PUSH_KEYS):
                 yield fed
 
     def _let_go(self) -> None:

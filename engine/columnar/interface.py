@@ -15,7 +15,7 @@ may stand, and is followed by an alias (`FROM {t123} AS x`): what takes its plac
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
@@ -123,7 +123,7 @@ class ColumnarQuery:
 
 
 class ResultStream(Protocol):
-    """Rows on their way. Leaving the iteration early (cancel, portal close) stops the query in the worker."""
+    """Rows on their way. `close` before the end (cancel, portal close) stops the query in the worker."""
 
     def __aiter__(self) -> AsyncIterator[tuple[bytes, int]]:
         """Chunks of encoded rows, with the number of rows in each. Bounded: the worker waits for the reader."""
@@ -131,26 +131,51 @@ class ResultStream(Protocol):
     async def close(self) -> None: ...
 
 
+VirtualContent = Callable[[VirtualTable, object], "tuple[object, object]"]
+"""(virtual table, reader) -> (version, content as engine/columnar/virtual.py makes it). Equal versions mean equal
+content, which is sent once; a version of None is for what only this query is to see."""
+
+
+class BatchStream(Protocol):
+    """A result as pyarrow record batches. Close it if it is not read to its end."""
+
+    @property
+    def lsn(self) -> int:
+        """The LSN as of which the query reads: rows that changed later are to be looked at again before a write."""
+
+    def __aiter__(self) -> AsyncIterator[object]: ...
+
+    async def close(self) -> None: ...
+
+
 class ColumnarEngine(Protocol):
+    """`parameters` has an internal-form value for each entry of `query.parameters`, in that order."""
+
     async def rows(
         self,
         query: ColumnarQuery,
         parameters: Sequence[object],
         reader: object,
         encoding: RowEncoding,
+        virtual: VirtualContent | None = None,
     ) -> ResultStream:
         """Runs the query as of the reader (a Transaction, or a plain snapshot) and streams encoded rows."""
 
     async def batches(
-        self, query: ColumnarQuery, parameters: Sequence[object], reader: object
-    ) -> AsyncIterator[object]:
+        self,
+        query: ColumnarQuery,
+        parameters: Sequence[object],
+        reader: object,
+        virtual: VirtualContent | None = None,
+    ) -> BatchStream:
         """The same as pyarrow record batches in DuckDB's types, for DML through the columnar path."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowEncoding:
     """How result rows leave the worker. kind: 'datarow' (DataRow messages; `formats` 0 text, 1 binary per column),
-    'copy_text', 'copy_csv' (CopyData messages with one row each; `options` as in COPY)."""
+    'copy_text', 'copy_csv', 'copy_binary' (CopyData messages with one row each; `options` as in COPY: delimiter, null,
+    quote, escape, force_quote ('*' or names joined by commas); header, and COPY's binary header, are the caller's)."""
 
     kind: str
     formats: tuple[int, ...]

@@ -9,6 +9,7 @@ just before DuckDB starts would be lost.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -99,7 +100,8 @@ class Query:
 
     def _interrupt(self) -> None:
         while not self._ended.is_set():
-            self._cursor.interrupt()
+            with contextlib.suppress(Exception):  # closed in this very moment
+                self._cursor.interrupt()
             self._ended.wait(INTERRUPT_AGAIN)
 
     def run(self) -> None:
@@ -162,8 +164,8 @@ def ipc_bytes(batch: pa.RecordBatch) -> memoryview:
 
 
 def close_cursor(cursor: Any) -> None:
-    """Ends the cursor's transaction and lets it go."""
-    try:
+    """Ends the cursor's transaction and lets it go; a late interrupt may end the ROLLBACK, which closing does too."""
+    with contextlib.suppress(Exception):
         cursor.execute("ROLLBACK")
-    finally:
+    with contextlib.suppress(Exception):
         cursor.close()

@@ -20,6 +20,7 @@ from catalog.schema import Column, Layout, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.columnar.interface import RowEncoding, UdfSignature
+from engine.columnar.virtual import batch_of
 from engine.storage.edits import Edits
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
 from engine.txn.locks import ROW_CONFLICTS, TABLE_CONFLICTS, LockSpace
@@ -363,7 +364,7 @@ async def test_virtual_tables_are_sent_once_a_version(database: Database) -> Non
     def provide(table: VirtualTable, reader: object) -> tuple[object, pa.RecordBatch]:
         nonlocal asked
         asked += 1
-        return content["version"], pa.record_batch([pa.array(content["names"])], names=["c1"])
+        return content["version"], batch_of(table, [content["names"]])
 
     database.client.virtual_content = provide
     assert await database.fetch(wanted) == [("a",), ("b",)]
@@ -497,3 +498,44 @@ async def test_a_transaction_sees_its_own_bulk_runs(database: Database) -> None:
     assert await database.fetch(wanted, own) == seen
     assert await database.fetch(wanted) == [(n, "old") for n in range(6)]
     own.abort()
+
+
+async def test_changes_are_noted_and_sent_without_being_asked(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed must not make the store keep history for longer than it takes to note what has changed."""
+    monkeypatch.setattr("engine.columnar.client.PUSH_LSNS", 5)
+    monkeypatch.setattr("engine.columnar.feed.PUSH_KEYS", 8)
+    tables = [make_table(20001, [INT4, TEXT], (1,)), make_table(20002, [INT4, TEXT], (1,))]
+    wanted = [query(f"SELECT c1, c2 FROM {{t{t.storage_id}}} AS x ORDER BY 1", ROW, t) for t in tables]
+    assert await database.fetch(wanted[0]) == await database.fetch(wanted[1]) == []
+    old = transaction(database, REPEATABLE_READ)
+    feed = database.client._feed
+    for n in range(60):
+        await database.commit(database.writes(tables[n % 2], (n, "x")))
+        assert feed.behind < 5
+        if n % 20 == 10:
+            await database.flush()
+    assert all(len(fed.pending) < 8 for fed in feed.tables.values())
+    assert await database.fetch(wanted[0]) == [(n, "x") for n in range(0, 60, 2)]
+    assert await database.fetch(wanted[0], old) == []
+    old.abort()
+    assert await database.fetch(wanted[1]) == [(n, "x") for n in range(1, 60, 2)]
+    database.client.forget(20001)
+    database.client.forget(20002)
+    assert feed.behind == 0
+    assert await database.fetch(wanted[0]) == [(n, "x") for n in range(0, 60, 2)]
+
+
+async def test_history_is_let_go_a_moment_after_the_last_commit(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.columnar.client.PUSH_SECONDS", 0.01)
+    table = make_table(20001, [INT4, TEXT], (1,))
+    wanted = query("SELECT c1, c2 FROM {t20001} AS x ORDER BY 1", ROW, table)
+    assert await database.fetch(wanted) == []
+    await database.commit(database.writes(table, (1, "x")))
+    async with asyncio.timeout(20):
+        while database.client._feed.behind:
+            await asyncio.sleep(0.01)
+    assert await database.fetch(wanted) == [(1, "x")]
