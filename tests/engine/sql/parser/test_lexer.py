@@ -1,0 +1,84 @@
+"""Tokens: operators, strings, identifiers, numbers and what cannot be scanned."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.errors import SqlError
+from engine.sql.parser import parse
+from engine.sql.parser.lexer import Scanner
+
+
+def _tokens(sql: str) -> list[tuple[str, str]]:
+    return [(token.key, token.text) for token in Scanner(sql).scan()[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "texts"),
+    [
+        ("a<-1", ["a", "<", "-", "1"]),
+        ("a@-1", ["a", "@-", "1"]),
+        ("a+-1", ["a", "+", "-", "1"]),
+        ("1*/*c*/2", ["1", "*", "2"]),
+        ("1+--c\n2", ["1", "+", "2"]),
+        ("a!=b<>c", ["a", "!=", "b", "<>", "c"]),
+        ("a->>b#>>c", ["a", "->>", "b", "#>>", "c"]),
+        ("x::int:=y=>z..", ["x", "::", "int", ":=", "y", "=>", "z", ".."]),
+        ("/* a /* b */ c */ 1", ["1"]),
+        ("1..2", ["1", "..", "2"]),
+        ("$1 $$a'b$$ $x$ $$ $x$", ["1", "a'b", " $$ "]),
+    ],
+)
+def test_operators_and_punctuation(sql: str, texts: list[str]) -> None:
+    assert [text for _, text in _tokens(sql)] == texts
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("'it''s'", "it's"),
+        ("'a'\n  'b'", "ab"),
+        ("'a' -- c\n 'b'", "ab"),
+        ("'a\\n'", "a\\n"),
+        (r"E'a\n\t\\\'\x41\101\u00e9\U0001F600'", "a\n\t\\'AAé😀"),
+        (r"e'\xc3\xa9'", "é"),
+        (r"E'\ud83d\ude00'", "😀"),
+        (r"U&'d\0061t\+000061'", "data"),
+        (r"U&'d!0061' UESCAPE '!'", "da"),
+        ("''", ""),
+    ],
+)
+def test_strings(sql: str, value: str) -> None:
+    assert _tokens(sql) == [("SCONST", value)]
+
+
+def test_bit_strings() -> None:
+    assert _tokens("B'01' x'1F'") == [("BCONST", "01"), ("XCONST", "1F")]
+
+
+def test_identifiers_are_folded_and_cut_to_63_bytes() -> None:
+    assert _tokens('Foo "Foo" "a""b" ÄB') == [("IDENT", "foo"), ("IDENT", "Foo"), ("IDENT", 'a"b'), ("IDENT", "Äb")]
+    assert _tokens("x" * 70) == [("IDENT", "x" * 63)]
+    assert _tokens("é" * 40) == [("IDENT", "é" * 31)]
+    assert _tokens(r'U&"d\0061ta"') == [("IDENT", "data")]
+
+
+@pytest.mark.parametrize(
+    ("sql", "sqlstate", "message", "position"),
+    [
+        ("select 'abc", "42601", 'unterminated quoted string at or near "\'abc"', 8),
+        ("select 'a''", "42601", "unterminated quoted string at or near \"'a''\"", 8),
+        ("select $a$ x", "42601", 'unterminated dollar-quoted string at or near "$a$ x"', 8),
+        ("select /* x", "42601", 'unterminated /* comment at or near "/* x"', 8),
+        ('select ""', "42601", 'zero-length delimited identifier at or near """"', 8),
+        ("select 1a", "42601", 'trailing junk after numeric literal at or near "1a"', 8),
+        (r"select E'\u00'", "22025", "invalid Unicode escape", 10),
+        (r"select E'\xff'", "22021", 'invalid byte sequence for encoding "UTF8": 0xff', None),
+        ("selec 'abc", "42601", 'syntax error at or near "selec"', 1),
+        ("select \\", "42601", 'syntax error at or near "\\"', 8),
+    ],
+)
+def test_what_cannot_be_scanned(sql: str, sqlstate: str, message: str, position: int | None) -> None:
+    with pytest.raises(SqlError) as caught:
+        parse(sql)
+    assert (caught.value.sqlstate, caught.value.message, caught.value.position) == (sqlstate, message, position)
