@@ -85,10 +85,8 @@ _LITERALS = st.one_of(
     st.sampled_from(("0", "1.5", ".5", "2e3", "1e-3", "10.", "007")),
     st.text("ab'\"$\\-;/*1é ", max_size=6).map(lambda text: "'" + text.replace("'", "''") + "'"),
 )
-_WORDS = (
-    "select|a|b1|,|(|)| |=|-|+|*|/| where | and | in |;| like | order by | limit |::|int| as |.|[|]|E|$|$1|--|/*|\n|é|'"
-)
-_MORE_WORDS = '"q\'1"| date |numeric(|x|U&|1| values | from | t'
+_WORDS = "select|a|b1|,|(|)| |=|-|+|*|/| where | and | in |;| like | order by | limit |::|int"
+_MORE_WORDS = "as |.|[|]|E|$|$1|--|/*|\n|é|'|\"q'1\"| date |numeric(|x|U&|1| values | from | t"
 _PIECES = st.one_of(_LITERALS, st.sampled_from(_WORDS.split("|") + _MORE_WORDS.split("|")))
 
 

@@ -49,7 +49,8 @@ _SHAPES = {
     "reset all": "SetStmt(name=all, reset=True)",
     "show transaction isolation level": "ShowStmt(name=transaction_isolation)",
     "prepare p (int, text) as delete from t": (
-        "PrepareStmt(name=p, types=[@int4 text], query=DeleteStmt(relation=RangeVar(catalog=None, schema=None, name=t)))"
+        "PrepareStmt(name=p, types=[@int4 text], "
+        "query=DeleteStmt(relation=RangeVar(catalog=None, schema=None, name=t)))"
     ),
     "execute p(1)": "ExecuteStmt(name=p, arguments=[1])",
     "deallocate prepare all": "DeallocateStmt(name=None)",
@@ -225,7 +226,8 @@ def test_alter_table_commands() -> None:
 def test_insert_with_conflict_clause_and_returning() -> None:
     tree = _tree(
         "with w as (select 1) insert into t as x (a, b[1]) overriding user value select * from w"
-        " on conflict (lower(a), b) where b > 0 do update set (a, b) = (select 1, 2), c = default where x.a = 1 returning *"
+        " on conflict (lower(a), b) where b > 0 do update set (a, b) = (select 1, 2), c = default where x.a = 1"
+        " returning *"
     )
     assert isinstance(tree, ast.InsertStmt)
     assert tree.with_clause is not None
