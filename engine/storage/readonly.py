@@ -14,6 +14,7 @@ from typing import Any
 import lmdb
 
 from engine.storage.checkpoint import map_size
+from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.rows import RowCodec
 
@@ -22,8 +23,9 @@ BATCH_ROWS = 65_536
 
 def read_table_batches(
     path: str, storage_id: int, codec: RowCodec, batch_rows: int = BATCH_ROWS
-) -> tuple[int, Iterator[tuple[list[bytes], Any]]]:
-    """(flushed LSN, iterator over the table): batches of the rows' keys and a pyarrow RecordBatch with c<number>.
+) -> tuple[int, Iterator[tuple[Column, Any]]]:
+    """(flushed LSN, iterator over the table): batches of the rows' keys (a binary array) and a pyarrow RecordBatch with
+    columns c<number>.
 
     `path` is `Tablespace.checkpoint_path`. The hidden row numbers of a table without a primary key are in the keys
     (engine/storage/keys.py). Exhausting or closing the iterator closes the environment.
@@ -40,7 +42,7 @@ def read_table_batches(
 
 def _batches(
     environment: Any, transaction: Any, rows: Any, storage_id: int, codec: RowCodec, batch_rows: int
-) -> Iterator[tuple[list[bytes], Any]]:
+) -> Iterator[tuple[Column, Any]]:
     low, high = prefix_range(storage_prefix(storage_id))
     try:
         cursor = transaction.cursor(db=rows)
@@ -54,7 +56,7 @@ def _batches(
                     part.pop()
             if part:
                 keys, values = zip(*part, strict=True)
-                yield list(keys), codec.batches.decode(values)
+                yield binary_array(keys), codec.batches.decode(values)
             found = not last
     finally:
         transaction.abort()

@@ -60,7 +60,7 @@ class RowBatches:
 
         `rows`: a list of bytes, or a pyarrow binary array without NULLs, of at most 2 GiB.
         """
-        array = forms.one_array(rows if isinstance(rows, pa.Array) else pa.array(rows, pa.binary()))
+        array = forms.one_array(rows) if isinstance(rows, pa.Array) else forms.binary_array(rows)
         wanted = self._columns(columns)
         if len(array) == 0:
             return pa.RecordBatch.from_pylist([], self.arrow_schema(columns))

@@ -92,6 +92,15 @@ def test_index_entries_of_columns_are_those_of_single_rows(unique: bool, nulls_n
         assert places.to_pylist() == [key[4:] for key in row_keys.to_pylist()]
 
 
+def test_no_rows_make_no_entries() -> None:
+    none = encode_row_numbers(5, 1, 0)
+    keys, places = encode_index_entries(8, _types("int4"), [pa.array([], pa.int32())], none, False)
+    assert keys.to_pylist() == places.to_pylist() == []
+    assert (
+        encode_keys(8, _types("int4", "text"), [pa.array([], pa.int32()), pa.array([], pa.string())]).to_pylist() == []
+    )
+
+
 def test_unique_entries_collide_exactly_when_sql_says_so() -> None:
     types = _types("int4", "int4")
     plain, unique = index_entry_encoder(8, types, False), index_entry_encoder(8, types, True)
