@@ -93,6 +93,7 @@ _PIECES = st.one_of(_LITERALS, st.sampled_from(_WORDS.split("|") + _MORE_WORDS.s
 @given(st.lists(_PIECES, max_size=14).map("".join))
 @example("a = 1 and b = 'x'")
 @example("'a''b', 1")
+@example("1e-31.5")
 def test_literals_put_back_give_the_same_tokens(tail: str) -> None:
     sql = "select " + tail
     lifted = lift(sql.encode())
