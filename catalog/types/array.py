@@ -261,11 +261,11 @@ class ArrayType(SqlType):
                 for _ in range(_count(dimensions)):
                     (length,) = _LENGTH.unpack_from(data, position)
                     position += 4
-                    if length < 0:
+                    if length == -1:
                         values.append(None)
                         continue
-                    if position + length > len(data):
-                        raise SqlError("08P01", "insufficient data left in message")
+                    if length < -1 or position + length > len(data):
+                        raise SqlError("22P03", "insufficient data left in message")
                     values.append(decode_element(data[position : position + length]))
                     position += length
             except struct.error:
@@ -362,7 +362,9 @@ def _read_header(data: bytes, element: SqlType) -> tuple[tuple[int, ...], tuple[
     if flags not in (0, 1):
         raise SqlError("22P03", "invalid array flags")
     if element_oid != element.oid:
-        found = f"binary data has array element type {element_oid}"
+        from catalog.types import format_type  # that package is built from this module
+
+        found = f"binary data has array element type {element_oid} ({format_type(element_oid)})"
         raise SqlError("42804", f"{found} instead of expected {element.oid} ({element.sql_name})")
     pairs = [_PAIR.unpack_from(data, _HEADER.size + 8 * index) for index in range(count)]
     if any(length < 0 for length, _ in pairs):

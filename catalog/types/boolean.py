@@ -8,7 +8,7 @@ from typing import Any
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
-from catalog.types.texts import WHITESPACE, bad_syntax
+from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 
 def _spellings() -> dict[str, bool]:
@@ -33,7 +33,7 @@ def _decode_text(text: str) -> object:
 
 def _decode_binary(data: bytes) -> object:
     if len(data) != 1:
-        raise SqlError("08P01" if not data else "22P03", "incorrect binary data format")
+        raise wrong_length(data, 1) if data else SqlError("08P01", "no data left in message")
     return data != b"\0"
 
 

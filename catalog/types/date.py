@@ -33,7 +33,7 @@ from catalog.types.integer import INT4
 from catalog.types.texts import wrong_length
 from catalog.types.timezones import find_zone
 
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)\Z", re.ASCII)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _SPECIAL = {"epoch": -UNIX_EPOCH_DAYS, "infinity": DATE_INFINITY, "-infinity": DATE_MINUS_INFINITY}
 
 
@@ -64,13 +64,12 @@ class Date(SqlType):
     storage = Storage("i")
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        match_iso, date = _ISO.match, datetime.date
+        match_iso, from_iso = _ISO.match, datetime.date.fromisoformat
 
         def decode(text: str) -> object:
-            match = match_iso(text)
-            if match is not None:
+            if match_iso(text) is not None:
                 try:
-                    return date(int(match[1]), int(match[2]), int(match[3])).toordinal() - ORDINAL_EPOCH
+                    return from_iso(text).toordinal() - ORDINAL_EPOCH
                 except ValueError:
                     pass  # the thorough reader has the right error for it
             return parse_date(text, settings)
@@ -84,7 +83,7 @@ class Date(SqlType):
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != 4:
-                raise wrong_length("date")
+                raise wrong_length(data, 4)
             days = int.from_bytes(data, "big", signed=True)
             return days if date_is_infinite(days) else check_date(days)
 

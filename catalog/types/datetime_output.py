@@ -93,8 +93,6 @@ def _format_local(value: int, offset: Offset | None, settings: FormatSettings) -
     style = settings.date_style.upper()
     if style == "ISO":
         suffix = "" if offset is None else format_offset(offset.seconds)
-        if _FIRST_TIMESTAMP <= value < _END_TIMESTAMP:
-            return _iso_fast(value) + suffix
     else:
         suffix = "" if offset is None else " " + offset.abbreviation[:_ZONE_NAME_LENGTH]
     days, of_day = divmod(value, USECS_PER_DAY)
@@ -124,12 +122,21 @@ def timestamp_formatter(settings: FormatSettings) -> Callable[[int], str]:
 
 def timestamptz_formatter(settings: FormatSettings, zone: Zone) -> Callable[[int], str]:
     """Makes the output of timestamptz in the session's zone."""
-    fixed = zone.fixed
+    fixed, at = zone.fixed, zone.at
+    iso = settings.date_style.upper() == "ISO"
+    suffixes: dict[int, str] = {}
 
     def form(value: int) -> str:
         if value in (TIMESTAMP_INFINITY, TIMESTAMP_MINUS_INFINITY):
             return "infinity" if value > 0 else "-infinity"
-        offset = fixed or zone.at(value // USECS_PER_SECOND + UNIX_EPOCH_SECONDS)
-        return _format_local(value + offset.seconds * USECS_PER_SECOND, offset, settings)
+        offset = fixed or at(value // USECS_PER_SECOND + UNIX_EPOCH_SECONDS)
+        seconds = offset.seconds
+        local = value + seconds * USECS_PER_SECOND
+        if iso and _FIRST_TIMESTAMP <= local < _END_TIMESTAMP:
+            suffix = suffixes.get(seconds)
+            if suffix is None:
+                suffix = suffixes[seconds] = format_offset(seconds)
+            return _iso_fast(local) + suffix
+        return _format_local(local, offset, settings)
 
     return form

@@ -248,11 +248,11 @@ class Float(SqlType):
         return lambda value: form(value).encode()
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        layout, length, name = struct.Struct(">" + self._code), self.length, self.name
+        layout, length = struct.Struct(">" + self._code), self.length
 
         def decode(data: bytes) -> object:
             if len(data) != length:
-                raise wrong_length(name)
+                raise wrong_length(data, length)
             return layout.unpack(data)[0]
 
         return decode

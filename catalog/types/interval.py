@@ -121,7 +121,7 @@ class IntervalType(SqlType):
 
         def decode(data: bytes) -> object:
             if len(data) != _WIRE.size:
-                raise wrong_length("interval")
+                raise wrong_length(data, _WIRE.size)
             microseconds, days, months = _WIRE.unpack(data)
             value = Interval(months, days, microseconds)
             return value if apply is None else apply(value)

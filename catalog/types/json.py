@@ -138,7 +138,7 @@ class Jsonb(Json):
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if not data:
-                raise SqlError("08P01", "no data left in message")
+                raise SqlError("08P01", "insufficient data left in message")
             if data[0] != 1:
                 raise SqlError("XX000", f"unsupported jsonb version number {data[0]}")
             return parse_jsonb(decode_utf8(data[1:]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation
 from typing import Any
 
 from catalog.errors import SqlError
@@ -155,7 +155,7 @@ def decode_binary(data: bytes) -> Decimal:
     if len(data) < 8 + 2 * max(count, 0):
         raise SqlError("08P01", "insufficient data left in message")
     if len(data) > 8 + 2 * max(count, 0):
-        raise SqlError("22P03", "incorrect binary data format in bind parameter")
+        raise SqlError("22P03", "incorrect binary data format")
     if sign in (_SIGN_NAN, _SIGN_INFINITY, _SIGN_MINUS_INFINITY):
         return NAN if sign == _SIGN_NAN else INFINITY if sign == _SIGN_INFINITY else -INFINITY
     if sign not in (_SIGN_POSITIVE, _SIGN_NEGATIVE):
@@ -165,10 +165,16 @@ def decode_binary(data: bytes) -> Decimal:
     digits = struct.unpack_from(f">{count}h", data, 8) if count > 0 else ()
     if digits and (min(digits) < 0 or max(digits) > 9999):
         raise SqlError("22P03", 'invalid digit in external "numeric" value')
-    text = "".join([f"{digit:04d}" for digit in digits]) or "0"
-    value = Decimal(f"{text}e{4 * (weight - count + 1) if count > 0 else 0}")
-    value = value.quantize(Decimal((0, (1,), -scale)), rounding=ROUND_DOWN, context=EXACT)
-    return value.copy_negate() if sign == _SIGN_NEGATIVE and value else value
+    coefficient = 0
+    for digit in digits:
+        coefficient = coefficient * 10_000 + digit
+    shift = scale + 4 * (weight - count + 1)  # from the last digit sent to the last digit shown; the rest is cut off
+    if coefficient:
+        coefficient = coefficient * 10**shift if shift >= 0 else coefficient // 10**-shift
+    if sign == _SIGN_NEGATIVE:
+        coefficient = -coefficient
+    value = Decimal(coefficient).scaleb(-scale, EXACT)
+    return value if value.adjusted() < MAX_INTEGRAL_DIGITS else canonical(value)
 
 
 def encode_binary(value: Any) -> bytes:

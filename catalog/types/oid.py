@@ -86,11 +86,11 @@ class UnsignedInteger(SqlType):
         return b"%d".__mod__
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        length, from_bytes, name = self.length, int.from_bytes, self.name
+        length, from_bytes = self.length, int.from_bytes
 
         def decode(data: bytes) -> object:
             if len(data) != length:
-                raise wrong_length(name)
+                raise wrong_length(data, length)
             return from_bytes(data, "big")
 
         return decode

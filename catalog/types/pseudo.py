@@ -70,7 +70,7 @@ class PgLsn(SqlType):
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != 8:
-                raise wrong_length("pg_lsn")
+                raise wrong_length(data, 8)
             return int.from_bytes(data, "big")
 
         return decode
@@ -120,7 +120,7 @@ class Tid(SqlType):
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != _TID_LAYOUT.size:
-                raise wrong_length("tid")
+                raise wrong_length(data, _TID_LAYOUT.size)
             return _TID_LAYOUT.unpack(data)
 
         return decode

@@ -17,9 +17,11 @@ def out_of_range(type_name: str, text: str) -> SqlError:
     return SqlError("22003", f'value "{text}" is out of range for type {type_name}')
 
 
-def wrong_length(type_name: str) -> SqlError:
-    """08P01 or 22P03: a binary parameter with more or fewer bytes than its type has."""
-    return SqlError("22P03", "incorrect binary data format in bind parameter", detail=f"Type {type_name}.")
+def wrong_length(data: bytes, length: int) -> SqlError:
+    """A binary value with fewer bytes (08P01) or more (22P03) than its type has."""
+    if len(data) < length:
+        return SqlError("08P01", "insufficient data left in message")
+    return SqlError("22P03", "incorrect binary data format")
 
 
 def null_byte() -> SqlError:

@@ -100,7 +100,7 @@ class Time(_TimeOfDay):
 
         def decode(data: bytes) -> object:
             if len(data) != 8:
-                raise wrong_length("time")
+                raise wrong_length(data, 8)
             return round_to_precision(_check(int.from_bytes(data, "big", signed=True)), precision)
 
         return decode
@@ -154,7 +154,7 @@ class TimeTz(_TimeOfDay):
 
         def decode(data: bytes) -> object:
             if len(data) != _TIMETZ.size:
-                raise wrong_length("timetz")
+                raise wrong_length(data, _TIMETZ.size)
             microseconds, zone = _TIMETZ.unpack(data)
             _check(microseconds)
             if not -_MAX_ZONE_SECONDS < zone < _MAX_ZONE_SECONDS:

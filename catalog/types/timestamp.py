@@ -14,7 +14,6 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
 from catalog.types.datetime import (
     END_TIMESTAMP,
     MIN_TIMESTAMP,
-    ORDINAL_EPOCH,
     TIMESTAMP_INFINITY,
     TIMESTAMP_MINUS_INFINITY,
     UNIX_EPOCH_SECONDS,
@@ -40,9 +39,12 @@ from catalog.types.timezones import Zone, find_zone
 
 MAX_PRECISION = 6
 _ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::?(\d\d))?|(Z))?\Z",
+    r"\d{4}-\d\d-\d\d[ T](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?([+-](?:0\d|1[0-5])(?::?[0-5]\d)?|Z)?\Z",
     re.ASCII,
 )
+_EPOCH = datetime.datetime(2000, 1, 1)
+_EPOCH_UTC = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _SPECIAL = {
     "epoch": -UNIX_EPOCH_SECONDS * USECS_PER_SECOND,
     "infinity": TIMESTAMP_INFINITY,
@@ -50,25 +52,21 @@ _SPECIAL = {
 }
 
 
-def read_iso(text: str) -> tuple[int, int | None] | None:
-    """The common form 'YYYY-MM-DD HH:MM:SS[.ffffff][+HH[:MM]]': local microseconds and offset. None for any other."""
+def read_iso(text: str) -> tuple[int, bool] | None:
+    """The common form 'YYYY-MM-DD HH:MM:SS[.ffffff][+HH[:MM]]', or None for any other.
+
+    Gives the microseconds and whether the text names its offset: they are of UTC then, else of local time.
+    """
     match = _ISO.match(text)
     if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes, zulu = match.groups()
     try:
-        days = datetime.date(int(year), int(month), int(day)).toordinal() - ORDINAL_EPOCH
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
-    value = days * USECS_PER_DAY + ((int(hour) * 60 + int(minute)) * 60 + int(second)) * USECS_PER_SECOND
-    if fraction:
-        value += int(fraction.ljust(6, "0"))
-    if sign is None:
-        return value, 0 if zulu else None
-    if int(zone_hours) > 15 or int(zone_minutes or 0) > 59:
-        return None
-    offset = int(zone_hours) * 3600 + int(zone_minutes or 0) * 60
-    return value, -offset if sign == "-" else offset
+    if match[1] is None:
+        return (moment - _EPOCH) // _MICROSECOND, False
+    return (moment - _EPOCH_UTC) // _MICROSECOND, True
 
 
 def _parse(text: str, type_name: str, settings: FormatSettings, zone: Zone) -> Moment:
@@ -134,9 +132,16 @@ class Timestamp(SqlType):
 
     @staticmethod
     def _local_decoder(settings: FormatSettings) -> Callable[[str], object]:
+        match_iso, from_iso = _ISO.match, datetime.datetime.fromisoformat
+
         def decode(text: str) -> object:
-            found = read_iso(text)
-            return found[0] if found is not None else parse_timestamp(text, settings)
+            match = match_iso(text)
+            if match is not None and match[1] is None:
+                try:
+                    return (from_iso(text) - _EPOCH) // _MICROSECOND
+                except ValueError:
+                    pass  # the thorough reader has the right error for it
+            return parse_timestamp(text, settings)
 
         return decode
 
@@ -148,8 +153,8 @@ class Timestamp(SqlType):
             found = read_iso(text)
             if found is None:
                 return parse_timestamptz(text, settings)
-            local, offset = found
-            return local - (local_offset(zone, local) if offset is None else offset) * USECS_PER_SECOND
+            value, utc = found
+            return value if utc else value - local_offset(zone, value) * USECS_PER_SECOND
 
         return decode
 
@@ -161,11 +166,11 @@ class Timestamp(SqlType):
         return lambda value: form(value).encode()
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        name, round_value = self.name, self.length_coercion(typmod, explicit=False)
+        round_value = self.length_coercion(typmod, explicit=False)
 
         def decode(data: bytes) -> object:
             if len(data) != 8:
-                raise wrong_length(name)
+                raise wrong_length(data, 8)
             value = int.from_bytes(data, "big", signed=True)
             if not timestamp_is_infinite(value):
                 check_timestamp(value)

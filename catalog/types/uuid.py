@@ -29,7 +29,7 @@ def format_uuid(value: bytes) -> str:
 
 def _decode_binary(data: bytes) -> object:
     if len(data) != 16:
-        raise wrong_length("uuid")
+        raise wrong_length(data, 16)
     return bytes(data)
 
 
