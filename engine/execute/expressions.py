@@ -360,7 +360,10 @@ class ExpressionCompiler:
     def _null_test(self, expression: tree.NullTest) -> Value:
         sign = "is" if expression.is_null else "is not"
         if isinstance(expression.argument, tree.RowExpr):
-            tests = [f"{self.value(element).source} {sign} None" for element in expression.argument.elements]
+            values = [self.value(element) for element in expression.argument.elements]
+            tests = [
+                f"({value.source} {sign} None)" if value.nullable else str(not expression.is_null) for value in values
+            ]
             return Value(f"({' and '.join(tests) or True})", nullable=False)
         if expression.argument.type.oid == _RECORD:
             raise NotOnRowPath("IS NULL of a row")

@@ -172,15 +172,17 @@ class Incoming:
         if None in wanted:
             return
         child = self.child
-        if action in "ar":
-            if next(child.rows(transaction, wanted), None) is None:
-                return
-            if action == "a" and self._is_back(transaction, wanted):
-                return
-            raise self._violation(old)
-        if action in "cn" or action == "d":
+        if action in "cnd":
             replacement = [new[position] for position in self._parent_positions] if new is not None else None
             child.apply(transaction, context, wanted, action, replacement, checks)
+            if action != "d":
+                return
+            # Rows whose default is the very key that has gone still refer to it.
+        if next(child.rows(transaction, wanted), None) is None:
+            return
+        if action != "r" and self._is_back(transaction, wanted):
+            return
+        raise self._violation(old)
 
     def _is_back(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
         """Whether another row has that key by the end of the statement: NO ACTION is content then."""

@@ -127,6 +127,13 @@ class Mirror:
         self.connection.execute("set search_path = mirror")
         self.environment = Environment(self.catalog, ("mirror",))
 
+    def empty(self) -> None:
+        """Takes all rows away and starts sequences again, in both places."""
+        names = ", ".join(table.name for table in self.catalog.tables())
+        self.connection.execute(f"truncate {names} restart identity")  # type: ignore[arg-type]
+        self.rows = {}
+        self.session.sequences = {}
+
     def plan(self, sql: str, types: Sequence[int] = ()) -> Any:
         statement = parse(sql)[0]
         analyzed = analyze(statement.tree, self.environment, types)

@@ -1,0 +1,164 @@
+"""Bounds, locks, re-evaluation, encodings and EXPLAIN: what comparing results does not show."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from catalog.errors import SqlError
+from engine.execute.context import RowPathFull
+from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT
+from engine.storage.keys import row_key_encoder
+from engine.storage.rows import RowCodec
+from engine.txn.interface import NO_KEY_UPDATE, UPDATE
+from tests.engine.execute.mirror import LoneTransaction, Mirror
+
+
+@pytest.fixture
+def full(mirror: Mirror) -> Mirror:
+    """Table nulls with more rows than any row plan visits; only here, not in PostgreSQL."""
+    table = mirror.catalog.table(mirror.plan("select id from nulls").relations[0])
+    codec, key = RowCodec(table), row_key_encoder(table.storage_id, [table.columns[0].type])
+    for number in range(RANGE_LIMIT + 10):
+        mirror.rows[key((number,))] = codec.encode((number, number))
+    return mirror
+
+
+def run(mirror: Mirror, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+    rows, _ = mirror.plan(sql).rows(mirror.context(mirror.rows), parameters)
+    return list(rows)
+
+
+def test_a_full_scan_gives_up_past_its_limit(full: Mirror) -> None:
+    with pytest.raises(RowPathFull):
+        run(full, "select count(*) from nulls")
+    with pytest.raises(RowPathFull):
+        run(full, f"select count(*) from nulls where id < {RANGE_LIMIT + 5}")
+    assert run(full, f"select count(*) from nulls where id < {FULL_SCAN_LIMIT + 5}") == [(FULL_SCAN_LIMIT + 5,)]
+
+
+def test_limit_and_extremes_stop_early(full: Mirror) -> None:
+    assert run(full, "select id from nulls order by id desc limit 2") == [(RANGE_LIMIT + 9,), (RANGE_LIMIT + 8,)]
+    assert len(run(full, "select * from nulls limit 3")) == 3
+    assert run(full, "select min(id), max(id) from nulls") == [(0, RANGE_LIMIT + 9)]
+    assert run(full, "select exists (select 1 from nulls)") == [(True,)]
+
+
+def test_a_change_that_gives_up_has_written_nothing(full: Mirror) -> None:
+    before = dict(full.rows)
+    for sql in (
+        "update nulls set v = 1",
+        "delete from nulls",
+        "insert into nokey select id, 'x' from nulls",
+        "update nulls set v = (select sum(x.v) from nulls x) where id = 1",
+    ):
+        with pytest.raises(RowPathFull):
+            run(full, sql)
+        assert full.rows == before
+
+
+class Overtaken(LoneTransaction):
+    """A transaction whose snapshot is older than what is committed: `newer` holds newest versions, None for gone."""
+
+    def __init__(self, rows: dict[bytes, bytes], newer: dict[bytes, bytes | None]) -> None:
+        super().__init__(rows)
+        self.newer = newer
+
+    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+        if wait == "nowait" and key in self.newer:
+            raise SqlError("55P03", "could not obtain lock on row in relation")
+        if wait == "skip locked" and key in self.newer:
+            return None
+        self.locks.append((key, strength))
+        return self.newer.get(key, self.rows.get(key))
+
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return self.scan(low, high, reverse)
+
+
+def overtaken(mirror: Mirror, sql: str, change: tuple[object, ...] | None) -> tuple[list[tuple[object, ...]], int]:
+    """Runs a statement while row 2 of tree has become `change`, or is gone."""
+    table = mirror.catalog.table(mirror.plan("select id from tree").relations[0])
+    codec, key = RowCodec(table), row_key_encoder(table.storage_id, [table.columns[0].type])
+    context = mirror.context(mirror.rows)
+    newer = {key((2,)): None if change is None else codec.encode(change)}
+    context.transaction = context.reader = Overtaken(dict(mirror.rows), newer)
+    rows, count = mirror.plan(sql).rows(context, ())
+    return list(rows), count
+
+
+def test_changes_judge_the_newest_version_again(mirror: Mirror) -> None:
+    assert overtaken(mirror, "update tree set up = up + 0 where up = 1 returning id", (2, 4)) == ([(3,)], 1)
+    assert overtaken(mirror, "update tree set up = up where id = 2 returning up", (2, 4)) == ([(4,)], 1)
+    assert overtaken(mirror, "delete from tree where id = 2", None) == ([], 0)
+    assert overtaken(mirror, "select id from tree where up = 1 for update", (2, 4)) == ([(3,)], 1)
+    assert overtaken(mirror, "select id, up from tree where up > 0 for update", (2, 9))[0][0] == (2, 9)
+    assert overtaken(mirror, "select id from tree order by id limit 2 for update skip locked", (2, 1))[0] == [
+        (1,),
+        (3,),
+    ]
+    with pytest.raises(SqlError, match='could not obtain lock on row in relation "tree"') as caught:
+        overtaken(mirror, "select id from tree for update nowait", (2, 1))
+    assert caught.value.sqlstate == "55P03"
+
+
+def test_lock_strengths(mirror: Mirror) -> None:
+    def strengths(sql: str) -> set[int]:
+        context = mirror.context(dict(mirror.rows))
+        mirror.plan(sql).rows(context, ())
+        assert isinstance(context.transaction, LoneTransaction)
+        return {strength for _, strength in context.transaction.locks}
+
+    assert strengths("update t set a = 1 where id = 7") == {NO_KEY_UPDATE}
+    assert strengths("update t set id = id where id = 7") == {NO_KEY_UPDATE}
+    assert UPDATE in strengths("update t set id = 8 where id = 7")
+    assert strengths("delete from nokey") == {UPDATE}
+
+
+def test_binary_rows(mirror: Mirror) -> None:
+    plan = mirror.plan("select id, b, c, d, a from t where id = 3 or id = 1 order by id")
+    data, count = plan.encoded((1, 1, 1, 0, 1))(mirror.context(mirror.rows), ())
+    row = struct.pack(">H", 5) + struct.pack(">ii", 4, 1) + struct.pack(">i", 3) + b"one" + struct.pack(">i?", 1, True)
+    row += struct.pack(">i", 4) + b"1.50" + struct.pack(">ii", 4, 10)
+    assert count == 2
+    assert data.startswith(b"D" + struct.pack(">I", len(row) + 4) + row)
+    with pytest.raises(SqlError, match="2 result formats"):
+        plan.encoded((0, 0))
+
+
+@pytest.mark.parametrize(
+    ("sql", "lines"),
+    [
+        ("select * from t where id = 1", ["Index Scan using t_pkey on t", "  Index Cond: (id = 1)"]),
+        ("select * from t where b = 'x'", ["Seq Scan on t", "  Filter: (b = 'x'::text)"]),
+        (
+            "select * from t where a = 1 and c order by b desc limit 1",
+            [
+                "Limit",
+                "  ->  Index Scan Backward using t_ab on t",
+                "        Index Cond: (a = 1)",
+                "        Filter: (c)",
+            ],
+        ),
+        ("select 1", ["Result"]),
+        ("insert into t values (1)", ["Insert on t", "  ->  Result"]),
+        (
+            "update t set a = 1 where id = 1",
+            ["Update on t", "  ->  Index Scan using t_pkey on t", "        Index Cond: (id = 1)"],
+        ),
+    ],
+)
+def test_explain(mirror: Mirror, sql: str, lines: list[str]) -> None:
+    assert mirror.plan(sql).explain() == lines
+
+
+def test_what_is_not_for_the_row_path(mirror: Mirror) -> None:
+    for sql in (
+        "select row_number() over () from t",
+        "with recursive x as (select 1 as i union all select i + 1 from x where i < 3) select * from x",
+        "select a, count(*) from t group by rollup (a)",
+        "select * from t full join child on tid = t.id",
+    ):
+        assert mirror.plan(sql) is None
