@@ -8,7 +8,9 @@
 **Group commit.** `submit` puts the entry into a queue and returns. The writing thread takes everything that is queued,
 writes it with one call on an O_DSYNC file (an append + fdatasync in one system call, so that the thread has to win the
 interpreter back only once), and tells the engine's thread. What comes in meanwhile forms the next group. The fuller
-the machine, the larger the groups; there is no timer.
+the machine, the larger the groups; there is no timer. An idle engine sees a commit in 0.10 ms (the sync alone: 0.09). A
+busy one makes this thread wait for the interpreter twice a group, so the process should set `sys.setswitchinterval`
+low: 10 ms a commit at Python's own 5 ms, 1.3 ms at 0.5, 0.5 ms at 0.1.
 
 **Rolling.** A segment is closed when the next group would take it past its size. The next one is a retired segment or a
 new file. A file grows by 256 KiB of zeros behind a group that reaches its end: an append + sync inside a file takes
