@@ -16,11 +16,23 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.calls import as_declared
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item
-from engine.columnar.generate.forms import GENERAL, Piece, common, convert, form_of, physical_type
-from engine.columnar.generate.state import Generation, Scope, expression, makes, type_names
+from engine.columnar.generate.forms import (
+    GENERAL,
+    MAX_DIGITS,
+    Piece,
+    common,
+    convert,
+    decimal_form,
+    digits_of,
+    form_of,
+    physical_type,
+    settle,
+)
+from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
 from engine.columnar.generate.udf import aggregate_signature, named_signature
 from engine.sql import tree
 
+_SCALED = frozenset({"sum", "avg", "min", "max", "count"})
 _ANY, _ANYELEMENT, _ANYCOMPATIBLE = 2276, 2283, 5077
 
 
@@ -51,7 +63,7 @@ class Call:
 
 @makes(tree.Aggref)
 def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
-    level = scope.up(node.levels_up) if node.levels_up else scope
+    level = scope.outer(node.levels_up) if node.levels_up else scope
     filter_, order = "", ""
 
     def inside() -> list[Piece]:
@@ -59,7 +71,8 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         if node.filter is not None:
             filter_ = f" FILTER (WHERE {expression(scope, node.filter).sql})"
         order = _order(scope, node.order_by)
-        return [expression(scope, argument) for argument in (*node.direct_arguments, *node.arguments)]
+        make = scaled_expression if node.function.name in _SCALED else expression
+        return [make(scope, argument) for argument in (*node.direct_arguments, *node.arguments)]
 
     pieces = level.plain(inside)
     call = Call(
@@ -92,8 +105,34 @@ def aggregate_call(call: Call) -> Piece:
     found = registry.implementation(call.function.source)
     if found is None:
         not_supported(f"aggregate {call.shown}")
+    if call.arguments and call.arguments[0].scale:
+        return _scaled(call)
     native = _keyed(call) or _native(call, found)
     return native if native is not None else _over_lists(call, found)
+
+
+def _scaled(call: Call) -> Piece:
+    """sum, avg, min, max and count of scaled numerics. A sum shows as many digits as the widest of its values."""
+    piece, name = call.arguments[0], call.function.name
+    if name == "count":
+        return Piece(call.marked(f"count({DISTINCT_MARK}{piece.sql}){FILTER_MARK}"), "BIGINT")
+    digits = digits_of(piece.form)
+    assert digits is not None
+    shown = f"CASE WHEN {piece.sql} IS NOT NULL THEN {piece.scale} END"
+    if name in ("min", "max"):
+        scale = f"arg_{name}({shown}, {piece.sql}){call.after}"
+        return Piece(f"{name}({piece.sql}){call.after}", piece.form, scale=scale)
+    form = decimal_form(MAX_DIGITS, digits[1])
+    total = Piece(
+        call.marked(f"CAST(sum({DISTINCT_MARK}{piece.sql}){FILTER_MARK} AS {form})"),
+        form,
+        scale=f"max({shown}){call.after}",
+    )
+    if name == "sum":
+        return total
+    signature = named_signature("numeric_div")
+    count = call.marked(f"CAST(count({DISTINCT_MARK}{piece.sql}){FILTER_MARK} AS VARCHAR)")
+    return Piece(call.generation.call_udf(signature, [settle(total).sql, count]), GENERAL)
 
 
 def _keyed(call: Call) -> Piece | None:
@@ -180,7 +219,12 @@ def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
     call = Call(
         generation=scope.generation,
         function=node.function,
-        arguments=[expression(scope, argument) for argument in node.arguments],
+        arguments=[
+            scaled_expression(scope, argument)
+            if is_aggregate and node.function.name in _SCALED
+            else expression(scope, argument)
+            for argument in node.arguments
+        ],
         types=[argument.type for argument in node.arguments],
         result=node.type,
         after=after,

@@ -18,9 +18,19 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.comparisons import COMPARISONS, compare
-from engine.columnar.generate.forms import GENERAL, Piece, convert, decimal_form, form_of, physical_type
+from engine.columnar.generate.forms import (
+    GENERAL,
+    Piece,
+    convert,
+    decimal_form,
+    digits_of,
+    form_of,
+    physical_type,
+    settle,
+    shown_scale,
+)
 from engine.columnar.generate.set_functions import unnested
-from engine.columnar.generate.state import Generation, Scope, expression, makes, type_names
+from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
 from engine.columnar.generate.udf import (
     function_signature,
     input_signature,
@@ -35,6 +45,15 @@ from engine.sql import tree
 _TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
 _WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 _TO_DECIMAL = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
+# How many digits after the point a result shows, from those of scaled arguments; and what only looks at the value.
+_SCALES = {
+    "numeric_add": "greatest({0}, {1})",
+    "numeric_sub": "greatest({0}, {1})",
+    "numeric_mul": "({0} + {1})",
+    "numeric_uminus": "{0}",
+    "numeric_abs": "{0}",
+}
+_OF_THE_VALUE = frozenset(f"numeric_{name}" for name in ("float8", "float4", "int2", "int4", "int8", "round", "trunc"))
 _TIMES = {"now": TRANSACTION_TIME, "statement_timestamp": STATEMENT_TIME}
 _CONCATENATIONS = frozenset({"anytextcat", "textanycat"})
 _JOINED_AS_PRINTED = _WHOLE | {oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME}
@@ -71,10 +90,8 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
     symbol = COMPARISONS.get(source)
     if symbol is not None:
         left, right = node.arguments
-        sql = compare(
-            scope.generation, symbol, expression(scope, left), expression(scope, right), (left.type.oid, right.type.oid)
-        )
-        return Piece(sql, "BOOLEAN")
+        pieces = scaled_expression(scope, left), scaled_expression(scope, right)
+        return Piece(compare(scope.generation, symbol, *pieces, (left.type.oid, right.type.oid)), "BOOLEAN")
     if source in _TIMES:
         return Piece(scope.generation.parameter(_TIMES[source], "TIMESTAMP"), "TIMESTAMP")
     if source in _CONCATENATIONS and all(item.type.oid in _JOINED_AS_PRINTED for item in node.arguments):
@@ -87,11 +104,21 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
         if found.needs_context and constant(node):
             return scope.generation.compute(node)
-    arguments = [expression(scope, argument) for argument in node.arguments]
+    make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression
+    arguments = [make(scope, argument) for argument in node.arguments]
     argument_types = [argument.type for argument in node.arguments]
     if answered is not None:
         return Piece(answered.make(scope.generation, [piece.sql for piece in arguments]), form_of(node.type.oid))
-    return call(scope.generation, function, arguments, argument_types, node.type)
+    if source in _SCALES and any(piece.scale for piece in arguments):
+        if all(digits_of(piece.form) for piece in arguments):
+            made = call(scope.generation, function, arguments, argument_types, node.type)
+            if digits_of(made.form):
+                return made._replace(scale=_SCALES[source].format(*[shown_scale(piece) for piece in arguments]))
+        arguments = [settle(piece) for piece in arguments]
+    made = call(scope.generation, function, arguments, argument_types, node.type)
+    if arguments and function.volatility != "v" and all(piece.once for piece in arguments):
+        return made._replace(once=True)
+    return made
 
 
 def call(
@@ -108,8 +135,7 @@ def call(
         left, right = argument_types
         return Piece(compare(generation, symbol, arguments[0], arguments[1], (left.oid, right.oid)), "BOOLEAN")
     if source in _TO_DECIMAL:
-        form = decimal_form(_TO_DECIMAL[source], 0)
-        return convert(arguments[0], form)
+        return convert(arguments[0], decimal_form(_TO_DECIMAL[source], 0))
     if any(piece.fields for piece in arguments):
         not_supported(f"a record as argument of function {function.name} on this query")
     found = registry.implementation(source)
@@ -227,7 +253,7 @@ def record_text(generation: Generation, piece: Piece) -> Piece:
 
 @makes(tree.CoerceTypmod)
 def _length(scope: Scope, node: tree.CoerceTypmod) -> Piece:
-    piece = expression(scope, node.argument)
+    piece = scaled_expression(scope, node.argument)
     oid, typmod = node.type.oid, node.type.typmod
     form = form_of(oid, typmod)
     if piece.sql.startswith("NULL::"):
@@ -236,6 +262,7 @@ def _length(scope: Scope, node: tree.CoerceTypmod) -> Piece:
         return piece
     if oid == oids.NUMERIC and piece.form != GENERAL and form != GENERAL:
         return _decimal_length(piece, form)
+    piece = settle(piece)
     if oid == oids.VARCHAR or oid == oids.BPCHAR:
         return Piece(_character_length(piece.sql, typmod - 4, oid, node.explicit), "VARCHAR")
     if types.lookup(oid).length_coercion(typmod, node.explicit) is None:
@@ -249,7 +276,7 @@ def _decimal_length(piece: Piece, form: str) -> Piece:
     """numeric(p,s) of a DECIMAL. DuckDB rounds half away from zero, as PostgreSQL does; its overflow is told apart from
     other conversions by checking first."""
     if piece.form == form:
-        return piece
+        return piece._replace(scale="")
     sql = f"TRY_CAST({piece.sql} AS {form})"
     error = sql_error_call("22003", "numeric field overflow")
     return Piece(f"CASE WHEN {sql} IS NULL AND {piece.sql} IS NOT NULL THEN {error} ELSE {sql} END", form)

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from catalog import types
 from catalog.errors import not_supported
+from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.columnar.generate.forms import GENERAL, Piece, convert, digits_of, unify
+from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, unify
 from engine.columnar.generate.state import Generation
-from engine.columnar.generate.udf import key_signature
+from engine.columnar.generate.udf import function_signature, key_signature
 
 _BY_KEY = frozenset({oids.JSONB, oids.TIMETZ})
 _INCOMPARABLE = frozenset({oids.JSON, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
@@ -80,8 +81,58 @@ def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tu
 
 def compare(generation: Generation, symbol: str, left: Piece, right: Piece, oids_: tuple[int, int]) -> str:
     """`left symbol right` as PostgreSQL's operator of these types means it."""
+    if oids_ == (oids.NUMERIC, oids.NUMERIC):
+        if left.once and left.form == GENERAL and _bounded(right):
+            return f"({right.sql} {_MIRRORED[symbol]} {_bound(generation, symbol, left, right, mirrored=True)})"
+        if right.once and right.form == GENERAL and _bounded(left):
+            return f"({left.sql} {symbol} {_bound(generation, symbol, right, left)})"
     first, second = comparable_pair(generation, left, right, oids_)
     return f"({first} {symbol} {second})"
+
+
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
+             "IS DISTINCT FROM": "IS DISTINCT FROM", "IS NOT DISTINCT FROM": "IS NOT DISTINCT FROM"}  # fmt: skip
+_ROUNDED = {"<": "up", ">=": "up", "<=": "down", ">": "down"}
+_TRUNC = 1709  # OID of trunc(numeric, integer)
+
+
+def _bounded(piece: Piece) -> bool:
+    digits = digits_of(piece.form)
+    return digits is not None and digits[0] < MAX_DIGITS and not piece.once
+
+
+def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mirrored: bool = False) -> str:
+    """What a DECIMAL column is compared with in place of a general numeric that is the same in every row: that value
+    rounded to the column's scale, to the side that keeps the answer. Past the column's range, and for NaN and the
+    infinities, it is a number with one digit more than the column has; so it is for `=` with a value between steps."""
+    digits = digits_of(column.form)
+    assert digits is not None
+    precision, scale = digits[0] + 1, digits[1]
+    side = _ROUNDED.get(_MIRRORED[symbol] if mirrored else symbol, "exact")
+    point = f".{'9' * scale}" if scale else ""
+    past = f"{'9' * (precision - scale)}{point}"
+    step = f"0.{'0' * (scale - 1)}1" if scale else "1"
+    signature = key_signature(oids.NUMERIC)
+    a, b, c = generation.alias(), generation.alias(), generation.alias()
+    between = f"{generation.call_udf(signature, [f'{c}.t'])} <> {generation.call_udf(signature, [f'{c}.v'])}"
+    adjusted = {
+        "up": f"WHEN NOT starts_with({c}.v, '-') AND {between} THEN {c}.k + {step}",
+        "down": f"WHEN starts_with({c}.v, '-') AND {between} THEN {c}.k - {step}",
+        "exact": f"WHEN {between} THEN {past}",
+    }[side]
+    truncate = registry.function(_TRUNC)
+    found = registry.implementation(truncate.source)
+    assert found is not None
+    numeric, integer = TypeRef(oids.NUMERIC), TypeRef(oids.INT4)
+    truncated = generation.call_udf(
+        function_signature(truncate, found, [numeric, integer], numeric), [f"{a}.v", f"{scale}::INTEGER"]
+    )
+    return (
+        f"(SELECT CASE WHEN {c}.v IS NULL THEN NULL WHEN {c}.k IS NULL AND starts_with({c}.v, '-') THEN -{past} "
+        f"WHEN {c}.k IS NULL THEN {past} {adjusted} ELSE {c}.k END "
+        f"FROM (SELECT {b}.v, {b}.t, TRY_CAST({b}.t AS DECIMAL({precision},{scale})) AS k "
+        f"FROM (SELECT {a}.v, {truncated} AS t FROM (SELECT {value.sql} AS v) AS {a}) AS {b}) AS {c})"
+    )
 
 
 def row_comparison(symbol: str, pairs: Sequence[tuple[str, str]]) -> str:

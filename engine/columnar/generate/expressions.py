@@ -17,8 +17,18 @@ from engine.columnar.generate.comparisons import (
     is_native,
     row_comparison,
 )
-from engine.columnar.generate.forms import Piece, common, convert, form_of, unify, unify_pieces
-from engine.columnar.generate.state import Scope, expression, makes
+from engine.columnar.generate.forms import (
+    Piece,
+    common,
+    convert,
+    form_of,
+    rescaled,
+    settle,
+    shown_scale,
+    unify,
+    unify_pieces,
+)
+from engine.columnar.generate.state import Scope, expression, makes, scaled_expression
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
 
@@ -27,7 +37,7 @@ from engine.sql import tree
 
 @makes(tree.Var)
 def _var(scope: Scope, node: tree.Var) -> Piece:
-    at = scope.up(node.levels_up) if node.levels_up else scope
+    at = scope.outer(node.levels_up) if node.levels_up else scope
     if at.groups is not None:
         own = tree.Var(node.relation, node.column, node.type, 0, node.name) if node.levels_up else node
         found = at.groups.get(own)
@@ -159,12 +169,21 @@ def _case(scope: Scope, node: tree.CaseExpr) -> Piece:
     finally:
         if node.argument is not None:
             scope.case_tests.pop()
-    results = [expression(scope, result) for _, result in node.whens]
-    results.append(expression(scope, node.default))
+    results = [scaled_expression(scope, result) for _, result in node.whens]
+    results.append(scaled_expression(scope, node.default))
     fields = next((piece.fields for piece in results if piece.fields), ())
-    results, form = common(results)
-    branches = " ".join([f"WHEN {c} THEN {r.sql}" for c, r in zip(conditions, results, strict=False)])
-    return Piece(f"CASE {branches} ELSE {results[-1].sql} END", form, fields)
+    form = rescaled(results) if node.type.oid == oids.NUMERIC else ""
+    if form:
+        scale = _branches(conditions, [shown_scale(piece) for piece in results])
+        return Piece(_branches(conditions, [convert(piece, form).sql for piece in results]), form, scale=scale)
+    results, form = common([settle(piece) for piece in results])
+    return Piece(_branches(conditions, [piece.sql for piece in results]), form, fields)
+
+
+def _branches(conditions: list[str], results: list[str]) -> str:
+    """CASE, whose last result is that of ELSE."""
+    branches = " ".join([f"WHEN {c} THEN {r}" for c, r in zip(conditions, results, strict=False)])
+    return f"CASE {branches} ELSE {results[-1]} END"
 
 
 def _volatile(node: tree.Expr) -> bool:
@@ -180,9 +199,15 @@ def _case_test(scope: Scope, node: tree.CaseTestExpr) -> Piece:
 
 @makes(tree.CoalesceExpr)
 def _coalesce(scope: Scope, node: tree.CoalesceExpr) -> Piece:
-    pieces = [expression(scope, item) for item in node.arguments]
+    pieces = [scaled_expression(scope, item) for item in node.arguments]
     fields = next((piece.fields for piece in pieces if piece.fields), ())
-    pieces, form = common(pieces)
+    form = rescaled(pieces) if node.type.oid == oids.NUMERIC else ""
+    if form:
+        tests = [f"{piece.sql} IS NOT NULL" for piece in pieces[:-1]]
+        scale = _branches(tests, [shown_scale(piece) for piece in pieces])
+        sql = ", ".join([convert(piece, form).sql for piece in pieces])
+        return Piece(f"coalesce({sql})", form, scale=scale)
+    pieces, form = common([settle(piece) for piece in pieces])
     return Piece(f"coalesce({', '.join([piece.sql for piece in pieces])})", form, fields)
 
 

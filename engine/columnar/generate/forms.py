@@ -4,6 +4,11 @@ Most SQL types have one form. numeric has many: DECIMAL(p,s) where precision and
 ('general numeric') where each value has its own scale, as in PostgreSQL. Where two forms meet (branches of CASE, rows
 of VALUES, arms of a UNION), `unify` finds the form that keeps every value *and its display scale*: DECIMALs of one
 scale stay DECIMAL, anything else becomes general. `convert` brings a piece there.
+
+Between DECIMAL and general stands the *scaled* piece: a DECIMAL with room for all scales that meet, and SQL that says
+how many digits after the point each value shows (`Piece.scale`). `CASE WHEN paid THEN price ELSE 0 END` is one: sums
+and comparisons of it stay native, and only what is shown is turned into text by `settle`. Scaled pieces come from
+`state.scaled_expression` alone; `state.expression` settles them.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from catalog import types
+from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -23,11 +29,16 @@ MAX_DIGITS = 38
 
 
 class Piece(NamedTuple):
-    """SQL of an expression (safe to put next to any operator), its form, and a record's fields: types and forms."""
+    """SQL of an expression (safe to put next to any operator), its form, and a record's fields: types and forms.
+
+    `once`: it has one value for the whole query. `scale`: the display scale of a scaled DECIMAL.
+    """
 
     sql: str
     form: str
     fields: tuple[tuple[TypeRef, str], ...] = ()
+    once: bool = False
+    scale: str = ""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -87,7 +98,43 @@ def convert(piece: Piece, form: str) -> Piece:
         return piece
     if piece.sql.startswith("NULL::"):
         return Piece("NULL::" + form, form, piece.fields)
-    return Piece(f"CAST({piece.sql} AS {form})", form, piece.fields)
+    return Piece(f"CAST({piece.sql} AS {form})", form, piece.fields, piece.once)
+
+
+def shown_scale(piece: Piece) -> str:
+    """SQL of the number of digits after the point that a DECIMAL shows."""
+    digits = digits_of(piece.form)
+    return piece.scale or str(digits[1] if digits else 0)
+
+
+def settle(piece: Piece) -> Piece:
+    """A scaled piece as general numeric: its text without the digits that it does not show, which are zeros."""
+    digits = digits_of(piece.form)
+    if not piece.scale or digits is None:
+        return piece
+    scale = digits[1]
+    template = (
+        f"CASE {{1}} WHEN {scale} THEN CAST({{0}} AS VARCHAR) WHEN 0 THEN left(CAST({{0}} AS VARCHAR), {-scale - 1}) "
+        f"ELSE left(CAST({{0}} AS VARCHAR), CAST({{1}} - {scale} AS BIGINT)) END"
+    )
+    return Piece(evaluate_once([piece.sql, piece.scale], template), GENERAL)
+
+
+def rescaled(pieces: list[Piece]) -> str:
+    """The DECIMAL form with room for DECIMAL pieces of several scales; '' where they need none, or do not fit."""
+    whole, scales = 0, set()
+    for piece in pieces:
+        if piece.sql.startswith("NULL::"):
+            continue
+        digits = digits_of(piece.form)
+        if digits is None:
+            return ""
+        whole = max(whole, digits[0] - digits[1])
+        scales.add(piece.scale or digits[1])
+    most = max((digits[1] for piece in pieces if (digits := digits_of(piece.form))), default=0)
+    if whole + most > MAX_DIGITS or (len(scales) < 2 and not any(piece.scale for piece in pieces)):
+        return ""
+    return decimal_form(whole + most, most)
 
 
 def common(pieces: list[Piece], null_form: str = "") -> tuple[list[Piece], str]:

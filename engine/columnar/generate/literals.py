@@ -166,10 +166,10 @@ def _array(value: Array, type_: TypeRef) -> Piece:
 
 @makes(tree.Const)
 def _const(scope: Scope, node: tree.Const) -> Piece:
-    return literal(node.value, node.type)
+    return literal(node.value, node.type)._replace(once=True)
 
 
 @makes(tree.Param)
 def _param(scope: Scope, node: tree.Param) -> Piece:
     form = form_of(node.type.oid)
-    return Piece(scope.generation.parameter(node.number, form), form)
+    return Piece(scope.generation.parameter(node.number, form), form, once=True)

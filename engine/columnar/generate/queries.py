@@ -18,7 +18,7 @@ from catalog.functions.duckdb_errors import sql_error_call
 from engine.columnar.generate import ranges
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
 from engine.columnar.generate.forms import Piece, convert, unify
-from engine.columnar.generate.state import CteSource, Generation, Scope, Source, expression
+from engine.columnar.generate.state import CteSource, Generation, Scope, Source, expression, scaled_expression
 from engine.sql import tree
 
 _CHECKED = (tree.FuncExpr, tree.Aggref, tree.WindowFunc, tree.MinMaxExpr, tree.CaseExpr, tree.CoalesceExpr)
@@ -29,6 +29,7 @@ class Body(NamedTuple):
 
     sql: str
     pieces: list[Piece]
+    correlated: bool = False
 
 
 def query(node: tree.Query, parent: Scope | None, generation: Generation | None = None, exact: bool = False) -> Body:
@@ -41,7 +42,7 @@ def query(node: tree.Query, parent: Scope | None, generation: Generation | None 
     scope = Scope(owner, node, parent)
     with_ = with_clause(scope, node.ctes)
     body = _set_query(scope, node) if node.set_operation is not None else _select(scope, node, exact)
-    return Body(with_ + body.sql, body.pieces) if with_ else body
+    return Body(with_ + body.sql, body.pieces, scope.correlated)
 
 
 # ---- WITH -----------------------------------------------------------------------------------------------------------
@@ -278,7 +279,7 @@ def _order_item(scope: Scope, node: tree.Query, pieces: list[Piece], item: tree.
         return sort_key(str(position), item.descending, item.nulls_first)
     key = scope.group_keys.get(item.expression) if scope.group_keys else None
     if key is None:
-        key = comparable(scope.generation, expression(scope, item.expression), item.expression.type.oid)
+        key = comparable(scope.generation, scaled_expression(scope, item.expression), item.expression.type.oid)
     return sort_key(key, item.descending, item.nulls_first)
 
 

@@ -17,7 +17,7 @@ from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
-from engine.columnar.generate.forms import Piece, form_of, text_literal
+from engine.columnar.generate.forms import Piece, form_of, settle, text_literal
 from engine.columnar.interface import (
     FIRST_COMPUTED,
     STATEMENT_TIME,
@@ -68,7 +68,7 @@ class Generation:
         form = form_of(expression.type.oid, expression.type.typmod)
         if expression.type.oid == oids.NUMERIC:
             form = "VARCHAR"
-        return Piece(self.parameter(FIRST_COMPUTED - self.computed.index(expression), form), form)
+        return Piece(self.parameter(FIRST_COMPUTED - self.computed.index(expression), form), form, once=True)
 
     def settings_argument(self) -> str:
         """The session's format settings as SQL; the text then holds for these settings only."""
@@ -143,11 +143,22 @@ class Scope:
     groups_are_columns: bool = True
     case_tests: list[Piece] = field(default_factory=list)
     set_functions: bool = False  # a set-returning function may stand here (the target list)
+    correlated: bool = False  # something in it refers to a level further out
 
     def up(self, levels: int) -> Scope:
         scope = self
         while levels:
             assert scope.parent is not None
+            scope = scope.parent
+            levels -= 1
+        return scope
+
+    def outer(self, levels: int) -> Scope:
+        """The scope that a column or aggregate of `levels` levels out belongs to; those inside depend on it."""
+        scope = self
+        while levels:
+            assert scope.parent is not None
+            scope.correlated = True
             scope = scope.parent
             levels -= 1
         return scope
@@ -184,6 +195,12 @@ def makes(*nodes: type) -> Callable[[Callable[..., Piece]], Callable[..., Piece]
 
 def expression(scope: Scope, node: tree.Expr) -> Piece:
     """SQL of an expression in this scope. Raises 0A000 for what cannot run on the columnar path."""
+    piece = scaled_expression(scope, node)
+    return settle(piece) if piece.scale else piece
+
+
+def scaled_expression(scope: Scope, node: tree.Expr) -> Piece:
+    """The same for callers that take scaled numerics (see forms.py)."""
     if scope.groups is not None and not scope.groups_are_columns:
         found = scope.groups.get(node)
         if found is not None:

@@ -28,7 +28,7 @@ def _sublink(scope: Scope, node: tree.SubLink) -> Piece:
         if value.form.endswith("[]") or value.fields:
             not_supported("multidimensional arrays and arrays of records on this query")
         return Piece(f"ARRAY({body.sql})", value.form + "[]")
-    return Piece(f"({body.sql})", value.form, value.fields)
+    return Piece(f"({body.sql})", value.form, value.fields, once=not body.correlated)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from catalog import types
 from catalog.errors import SqlError
 from engine.columnar.generate import generate
 from engine.sql import tree
@@ -84,3 +85,45 @@ def test_errors_have_the_sqlstate_of_postgres(columns: Columns, sql: str) -> Non
         assert isinstance(query, tree.Query)
         columns.rows(generate(query))
     assert ours.value.sqlstate == theirs.value.sqlstate
+
+
+@pytest.mark.parametrize(
+    "value", ["1.5", "1.50", "2.249", "-7.1", "-7.105", "-7.095", "0", "NaN", "Infinity", "-Infinity", "1e40", "-1e40"]
+)
+@pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">=", "is distinct from"])
+def test_a_decimal_column_against_a_numeric_parameter(columns: Columns, operator: str, value: str) -> None:
+    sql = f"select a, n {operator} $1, $1 {operator} n from t"
+    query = columns.analysed(sql, (1700,))
+    assert isinstance(query, tree.Query)
+    expected = oracle_rows(columns.postgres, sql.replace("$1", f"'{value}'::numeric"))
+    shown = "1" + "0" * 40
+    bound = {"1e40": shown, "-1e40": "-" + shown}.get(value, value)
+    assert sorted(columns.rows(generate(query), [bound])) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("sql", "oids", "values"),
+    [
+        ("select a + $1, $2 || s from t where a > $1", (23, 25), [1, "x'{"]),
+        ("select $1::int", (23,), [None]),
+        ("select sum(n) filter (where n > $1) from t having sum(n) < $1 + 100", (1700,), ["0.5"]),
+        ("select b, count(*) from t where n in ($1, 2.25) or n < $1 group by b having max(n) >= $1", (1700,), ["1.5"]),
+        ("select x.a from t x join t y on x.a = y.a and x.n <= $1", (1700,), ["1.5"]),
+        ("select a, case when n > $1 then n else $1 end from t", (1700,), ["1"]),
+        ("select a from t order by a limit $1 offset $2", (20, 20), [2, 1]),
+        ("select x.a, y.b from t x, lateral (select b from u where u.a <= x.a order by b limit $1) y", (20,), [1]),
+        ("select a + $1, count(*) from t group by a + $1", (23,), [5]),
+        ("select a from t where a = any($1)", (1007,), [[1, 4]]),
+        ("select a from t where a = any($1)", (1007,), [None]),
+    ],
+)
+def test_parameters(columns: Columns, sql: str, oids: tuple[int, ...], values: list[object]) -> None:
+    query = columns.analysed(sql, oids)
+    assert isinstance(query, tree.Query)
+    literal = sql
+    for number, (oid, value) in enumerate(zip(oids, values, strict=True), 1):
+        text = "null" if value is None else "'" + str(value).replace("'", "''") + "'"
+        text = text.replace("[", "{").replace("]", "}")
+        literal = literal.replace(f"${number}", f"{text}::{types.lookup(oid).sql_name}")
+    expected = oracle_rows(columns.postgres, literal)
+    assert sorted(columns.rows(generate(query), values), key=repr) == sorted(expected, key=repr)
