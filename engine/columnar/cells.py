@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from catalog import types
 from catalog.types import oids
 from catalog.types.base import FormatSettings
-from engine.columnar.worker import values as conversion
+from engine.columnar.worker.values import from_arrow
+from engine.storage.columns import column_form, numbers_of
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Encoder: TypeAlias = "Callable[[pa.Array], Cells]"
@@ -27,6 +28,8 @@ _UTC_NAMES = frozenset(("utc", "gmt", "etc/utc", "etc/gmt", "z", "zulu", "univer
 _DATE_FIRST = -719162  # 0001-01-01 in days since 1970
 _DATE_LAST = 2932896  # 9999-12-31
 _DAY = 86_400_000_000
+_WORDS: Any = np.dtype([("low", "<i8"), ("high", "<i8")])
+_INTERVAL: Any = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
 
 
 class Cells:
@@ -52,7 +55,7 @@ class Cells:
         offsets = np.frombuffer(array.buffers()[1], dtype=np.int32, count=len(array) + 1, offset=array.offset * 4)
         lengths = np.diff(offsets).astype(np.int64)
         if array.null_count:
-            lengths[~conversion.valid_mask(array)] = -1
+            lengths[~_valid(array)] = -1
             array = array.fill_null(b"")
         return cls(lengths, None, array)
 
@@ -63,7 +66,7 @@ class Cells:
         lengths = np.full(rows, width, dtype=np.int64)
         if not array.null_count:
             return cls(lengths, matrix, None)
-        valid = conversion.valid_mask(array)
+        valid = _valid(array)
         ends = np.zeros(rows + 1, dtype=np.int32)
         np.cumsum(valid * width, out=ends[1:])
         kept = np.ascontiguousarray(matrix[valid])
@@ -79,6 +82,20 @@ class Cells:
         """Which cells are not NULL; None when all are."""
         valid = self.lengths >= 0
         return None if valid.all() else valid
+
+
+def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """True where the value is not NULL."""
+    mask: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _stored_numbers(array: pa.Array, oid: int) -> npt.NDArray[Any]:
+    """Dates or timestamps as PostgreSQL counts them (NULL slots hold anything)."""
+    numbers_in = column_form(oid).numbers_in
+    assert numbers_in is not None
+    numbers: npt.NDArray[Any] = numbers_in(array)
+    return numbers
 
 
 def binary_of_matrix(matrix: Bytes) -> pa.Array:
@@ -152,11 +169,9 @@ def _by_value(array: pa.Array, oid: int, encode: Callable[[Any], bytes]) -> pa.A
     if len(array) > 32 and not pa.types.is_nested(array.type) and not pa.types.is_interval(array.type):
         dictionary = array.dictionary_encode()
         if len(dictionary.dictionary) < len(array) // 2:
-            distinct = [encode(value) for value in conversion.from_arrow(dictionary.dictionary, oid)]
+            distinct = [encode(value) for value in from_arrow(dictionary.dictionary, oid)]
             return pa.array(distinct, type=pa.binary()).take(dictionary.indices)
-    return pa.array(
-        [None if value is None else encode(value) for value in conversion.from_arrow(array, oid)], type=pa.binary()
-    )
+    return pa.array([None if value is None else encode(value) for value in from_arrow(array, oid)], type=pa.binary())
 
 
 def _patched(
@@ -164,7 +179,7 @@ def _patched(
 ) -> pa.Array:
     """`text` with the odd rows made value by value instead."""
     if array.null_count:
-        odd = odd & conversion.valid_mask(array)
+        odd = odd & _valid(array)
     if not odd.any():
         return text
     mask = pa.array(odd)
@@ -184,7 +199,7 @@ def _integer_text(array: pa.Array) -> pa.Array:
 def _float_text(array: pa.Array, oid: int) -> pa.Array:
     """Arrow prints the same shortest digits, but changes to exponents elsewhere than PostgreSQL."""
     text = array.cast(pa.string())
-    size = np.abs(conversion.fixed_view(array, np.float32 if pa.types.is_float32(array.type) else np.float64))
+    size = np.abs(numbers_of(array, "<f4" if pa.types.is_float32(array.type) else "<f8"))
     with np.errstate(invalid="ignore"):
         plain = (size == 0) | ((size >= 1e-4) & (size < (1e6 if size.dtype == np.float32 else 1e10)))
     return _patched(text, array, ~plain, oid, FormatSettings())
@@ -194,14 +209,14 @@ def _decimal_text(array: pa.Array) -> pa.Array:
     """DECIMAL with exactly its scale. Arrow's cast prints small values with an exponent, so 64-bit arithmetic makes
     the digits, and Python's decimals those that need more."""
     scale = array.type.scale
-    words = conversion.fixed_view(array, np.dtype([("low", "<i8"), ("high", "<i8")]))
+    words = numbers_of(array, _WORDS)
     low = words["low"]
     narrow = words["high"] == (low >> 63)
     if array.null_count:
-        narrow = narrow | ~conversion.valid_mask(array)
+        narrow = narrow | ~_valid(array)
     if not narrow.all() or scale > 18 or bool((low == np.iinfo(np.int64).min).any()):
         return pa.array([None if v is None else format(v, "f") for v in array.to_pylist()], type=pa.string())
-    valid = pa.array(conversion.valid_mask(array)) if array.null_count else None
+    valid = pa.array(_valid(array)) if array.null_count else None
     if scale == 0:
         text = pa.array(low).cast(pa.string())
     else:
@@ -261,14 +276,14 @@ def _joined(*parts: pa.Array | str | None) -> pa.Array:
 
 
 def _date_text(array: pa.Array, oid: int, settings: FormatSettings) -> pa.Array:
-    days = conversion.fixed_view(array, np.int32)
+    days = numbers_of(array, "<i4")
     odd = (days < _DATE_FIRST) | (days > _DATE_LAST)
     plain = pa.array(np.where(odd, 0, days)).view(pa.date32()).cast(pa.string())
     return _null_like(_patched(plain, array, odd, oid, settings), array)
 
 
 def _time_text(array: pa.Array, oid: int, settings: FormatSettings) -> pa.Array:
-    clock = conversion.fixed_view(array, np.int64)
+    clock = numbers_of(array, "<i8")
     odd = (clock < 0) | (clock >= _DAY)  # 24:00:00
     clock = np.where(odd, 0, clock)
     seconds, microseconds = np.divmod(clock, 1_000_000)
@@ -279,7 +294,7 @@ def _time_text(array: pa.Array, oid: int, settings: FormatSettings) -> pa.Array:
 
 
 def _timestamp_text(array: pa.Array, oid: int, settings: FormatSettings, zone: str) -> pa.Array:
-    stamps = conversion.fixed_view(array, np.int64)
+    stamps = numbers_of(array, "<i8")
     odd = (stamps < _DATE_FIRST * _DAY) | (stamps >= (_DATE_LAST + 1) * _DAY)
     seconds, microseconds = np.divmod(np.where(odd, 0, stamps), 1_000_000)
     plain = _joined(
@@ -303,7 +318,12 @@ _FIXED_BINARY = {
     oids.FLOAT4: ">f4",
     oids.FLOAT8: ">f8",
 }
-_BYTES_BINARY = conversion.STRING_INTERNAL - {oids.JSONB} | {oids.BYTEA, oids.UUID}
+_BYTES_BINARY = frozenset(  # what is sent as it lies in the column
+    (
+        *(oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.XML),
+        *(oids.BYTEA, oids.UUID),
+    )
+)
 
 
 def binary_cells(oid: int) -> Encoder:
@@ -332,13 +352,13 @@ def _fixed_binary(array: pa.Array, oid: int) -> Bytes | None:
         truth: Bytes = array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8).reshape(-1, 1)
         return truth
     if pa.types.is_date32(kind):
-        return _packed(conversion.postgres_days(array), ">i4")
+        return _packed(_stored_numbers(array, oids.DATE), ">i4")
     if pa.types.is_timestamp(kind):
-        return _packed(conversion.postgres_microseconds(array), ">i8")
+        return _packed(_stored_numbers(array, oids.TIMESTAMP), ">i8")
     if pa.types.is_time64(kind):
-        return _packed(conversion.fixed_view(array, np.int64), ">i8")
+        return _packed(numbers_of(array, "<i8"), ">i8")
     if pa.types.is_interval(kind):
-        parts = conversion.fixed_view(array, conversion.INTERVAL_DTYPE)
+        parts = numbers_of(array, _INTERVAL)
         columns = [
             _packed(parts["nanoseconds"] // 1000, ">i8"),
             _packed(parts["days"], ">i4"),

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from catalog.schema import Table
 from catalog.types import oids
-from engine.columnar.worker import values
+from engine.storage.columns import column_form
 from engine.storage.keys import MAX_KEY_BYTES, PREFIX_BYTES, numbers_of_offsets
 
 ROW_NUMBER = "r"
@@ -49,14 +49,16 @@ def _bytes16(raw: npt.NDArray[np.uint8]) -> pa.Array:
     return pa.array([row.tobytes() for row in raw], type=pa.binary())
 
 
-def _date(raw: npt.NDArray[np.uint8]) -> pa.Array:
-    days = _signed(4, pa.int32())(raw).to_pylist()
-    return values.to_arrow(days, oids.DATE, "DATE")
+def _stored(oid: int, width: int) -> Decoder:
+    """Dates and timestamps: their number as it is stored, signed."""
+    signed = _signed(width, pa.int32() if width == 4 else pa.int64())
 
+    def decode(raw: npt.NDArray[np.uint8]) -> pa.Array:
+        numbers_out = column_form(oid).numbers_out
+        assert numbers_out is not None
+        return numbers_out(signed(raw).to_numpy())
 
-def _timestamp(raw: npt.NDArray[np.uint8]) -> pa.Array:
-    stamps = _signed(8, pa.int64())(raw).to_pylist()
-    return values.to_arrow(stamps, oids.TIMESTAMP, "TIMESTAMP")
+    return decode
 
 
 _FIXED: dict[int, tuple[int, Decoder]] = {
@@ -66,9 +68,9 @@ _FIXED: dict[int, tuple[int, Decoder]] = {
     oids.INT8: (8, _signed(8, pa.int64())),
     oids.OID: (4, _unsigned),
     oids.UUID: (16, _bytes16),
-    oids.DATE: (4, _date),
-    oids.TIMESTAMP: (8, _timestamp),
-    oids.TIMESTAMPTZ: (8, _timestamp),
+    oids.DATE: (4, _stored(oids.DATE, 4)),
+    oids.TIMESTAMP: (8, _stored(oids.TIMESTAMP, 8)),
+    oids.TIMESTAMPTZ: (8, _stored(oids.TIMESTAMP, 8)),
 }
 
 

@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from catalog import types
@@ -19,9 +18,11 @@ from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext, Implementation
 from catalog.functions.duckdb_errors import udf_error_message
 from catalog.functions.registry import implementation
+from catalog.types import oids
 from catalog.types.base import FormatSettings
 from engine.columnar.interface import CONTEXT_TYPES, UdfSignature, settings_of
 from engine.columnar.worker import values
+from engine.storage.columns import one_array
 
 RowFunction = Callable[..., Any]
 
@@ -124,20 +125,17 @@ def _context_values(columns: Sequence[Any]) -> tuple[Any, ...]:
     """The context arguments, which are the same in every row: settings text, statement and transaction time."""
     if not columns:
         return ()
-    first = [values.combined(column).slice(0, 1) for column in columns]
-    times = [int(values.postgres_microseconds(column)[0]) for column in first[1:]]
-    return (first[0][0].as_py(), *times)
+    times = [values.from_arrow(column.slice(0, 1), oids.TIMESTAMP)[0] for column in columns[1:]]
+    return (columns[0][0].as_py(), *times)
 
 
 def _groups(column: Any, oid: int) -> list[list[Any] | None]:
     """A LIST column as one list of internal values a row."""
-    array = values.combined(column)
+    array = one_array(column)
     elements = values.from_arrow(array.values, oid)
     offsets = array.offsets.to_pylist()
-    groups: list[list[Any] | None] = [elements[offsets[i] : offsets[i + 1]] for i in range(len(array))]
-    for index in np.flatnonzero(~values.valid_mask(array)).tolist():
-        groups[index] = None
-    return groups
+    known = array.is_valid().to_pylist()
+    return [elements[offsets[i] : offsets[i + 1]] if known[i] else None for i in range(len(array))]
 
 
 def _flattened(results: list[Any]) -> tuple[list[Any], pa.Array]:
