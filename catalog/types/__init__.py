@@ -26,11 +26,24 @@ from catalog.types.float import FLOAT4, FLOAT8
 from catalog.types.integer import INT2, INT4, INT8
 from catalog.types.interval import INTERVAL
 from catalog.types.json import JSON, JSONB
+from catalog.types.network import INET
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
 from catalog.types.pseudo import PgLsn, Record, Tid, Void
 from catalog.types.rows import TypeRow, read_type_rows
-from catalog.types.text import BPCHAR, CHAR, CSTRING, NAME, REFCURSOR, TEXT, UNKNOWN, VARCHAR
+from catalog.types.text import (
+    ACLITEM,
+    ANYARRAY,
+    BPCHAR,
+    CHAR,
+    CSTRING,
+    NAME,
+    PG_NODE_TREE,
+    REFCURSOR,
+    TEXT,
+    UNKNOWN,
+    VARCHAR,
+)
 from catalog.types.time import TIME, TIMETZ
 from catalog.types.timestamp import TIMESTAMP, TIMESTAMPTZ
 from catalog.types.uuid import Uuid
@@ -81,6 +94,10 @@ _SCALARS: tuple[SqlType, ...] = (
     UNKNOWN,
     CSTRING,
     REFCURSOR,
+    ACLITEM,
+    PG_NODE_TREE,
+    ANYARRAY,
+    INET,
     Bytea(),
     Uuid(),
     DATE,

@@ -206,6 +206,22 @@ class SingleByte(Text):
         return lambda value: value.encode("latin-1") or b"\0"
 
 
+class OutputOnlyText(Text):
+    """A type of the system catalogs whose values only the server makes, as the text that PostgreSQL shows."""
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return self._refuse
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return self._refuse
+
+    def _refuse(self, value: object) -> object:
+        raise SqlError("0A000", f"cannot accept a value of type {self.name}")
+
+    def key_encoder(self) -> Callable[[Any], bytes] | None:
+        return None
+
+
 TEXT = Text(oids.TEXT, oids.TEXT_ARRAY, "text", preferred=True)
 VARCHAR = Varchar(oids.VARCHAR, oids.VARCHAR_ARRAY, "varchar", sql_name="character varying")
 BPCHAR = Bpchar(oids.BPCHAR, oids.BPCHAR_ARRAY, "bpchar", sql_name="character")
@@ -213,4 +229,7 @@ NAME = Name(oids.NAME, oids.NAME_ARRAY, "name", length=64)
 CHAR = SingleByte(oids.CHAR, oids.CHAR_ARRAY, "char", sql_name='"char"', length=1, category="Z")
 UNKNOWN = Text(oids.UNKNOWN, 0, "unknown", length=-2, category="X")
 CSTRING = Text(oids.CSTRING, oids.CSTRING_ARRAY, "cstring", length=-2, category="P")
+ACLITEM = OutputOnlyText(oids.ACLITEM, oids.ACLITEM_ARRAY, "aclitem", length=12, category="U")
+PG_NODE_TREE = OutputOnlyText(oids.PG_NODE_TREE, 0, "pg_node_tree", category="Z")
+ANYARRAY = OutputOnlyText(oids.ANYARRAY, 0, "anyarray", category="P")
 REFCURSOR = Text(oids.REFCURSOR, oids.REFCURSOR_ARRAY, "refcursor", category="U")
