@@ -4,7 +4,7 @@
     state.py          what a generation gathers (tables, parameters, UDFs), scopes, the dispatch over tree nodes
     literals.py       constants and parameters
     comparisons.py    equality and order, by key where DuckDB's differ from PostgreSQL's
-    calls.py          functions and casts;  set_functions.py  those that return sets
+    calls.py          functions and casts;  set_functions.py  those that return sets;  texts.py  text forms
     aggregates.py     aggregates and window functions
     expressions.py    all other expressions;  sublinks.py  sub-queries in them
     ranges.py         FROM;  queries.py  SELECT, set operations, WITH
@@ -20,12 +20,12 @@ from collections.abc import Sequence
 
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
-from engine.columnar.generate.calls import record_text
 from engine.columnar.generate.catalog_functions import CatalogFunction, catalog_functions, register_catalog_function
 from engine.columnar.generate.dml import ColumnarDml, generate_dml
 from engine.columnar.generate.forms import Piece
 from engine.columnar.generate.queries import Body, query
 from engine.columnar.generate.state import Generation, Source
+from engine.columnar.generate.texts import record_text
 from engine.columnar.interface import ColumnarQuery, OutputColumn
 from engine.sql import tree
 

@@ -14,7 +14,6 @@ from catalog.functions import registry
 from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Function, Implementation
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.columnar.generate.calls import as_declared
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item
 from engine.columnar.generate.forms import (
     GENERAL,
@@ -29,6 +28,7 @@ from engine.columnar.generate.forms import (
     settle,
 )
 from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
+from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import aggregate_signature, named_signature
 from engine.sql import tree
 

@@ -31,19 +31,15 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.set_functions import unnested
 from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
+from engine.columnar.generate.texts import TEXTS, WHOLE, as_declared, from_text, to_text
 from engine.columnar.generate.udf import (
     function_signature,
-    input_signature,
     length_signature,
     named_signature,
-    output_signature,
-    udf_form,
 )
 from engine.columnar.interface import STATEMENT_TIME, TRANSACTION_TIME
 from engine.sql import tree
 
-_TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
-_WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 _TO_DECIMAL = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
 # How many digits after the point a result shows, from those of scaled arguments; and what only looks at the value.
 _SCALES = {
@@ -56,15 +52,8 @@ _SCALES = {
 _OF_THE_VALUE = frozenset(f"numeric_{name}" for name in ("float8", "float4", "int2", "int4", "int8", "round", "trunc"))
 _TIMES = {"now": TRANSACTION_TIME, "statement_timestamp": STATEMENT_TIME}
 _CONCATENATIONS = frozenset({"anytextcat", "textanycat"})
-_JOINED_AS_PRINTED = _WHOLE | {oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME}
+_JOINED_AS_PRINTED = WHOLE | {oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME}
 _VOLATILE_UDFS = frozenset({"clock_timestamp", "timeofday", "gen_random_uuid"})  # of the clock, not of the session
-
-
-def as_declared(piece: Piece, oid: int) -> str:
-    """An argument of a UDF in the type that the UDF is registered with. A cast that changes nothing costs nothing."""
-    if piece.sql.startswith("NULL::"):
-        return "NULL::" + udf_form(oid)
-    return f"CAST({piece.sql} AS {udf_form(oid)})"
 
 
 def constant(node: object) -> bool:
@@ -215,40 +204,9 @@ def _via_text(scope: Scope, node: tree.CoerceViaIO) -> Piece:
     if piece.sql.startswith("NULL::"):
         return convert(piece, form_of(target.oid))
     text = to_text(scope.generation, piece, source.oid)
-    if target.oid in _TEXTS and target.oid not in (oids.NAME, oids.CHAR):
+    if target.oid in TEXTS and target.oid not in (oids.NAME, oids.CHAR):
         return text
-    signature = input_signature(target)
-    if target.oid == oids.RECORD:
-        not_supported("input of records")
-    return Piece(scope.generation.call_udf(signature, [text.sql]), signature.result_duckdb)
-
-
-def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
-    """The output function of a type, as text."""
-    if piece.fields:
-        return record_text(generation, piece)
-    if oid in _TEXTS or oid in (oids.JSON, oids.JSONB):
-        return piece
-    if oid in _WHOLE or oid == oids.NUMERIC:
-        return convert(piece, "VARCHAR")
-    if oid == oids.BOOL:
-        return Piece(f"CASE WHEN {piece.sql} THEN 't' WHEN NOT {piece.sql} THEN 'f' END", "VARCHAR")
-    if oid == oids.RECORD:
-        not_supported("text of this record")
-    signature = output_signature(oid)
-    return Piece(generation.call_udf(signature, [as_declared(piece, oid)]), "VARCHAR")
-
-
-def record_text(generation: Generation, piece: Piece) -> Piece:
-    """'(1,"a b",)': record_out. A field is quoted if it is empty or holds a character that means something there."""
-    parts = []
-    for number, (type_, form) in enumerate(piece.fields, 1):
-        field = to_text(generation, Piece(f"struct_extract({piece.sql}, 'f{number}')", form), type_.oid).sql
-        quoted = f"""'"' || replace(replace({field}, '\\', '\\\\'), '"', '""') || '"'"""
-        special = f"""{field} = '' OR regexp_matches({field}, '["\\\\(),\\s]')"""
-        parts.append(f"CASE WHEN {field} IS NULL THEN '' WHEN {special} THEN {quoted} ELSE {field} END")
-    inner = " || ',' || ".join(parts) or "''"
-    return Piece(f"CASE WHEN {piece.sql} IS NOT NULL THEN '(' || {inner} || ')' END", "VARCHAR")
+    return from_text(scope.generation, text, target)
 
 
 @makes(tree.CoerceTypmod)

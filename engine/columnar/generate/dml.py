@@ -19,9 +19,9 @@ from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from engine.columnar.generate import queries, ranges
-from engine.columnar.generate.calls import record_text
 from engine.columnar.generate.forms import Piece, convert, form_of
 from engine.columnar.generate.state import Generation, Scope, Source, expression
+from engine.columnar.generate.texts import record_text
 from engine.columnar.interface import ColumnarQuery, OutputColumn
 from engine.sql import tree
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from catalog import types
+from catalog.errors import not_supported
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -98,7 +99,20 @@ def convert(piece: Piece, form: str) -> Piece:
         return piece
     if piece.sql.startswith("NULL::"):
         return Piece("NULL::" + form, form, piece.fields)
+    if form == GENERAL:
+        piece = _with_whole_digit(piece)
     return Piece(f"CAST({piece.sql} AS {form})", form, piece.fields, piece.once)
+
+
+def _with_whole_digit(piece: Piece) -> Piece:
+    """A DECIMAL as wide as its scale gets a digit before the point: DuckDB prints 0.5 as '.5' otherwise."""
+    digits = digits_of(piece.form)
+    if digits is None or digits[0] != digits[1]:
+        return piece
+    if digits[0] == MAX_DIGITS:
+        not_supported("numeric(38, 38) in this expression")
+    form = decimal_form(digits[0] + 1, digits[1])
+    return piece._replace(sql=f"CAST({piece.sql} AS {form})", form=form)
 
 
 def shown_scale(piece: Piece) -> str:
@@ -109,9 +123,11 @@ def shown_scale(piece: Piece) -> str:
 
 def settle(piece: Piece) -> Piece:
     """A scaled piece as general numeric: its text without the digits that it does not show, which are zeros."""
-    digits = digits_of(piece.form)
-    if not piece.scale or digits is None:
+    if not piece.scale:
         return piece
+    piece = _with_whole_digit(piece)
+    digits = digits_of(piece.form)
+    assert digits is not None
     scale = digits[1]
     template = (
         f"CASE {{1}} WHEN {scale} THEN CAST({{0}} AS VARCHAR) WHEN 0 THEN left(CAST({{0}} AS VARCHAR), {-scale - 1}) "

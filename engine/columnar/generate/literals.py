@@ -50,7 +50,7 @@ def _numeric(value: decimal.Decimal, _: TypeRef) -> Piece:
     if value.is_finite():
         digits, exponent = value.as_tuple()[1:]
         assert isinstance(exponent, int)
-        precision = max(len(digits), -exponent, 1)
+        precision = max(len(digits), 1 - exponent)
         if precision <= MAX_DIGITS and exponent <= 0:
             form = decimal_form(precision, -exponent)
             return Piece(f"'{value:f}'::{form}", form)

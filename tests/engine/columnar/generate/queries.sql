@@ -248,3 +248,4 @@ select 1.5::int, 2.5::int, -2.5::int, 2.5::float8::int, 3.5::float8::int
 select arr::bigint[], arr::text[], array[1.5, 2.5]::int[] from t
 select dt + 1, dt - date '2024-01-01', dt < '2024-02-01', ts::date, dt::timestamp from t
 select '1 2 3'::text || 4 || true || null::text, 5 || 'x'
+select x, x::text, coalesce(x, 1), case when x > 0 then x else 0 end, sum(x) over (order by x) from (select b::numeric(2,2) / 1 as y, (0.01 * b)::numeric(2,2) as x from u) z order by 1

@@ -1,0 +1,137 @@
+"""Values to text and back: input and output functions of the types.
+
+DuckDB prints and reads much as PostgreSQL does, but not all. Where a simple test of the value tells that both agree
+(a year of four digits, a number without exponent), DuckDB does it and only the odd values go through the UDF around the
+type's own codec. What depends on session settings is native under the usual settings only, and is noted as such.
+"""
+
+from __future__ import annotations
+
+from catalog.errors import not_supported
+from catalog.functions.duckdb_sql import evaluate_once
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.columnar.generate.forms import Piece, convert, form_of
+from engine.columnar.generate.state import Generation
+from engine.columnar.generate.udf import input_signature, output_signature, udf_form
+
+TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
+_AS_STORED = TEXTS | {oids.JSON, oids.JSONB, oids.REFCURSOR}
+WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
+
+_UTC = frozenset({"UTC", "GMT", "Etc/UTC"})
+_FOUR_DIGITS = "{0} BETWEEN '0001-01-01'::%s AND '9999-12-31'::%s"
+_DATE = _FOUR_DIGITS % ("DATE", "DATE")
+_TIMESTAMP = _FOUR_DIGITS % ("TIMESTAMP", "TIMESTAMP")
+_SHORT_FLOAT = "abs({0}) >= 0.0001 AND abs({0}) < 1e15"
+_FLOAT_TEXT = "CASE WHEN {0} = trunc({0}) THEN CAST(CAST({0} AS BIGINT) AS VARCHAR) ELSE CAST({0} AS VARCHAR) END"
+
+
+def as_declared(piece: Piece, oid: int) -> str:
+    """An argument of a UDF in the type that the UDF is registered with. A cast that changes nothing costs nothing."""
+    if piece.sql.startswith("NULL::"):
+        return "NULL::" + udf_form(oid)
+    return f"CAST({piece.sql} AS {udf_form(oid)})"
+
+
+# ---- output ---------------------------------------------------------------------------------------------------------
+
+
+def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
+    """The output function of a type, as text."""
+    if piece.fields:
+        return record_text(generation, piece)
+    if oid in _AS_STORED:
+        return piece
+    if oid in WHOLE or oid in (oids.NUMERIC, oids.TIME):
+        return convert(piece, "VARCHAR")
+    if oid == oids.BOOL:
+        return _made(piece, "CASE WHEN {0} THEN 't' WHEN NOT {0} THEN 'f' END")
+    if oid == oids.UUID:
+        dashes = "'(.{8})(.{4})(.{4})(.{4})', '\\1-\\2-\\3-\\4-'"
+        return Piece(f"regexp_replace(lower(hex({piece.sql})), {dashes})", "VARCHAR", once=piece.once)
+    if oid == oids.RECORD:
+        not_supported("text of this record")
+    signature = output_signature(oid)
+    if piece.once:
+        return Piece(generation.call_udf(signature, [as_declared(piece, oid)]), "VARCHAR", once=True)
+    usual = _usual_output(generation, oid)
+    if usual is None:
+        return Piece(generation.call_udf(signature, [as_declared(piece, oid)]), "VARCHAR")
+    test, native = usual
+    other = generation.call_udf(signature, ["\x03"])
+    return _made(piece, f"CASE WHEN {test} THEN {native} ELSE {_held(other)} END")
+
+
+def _held(call: str) -> str:
+    """A call inside a template: its braces doubled, its argument the template's."""
+    return call.replace("{", "{{").replace("}", "}}").replace("\x03", "{0}")
+
+
+def _made(piece: Piece, template: str) -> Piece:
+    return Piece(evaluate_once([piece.sql], template), "VARCHAR", once=piece.once)
+
+
+def _usual_output(generation: Generation, oid: int) -> tuple[str, str] | None:
+    """(test of the value, its text) where DuckDB prints what PostgreSQL does under the session's settings."""
+    settings = generation.settings
+    if oid == oids.FLOAT8 and settings.extra_float_digits > 0:
+        return _SHORT_FLOAT, _FLOAT_TEXT
+    if settings.date_style != "ISO":
+        return None
+    if oid == oids.DATE:
+        return _DATE, "CAST({0} AS VARCHAR)"
+    if oid == oids.TIMESTAMP:
+        return _TIMESTAMP, "CAST({0} AS VARCHAR)"
+    if oid == oids.TIMESTAMPTZ and settings.timezone in _UTC:
+        return _TIMESTAMP, "CAST({0} AS VARCHAR) || '+00'"
+    return None
+
+
+def record_text(generation: Generation, piece: Piece) -> Piece:
+    """'(1,"a b",)': record_out. A field is quoted if it is empty or holds a character that means something there."""
+    parts = []
+    for number, (type_, form) in enumerate(piece.fields, 1):
+        field = to_text(generation, Piece(f"struct_extract({piece.sql}, 'f{number}')", form), type_.oid).sql
+        quoted = """'"' || replace(replace({0}, '\\', '\\\\'), '"', '""') || '"'"""
+        special = """{0} = '' OR regexp_matches({0}, '["\\\\(),\\s]')"""
+        template = f"CASE WHEN {{0}} IS NULL THEN '' WHEN {special} THEN {quoted} ELSE {{0}} END"
+        parts.append(evaluate_once([field], template))
+    inner = " || ',' || ".join(parts) or "''"
+    return Piece(f"CASE WHEN {piece.sql} IS NOT NULL THEN '(' || {inner} || ')' END", "VARCHAR")
+
+
+# ---- input ----------------------------------------------------------------------------------------------------------
+
+# (pattern of the texts that DuckDB reads as PostgreSQL does, the value); a value that comes out NULL is tried again
+_READABLE: dict[int, tuple[str, str]] = {
+    oids.INT2: (r" *[+-]?[0-9]{1,4} *", "CAST(@ AS SMALLINT)"),
+    oids.INT4: (r" *[+-]?[0-9]{1,9} *", "CAST(@ AS INTEGER)"),
+    oids.INT8: (r" *[+-]?[0-9]{1,18} *", "CAST(@ AS BIGINT)"),
+    oids.FLOAT8: (r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?", "CAST(@ AS DOUBLE)"),
+    oids.NUMERIC: (r"(-?[1-9][0-9]{0,30}|0)(\.[0-9]{1,30})?", "@"),
+    oids.DATE: (r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}", "TRY_CAST(@ AS DATE)"),
+    oids.TIMESTAMP: (
+        r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2} [0-2][0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?",
+        "TRY_CAST(@ AS TIMESTAMP)",
+    ),
+}
+_SURE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.FLOAT8, oids.NUMERIC})
+
+
+def from_text(generation: Generation, text: Piece, target: TypeRef) -> Piece:
+    """The input function of a type. Raises what it raises: 22P02, 22003, 22007, 22008."""
+    if target.oid == oids.RECORD:
+        not_supported("input of records")
+    signature = input_signature(target)
+    readable = _READABLE.get(target.oid) if target.typmod < 0 and not text.once else None
+    if readable is None:
+        return Piece(generation.call_udf(signature, [text.sql]), signature.result_duckdb, once=text.once)
+    pattern, value = readable
+    other = _held(generation.call_udf(signature, ["\x03"]))
+    test = "regexp_full_match({0}, '" + pattern.replace("{", "{{").replace("}", "}}") + "')"
+    native = value.replace("@", "{0}")
+    if target.oid not in _SURE:
+        native = f"coalesce({native}, {other})"
+    sql = evaluate_once([text.sql], f"CASE WHEN {test} THEN {native} ELSE {other} END")
+    return Piece(sql, form_of(target.oid))
