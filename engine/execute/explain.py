@@ -32,11 +32,11 @@ def explain_lines(notes: Sequence[PlanNote], depth: int = 0) -> list[str]:
         inner = " " * (depth * 6 + 2)
         for label, expressions, statement in note.details:
             if expressions:
-                joiner = ", " if label.endswith("Key") else " AND "
                 texts = [expression_text(item, statement) for item in expressions]
-                text = joiner.join(texts)
-                if joiner == " AND ":
-                    text = text if len(texts) == 1 and text.startswith("(") else f"({text})"
+                if label.endswith("Key"):
+                    text = ", ".join(texts)
+                else:
+                    text = texts[0] if len(texts) == 1 else f"({' AND '.join(texts)})"
                 lines.append(f"{inner}{label}: {text}")
         lines += explain_lines(note.children, depth + 1)
     return lines

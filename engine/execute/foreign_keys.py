@@ -19,7 +19,7 @@ from catalog.types import lookup
 from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext
 from engine.execute.writer import Checks, Row, TableWriter
-from engine.storage.keys import NOT_NULL, PREFIX_BYTES, row_key_encoder, storage_prefix, successor
+from engine.storage.keys import NOT_NULL, row_key_encoder, storage_prefix, successor
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, UPDATE, Transaction
 
 _BITS = {21: 15, 23: 31, 20: 63}
@@ -304,6 +304,3 @@ class ChildTable:
 
             self._defaults = default_values(self.writer.catalog, columns)
         return self._defaults(context)
-
-
-__all__ = ["PREFIX_BYTES", "ChildTable", "Incoming", "Outgoing", "incoming", "outgoing"]

@@ -20,7 +20,7 @@ from catalog.types.base import Array, TypeRef
 from engine.execute.access import Access, Condition, KeyColumn, fixed_size
 from engine.execute.code import Code
 from engine.execute.context import RowPathFull
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.sql import tree
 from engine.storage.keys import KEPT_KEY_BYTES, MAX_KEY_BYTES, fit_key, row_key_encoder, storage_prefix, successor
 
@@ -188,6 +188,8 @@ class ScanWriter:
         column = access.columns[len(access.steps)]
         base = code.temporary("base")
         code.line(f"{base} = {prefix}" + (f" + {mark!r}" if mark else ""))
+        if self._variable_steps(access) and access.steps:
+            code.line(f"if len({base}) > {KEPT_KEY_BYTES}: raise RowPathFull")
         after = code.constant(successor, "successor")
         low, high = base, f"{after}({base})"
         cut = "" if fixed_size(column.type) and not self._variable_steps(access) else f"[:{KEPT_KEY_BYTES}]"
@@ -244,6 +246,8 @@ class ScanWriter:
         base = code.temporary("base")
         code.line(f"{base} = {prefix}")
         if self._variable_steps(access):
+            if any(step.kind == "in" for step in access.steps):  # two members that are cut alike would give rows twice
+                code.line(f"if len({base}) > {KEPT_KEY_BYTES}: raise RowPathFull")
             code.line(f"{base} = {base}[:{KEPT_KEY_BYTES}]")
         return base, f"{after}({base})"
 
@@ -271,6 +275,3 @@ def _narrower(column: TypeRef, operand: TypeRef) -> int:
         return 0
     bits = _INTEGER_BITS.get(column.oid, 0)
     return bits if bits < _INTEGER_BITS.get(operand.oid, 0) else 0
-
-
-__all__ = ["FULL_SCAN_LIMIT", "RANGE_LIMIT", "RowNames", "ScanWriter", "Value"]

@@ -19,10 +19,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Constraint, Index, Table
+from catalog.schema import Catalog, Index, Table
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
-from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext
 from engine.storage.keys import (
     PREFIX_BYTES,
@@ -419,9 +418,3 @@ def predicate_of(catalog: Catalog, table: Table, index: Index) -> Callable[[Row]
     from engine.execute.index_expressions import row_condition
 
     return row_condition(catalog, table, index.predicate)
-
-
-def deferred(constraint: Constraint) -> None:
-    """Refuses what is checked at the end of the transaction only."""
-    if constraint.initially_deferred:
-        raise NotOnRowPath("a deferred constraint")
