@@ -1,0 +1,52 @@
+"""Schema changes: each statement becomes new schema objects, and jobs on rows where the rows must follow.
+
+    tables.py     CREATE TABLE, and the `TableBuilder` that ALTER TABLE uses too
+    alter.py      ALTER TABLE
+    indexes.py    CREATE INDEX
+    sequences.py  CREATE / ALTER SEQUENCE
+    views.py      CREATE VIEW
+    drop.py       DROP and TRUNCATE, with what depends on what
+    objects.py    schemas, databases, roles, tablespaces, comments, renames, owners
+    names.py      how objects are found, named and refused
+
+Everything is synchronous and works on catalog objects only; what touches rows is a Job (context.py) that the session
+runs afterwards. `run` may be run again after a LockWait, so nothing happens outside the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from catalog.errors import not_supported
+from engine.ddl import alter, drop, indexes, objects, sequences, tables, views
+from engine.ddl.context import DdlContext
+from engine.sql import ast
+
+_HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
+    ast.CreateStmt: tables.create_table,
+    ast.IndexStmt: indexes.create_index,
+    ast.AlterTableStmt: alter.alter_table,
+    ast.SequenceStmt: sequences.define_sequence,
+    ast.ViewStmt: views.create_view,
+    ast.DropStmt: drop.drop,
+    ast.TruncateStmt: drop.truncate,
+    ast.RenameStmt: objects.rename,
+    ast.AlterObjectSchemaStmt: objects.set_schema,
+    ast.AlterOwnerStmt: objects.set_owner,
+    ast.CreateSchemaStmt: objects.create_schema,
+    ast.CreateDatabaseStmt: objects.create_database,
+    ast.DropDatabaseStmt: objects.drop_database,
+    ast.AlterDatabaseStmt: objects.alter_database,
+    ast.TablespaceStmt: objects.tablespace,
+    ast.RoleStmt: objects.role,
+    ast.CommentStmt: objects.comment,
+}
+
+
+def run(statement: ast.Node, context: DdlContext) -> str:
+    """Runs a schema change and gives its command tag. Raises SqlError, LockWait."""
+    handler = _HANDLERS.get(type(statement))
+    if handler is None:
+        not_supported({"GrantStmt": "GRANT and REVOKE"}.get(type(statement).__name__, type(statement).__name__))
+    return handler(context, statement)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Constraint, Index, Schema, SchemaObject, Table
+from catalog.schema import Catalog, Constraint, Index, Schema, SchemaObject, Sequence, Table
 from engine.execute.context import ExecContext
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -16,8 +16,8 @@ from engine.txn.interface import Transaction
 
 @dataclass(frozen=True, slots=True)
 class RewriteTable:
-    """Every row of `old` goes to `new`'s storage id and key, through `conversions` (column number -> expression over the
-    old row, range entry 0) where a column's type changed; then every index of `new` is built. Raises 23502, 23505."""
+    """Every row of `old` goes to `new`'s storage id and key, through `conversions` (column number -> expression over
+    the old row, range entry 0) where a column's type changed; then every index of `new` is built. Raises 23502, 23505."""
 
     old: Table
     new: Table
@@ -44,10 +44,12 @@ Job = RewriteTable | BuildIndex | ValidateConstraint
 
 
 class DdlContext(Protocol):
-    """One schema change. Runs on the engine's thread inside a transaction and may raise LockWait (then it runs again)."""
+    """One schema change. Runs on the engine's thread in a transaction and may raise LockWait (then it runs again)."""
 
     transaction: Transaction
     user_oid: int
+    user_name: str
+    is_superuser: bool
 
     @property
     def catalog(self) -> Catalog:
@@ -85,6 +87,12 @@ class DdlContext(Protocol):
 
     def exec_context(self) -> ExecContext:
         """For compiled defaults and checks."""
+
+    def database_in_use(self, oid: int) -> bool:
+        """Whether any session is connected to it."""
+
+    def set_sequence_start(self, sequence: Sequence, value: int) -> None:
+        """The state of a sequence with a new storage id: the next value is `value`. Part of the transaction."""
 
     def notice(self, notice: SqlError) -> None:
         """Sends a NOTICE (severity set in it) before the statement's answer."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.types import lookup
+from catalog.types import format_type, lookup
+from catalog.types.base import TypeRef
 from engine.columnar.generate import generate, generate_dml
 from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
 from engine.execute.context import ExecContext, Field
@@ -24,13 +25,14 @@ from engine.execute.planner import plan_row
 from engine.session.prepared import Prepared, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
-from engine.sql.parser import parse
+from engine.sql.parser import parse, parse_type_name
 
 if TYPE_CHECKING:
     from engine.session.session import Session
 
 QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": 0}
+UNKNOWN, RECORD = 705, 2249
 COMMANDS = {tree.Query: "SELECT", tree.Insert: "INSERT", tree.Update: "UPDATE", tree.Delete: "DELETE"}
 
 
@@ -186,3 +188,10 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
         raise SqlError("0A000", "cached plan must not change result type")
     return again
+
+
+def type_name(type_: TypeRef) -> ast.TypeName:
+    """A type as a definition spells it, so that CREATE TABLE AS goes through CREATE TABLE."""
+    if type_.oid in (UNKNOWN, RECORD):
+        raise SqlError("42P16", f"column has pseudo-type {format_type(type_.oid)}")
+    return parse_type_name(format_type(type_.oid, type_.typmod))

@@ -560,6 +560,12 @@ class Session:
         portal.stream = stream
         portal.chunks = stream.__aiter__()
 
+    async def run_to_count(self, prepared: Prepared, parameters: Sequence[object]) -> int:
+        """Runs a statement without RETURNING inside another one; the number of rows that it wrote."""
+        portal = Portal(prepared, parameters, ())
+        await self._start(portal)
+        return portal.count
+
     async def execute_row_waiting(
         self, prepared: Prepared, run: RunRow, parameters: Sequence[object]
     ) -> tuple[bytes, int]:

@@ -180,8 +180,8 @@ class Transaction:
             raise LockWait(ticket)
         return True
 
-    def lock_table(self, oid: int, mode: int, wait: str = "block") -> None:
-        """Locks a table in one of the modes of engine/txn/locks.py. Raises LockWait, 40P01, 55P03."""
+    def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
+        """Locks a table (by OID), or a name that is about to be taken, in one of the modes of engine/txn/locks.py. Raises LockWait, 40P01, 55P03."""
         held = self.table_locks.get(oid, 0)
         if held & mode:
             return

@@ -1,0 +1,511 @@
+"""ALTER TABLE: commands change the definition one after another; what the rows owe to it is collected and done once.
+
+nothing to do on rows   ADD COLUMN without default or with a constant one (older rows get it when they are read),
+                        DROP COLUMN (a new layout without it), defaults, renames, owners, dropped constraints
+a check of every row    SET NOT NULL, ADD CHECK, ADD FOREIGN KEY                       (job ValidateConstraint)
+a new index             ADD UNIQUE                                                     (job BuildIndex)
+every row anew          ADD / DROP PRIMARY KEY (rows are clustered by it), ALTER TYPE, ADD COLUMN with a volatile
+                        default or GENERATED                                           (job RewriteTable)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
+from catalog.types import format_type, lookup
+from catalog.types.base import TypeRef
+from engine.ddl import names
+from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
+from engine.ddl.expressions import columns_used, default_text
+from engine.ddl.rewrite_text import refuse_used_by_views
+from engine.ddl.sequences import alter_sequence
+from engine.ddl.tables import TableBuilder, layout, must_have_order
+from engine.execute.code import NotOnRowPath
+from engine.execute.expressions import compile_expression
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze_expression, resolve_type
+from engine.sql.analyze.walk import expressions_in
+from engine.sql.parser import parse_expression
+
+_WITHOUT_EFFECT = (
+    "set_statistics",
+    "set_storage",
+    "set_options",
+    "reset_options",
+    "cluster",
+    "set_logged",
+    "set_unlogged",
+)
+
+
+def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
+    """ALTER TABLE, and ALTER INDEX / VIEW / SEQUENCE in the same grammar. Raises what each command raises."""
+    word = "MATERIALIZED VIEW" if statement.kind == "matview" else statement.kind.upper()
+    found = names.find(context, statement.relation)
+    if found is None:
+        message = f'relation "{names.shown(statement.relation)}" does not exist'
+        if not statement.if_exists:
+            raise SqlError("42P01", message)
+        context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
+        return f"ALTER {word}"
+    if isinstance(found, Index | View | Sequence):
+        _alter_other(context, found, statement)
+        return f"ALTER {word}"
+    if statement.kind not in ("table",):
+        raise SqlError("42809", f'"{found.name}" is not a {statement.kind}')
+    Alteration(context, names.table_named(context, statement.relation)).run(statement.commands)
+    return "ALTER TABLE"
+
+
+def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: ast.AlterTableStmt) -> None:
+    names.must_own(context, item)
+    for command in statement.commands:
+        if command.action == "owner":
+            context.change({item.oid: replace(item, owner=_owner(context, command))})
+        elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
+            continue  # storage parameters of a tree that has none
+        else:
+            not_supported(f"ALTER {statement.kind.upper()} {command.action.upper().replace('_', ' ')}")
+
+
+def _owner(context: DdlContext, command: ast.AlterTableCmd) -> int:
+    name = command.value or ""
+    if name in ("current_user", "session_user", "current_role"):
+        return context.user_oid
+    oid = context.catalog.roles.get(name)
+    if oid is None:
+        raise SqlError("42704", f'role "{name}" does not exist')
+    return oid
+
+
+class Alteration:
+    """One ALTER TABLE: the definition as changed so far, and what its rows owe to it."""
+
+    def __init__(self, context: DdlContext, table: Table) -> None:
+        self.context = context
+        self.old = table
+        self.builder = TableBuilder(context, table)
+        self.conversions: dict[int, tree.Expr] = {}
+        self.rewrite = False
+        self.new_layout = False
+        self.validations: list[Constraint] = []
+        self.dropped: list[Index | Sequence] = []
+        self.empty = context.table_is_empty(table)
+
+    @property
+    def table(self) -> Table:
+        return self.builder.table
+
+    def run(self, commands: tuple[ast.AlterTableCmd, ...]) -> None:
+        for command in commands:
+            handler = _COMMANDS.get(command.action)
+            if handler is not None:
+                handler(self, command)
+            elif command.action not in _WITHOUT_EFFECT:
+                not_supported(f"ALTER TABLE {command.action.upper().replace('_', ' ')}")
+        self._finish()
+
+    def _finish(self) -> None:
+        table = self.table
+        if self.new_layout and not self.rewrite:
+            version = table.layouts[-1].version + 1
+            table = replace(table, layouts=(*table.layouts, layout(version, table.columns)))
+        made = {index.oid: index for index in self.builder.indexes}
+        changes: dict[int, SchemaObject | None] = {item.oid: item for item in self.builder.sequences}
+        if self.rewrite:
+            table = self._with_new_storage(table, made)
+        self.builder.table = table
+        changes.update(made)
+        changes.update({item.oid: None for item in self.dropped})
+        for item in self.dropped:
+            if not (isinstance(item, Index) and item.primary):
+                self.context.drop_storage(item.storage_id)
+        changes[table.oid] = table
+        self.context.change(changes)
+        if self.empty:
+            return
+        if self.rewrite:
+            self.context.add_job(RewriteTable(self.old, table, tuple(self.conversions.items())))
+        else:
+            for index in self.builder.indexes:
+                if not index.primary:
+                    self.context.add_job(BuildIndex(table, index))
+        for constraint in self.validations:
+            self.context.add_job(ValidateConstraint(table, constraint))
+
+    def _with_new_storage(self, table: Table, made: dict[int, Index]) -> Table:
+        """New storage ids for the table and every index; only the newest layout is left."""
+        self.context.drop_storage(self.old.storage_id)
+        table = replace(table, storage_id=self.context.new_storage_id(), layouts=(layout(0, table.columns),))
+        columns = tuple(replace(column, missing=None) for column in table.columns)
+        table = replace(table, columns=columns)
+        for oid in table.indexes:
+            index = made.get(oid) or self.context.catalog.index(oid)
+            if oid not in made and not index.primary:
+                self.context.drop_storage(index.storage_id)
+            storage = table.storage_id if index.primary else self.context.new_storage_id()
+            made[oid] = replace(index, storage_id=storage)
+        return table
+
+    # ---- columns ------------------------------------------------------------------------------------------------
+
+    def add_column(self, command: ast.AlterTableCmd) -> None:
+        definition = command.definition
+        assert isinstance(definition, ast.ColumnDef)
+        if command.if_not_exists and self.table.column(definition.name) is not None:
+            message = f'column "{definition.name}" of relation "{self.table.name}" already exists, skipping'
+            self.context.notice(SqlError("42701", message, severity="NOTICE"))
+            return
+        known = len(self.builder.new_constraints)
+        self.builder.add_column(definition)
+        self.builder.add_column_constraints(definition)
+        column = self.builder.column_named(definition.name)
+        self.new_layout = True
+        self.validations += [item for item in self.builder.new_constraints[known:] if item.kind in "cf"]
+        if any(item.kind == "p" for item in self.builder.new_constraints[known:]):
+            self.rewrite = True
+        self._fill(column)
+
+    def _fill(self, column: Column) -> None:
+        """What existing rows have in a new column."""
+        if column.generated is not None or column.identity or column.sequence:
+            self.rewrite = True
+            return
+        if column.default is None:
+            if column.not_null and not self.empty:
+                self.validations.append(_not_null(column))
+            return
+        kind = "DEFAULT expressions"
+        expression = analyze_expression(
+            parse_expression(column.default), self.context.environment, None, column.type, kind
+        )
+        if _volatile(expression):
+            self.rewrite = True
+            self.conversions[column.number] = expression
+            return
+        try:
+            value = compile_expression(expression, self.context.exec_context().format)(self.context.exec_context(), ())
+        except NotOnRowPath:
+            self.rewrite = True
+            self.conversions[column.number] = expression
+            return
+        if value is None:
+            if column.not_null and not self.empty:
+                self.validations.append(_not_null(column))
+        else:
+            text = lookup(column.type.oid).text_encoder()(value).decode()
+            self.builder.change_column(replace(column, missing=text))
+
+    def drop_column(self, command: ast.AlterTableCmd) -> None:
+        name = command.name or ""
+        column = self.table.column(name)
+        if column is None and command.if_exists:
+            message = f'column "{name}" of relation "{self.table.name}" does not exist, skipping'
+            self.context.notice(SqlError("00000", message, severity="NOTICE"))
+            return
+        column = self.builder.column_named(name)
+        self._refuse_dependents(column, command.cascade)
+        number = column.number
+        table = self.table
+        doomed = [item for item in table.constraints if number in item.columns]
+        for constraint in doomed:
+            self._take_constraint(constraint)
+        for oid in self.table.indexes:
+            index = self._index(oid)
+            if any(item.number == number for item in index.columns) or number in index.include:
+                self._take_index(index)
+        if column.sequence is not None:
+            sequence = self.context.catalog.get(column.sequence)
+            if isinstance(sequence, Sequence):
+                self.dropped.append(sequence)
+        table = self.table
+        self.builder.table = replace(table, columns=tuple(item for item in table.columns if item.number != number))
+        self.new_layout = True
+
+    def _refuse_dependents(self, column: Column, cascade: bool) -> None:
+        dependents = []
+        for other in self.context.catalog.tables():
+            for constraint in other.constraints:
+                own = constraint.references == self.table.oid and column.number in constraint.referenced_columns
+                if constraint.kind == "f" and own and other.oid != self.table.oid:
+                    dependents.append((other, constraint))
+        refuse_used_by_views(self.context, self.table.oid, f"dropping column {column.name} of {self.table.name}")
+        for item in self.table.columns:
+            if item.generated is not None and column.number in self._used(item.generated, item.type):
+                not_supported(f"dropping column {column.name}, which generated column {item.name} uses")
+        for oid in self.table.indexes:
+            index = self._index(oid)
+            texts = [item.expression for item in index.columns if item.expression] + [index.predicate or ""]
+            if any(text and column.number in self._used(text, None) for text in texts):
+                self._take_index(index)
+        if not dependents:
+            return
+        if not cascade:
+            what = f"column {column.name} of table {self.table.name}"
+            raise SqlError(
+                "2BP01",
+                f"cannot drop {what} because other objects depend on it",
+                detail="\n".join(f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents),
+                hint="Use DROP ... CASCADE to drop the dependent objects too.",
+            )
+        for other, constraint in dependents:
+            kept = tuple(item for item in other.constraints if item.oid != constraint.oid)
+            self.context.lock_relation(other.oid, "access exclusive")
+            self.context.change({other.oid: replace(other, constraints=kept)})
+
+    def _used(self, text: str, target: TypeRef | None) -> tuple[int, ...]:
+        kind = "index expressions"
+        return columns_used(
+            analyze_expression(parse_expression(text), self.context.environment, self.old, target, kind)
+        )
+
+    def alter_type(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        assert command.type is not None
+        target = resolve_type(command.type, self.context.environment)
+        refuse_used_by_views(self.context, self.table.oid, f"altering the type of column {column.name}")
+        source: ast.Node = command.definition or ast.ColumnRef((column.name,))
+        kind = "transform expressions"
+        try:
+            expression = analyze_expression(source, self.context.environment, self.old, target, kind)
+        except SqlError as error:
+            if error.sqlstate != "42804" or command.definition is not None:
+                raise
+            message = (
+                f'column "{column.name}" cannot be cast automatically to type {format_type(target.oid, target.typmod)}'
+            )
+            hint = f'You might need to specify "USING {column.name}::{format_type(target.oid, target.typmod)}".'
+            raise SqlError("42804", message, hint=hint) from None
+        changed = replace(column, type=target)
+        if column.default is not None and not column.sequence:
+            try:
+                changed = replace(changed, default=default_text(self.context, parse_expression(column.default), target))
+            except SqlError:
+                message = (
+                    f'default for column "{column.name}" cannot be cast automatically to type {format_type(target.oid)}'
+                )
+                raise SqlError("42804", message) from None
+        self.builder.change_column(changed)
+        for oid in self.table.indexes:
+            self._retype_index(self._index(oid), changed)
+        if column.type.oid != target.oid or command.definition is not None or column.type.typmod != target.typmod:
+            self.conversions[column.number] = expression
+            self.rewrite = True
+
+    def _retype_index(self, index: Index, column: Column) -> None:
+        if any(item.number == column.number for item in index.columns):
+            must_have_order(column)
+            keys = tuple(
+                replace(item, type=column.type) if item.number == column.number else item for item in index.columns
+            )
+            self.builder.indexes = [item for item in self.builder.indexes if item.oid != index.oid]
+            self.builder.indexes.append(replace(index, columns=keys))
+
+    def set_default(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        self._refuse_identity(column)
+        if column.generated is not None:
+            raise SqlError("42601", f'column "{column.name}" of relation "{self.table.name}" is a generated column')
+        assert command.definition is not None
+        text = default_text(self.context, command.definition, column.type)
+        self.builder.change_column(replace(column, default=text))
+
+    def drop_default(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        self._refuse_identity(column)
+        self.builder.change_column(replace(column, default=None))
+
+    def _refuse_identity(self, column: Column) -> None:
+        if column.identity:
+            message = f'column "{column.name}" of relation "{self.table.name}" is an identity column'
+            raise SqlError("42601", message)
+
+    def set_not_null(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        if not column.not_null:
+            self.builder.change_column(replace(column, not_null=True))
+            self.validations.append(_not_null(column))
+
+    def drop_not_null(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        if column.number in self.table.key_columns:
+            raise SqlError("42P16", f'column "{column.name}" is in a primary key')
+        if column.identity:
+            message = f'column "{column.name}" of relation "{self.table.name}" is an identity column'
+            raise SqlError("42601", message)
+        self.builder.change_column(replace(column, not_null=False))
+
+    def add_identity(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        if not column.not_null:
+            place = f'column "{column.name}" of relation "{self.table.name}"'
+            message = f"{place} must be declared NOT NULL before identity can be added"
+            raise SqlError("55000", message)
+        if column.identity:
+            message = f'column "{column.name}" of relation "{self.table.name}" is already an identity column'
+            raise SqlError("55000", message)
+        assert isinstance(command.definition, ast.ConstraintDef)
+        self.builder.change_column(self.builder.identity(column, command.definition))
+
+    def set_identity(self, command: ast.AlterTableCmd) -> None:
+        column = self._identity_column(command)
+        options = dict(command.options)
+        kind = options.pop("generated", None)
+        if kind is not None:
+            self.builder.change_column(replace(column, identity=str(kind)))
+        if options and column.sequence is not None:
+            sequence = self.context.catalog.get(column.sequence)
+            assert isinstance(sequence, Sequence)
+            alter_sequence(self.context, sequence, tuple(options.items()))
+
+    def drop_identity(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        if not column.identity and command.if_exists:
+            return
+        column = self._identity_column(command)
+        sequence = self.context.catalog.get(column.sequence or 0)
+        if isinstance(sequence, Sequence):
+            self.dropped.append(sequence)
+        self.builder.change_column(replace(column, identity="", sequence=None))
+
+    def _identity_column(self, command: ast.AlterTableCmd) -> Column:
+        column = self.builder.column_named(command.name or "")
+        if not column.identity:
+            message = f'column "{column.name}" of relation "{self.table.name}" is not an identity column'
+            raise SqlError("55000", message)
+        return column
+
+    def drop_expression(self, command: ast.AlterTableCmd) -> None:
+        column = self.builder.column_named(command.name or "")
+        if column.generated is None and not command.if_exists:
+            message = f'column "{column.name}" of relation "{self.table.name}" is not a stored generated column'
+            raise SqlError("55000", message)
+        self.builder.change_column(replace(column, generated=None))
+
+    # ---- constraints --------------------------------------------------------------------------------------------
+
+    def add_constraint(self, command: ast.AlterTableCmd) -> None:
+        definition = command.definition
+        assert isinstance(definition, ast.ConstraintDef)
+        nullable = {column.number for column in self.table.columns if not column.not_null}
+        made = self.builder.add_constraint(definition)
+        if made.kind == "p":
+            self.rewrite = True
+            self.validations += [_not_null(self.table.column_by_number(n)) for n in made.columns if n in nullable]
+        elif made.kind in "cf" and made.validated:
+            self.validations.append(made)
+
+    def drop_constraint(self, command: ast.AlterTableCmd) -> None:
+        found = self._constraint(command.name or "", command.if_exists)
+        if found is None:
+            return
+        referring = [
+            (other, constraint)
+            for other in self.context.catalog.tables()
+            for constraint in other.constraints
+            if constraint.kind == "f"
+            and found.index is not None
+            and found.kind in "pu"
+            and constraint.index == found.index
+        ]
+        if referring and not command.cascade:
+            what = f"constraint {found.name} on table {self.table.name}"
+            raise SqlError(
+                "2BP01",
+                f"cannot drop {what} because other objects depend on it",
+                detail="\n".join(
+                    f"constraint {c.name} on table {t.name} depends on index {found.name}" for t, c in referring
+                ),
+                hint="Use DROP ... CASCADE to drop the dependent objects too.",
+            )
+        for other, constraint in referring:
+            if other.oid == self.table.oid:
+                self._take_constraint(constraint)
+                continue
+            self.context.lock_relation(other.oid, "access exclusive")
+            current = self.context.catalog.table(other.oid)
+            kept = tuple(item for item in current.constraints if item.oid != constraint.oid)
+            self.context.change({other.oid: replace(current, constraints=kept)})
+        self._take_constraint(found)
+
+    def _take_constraint(self, constraint: Constraint) -> None:
+        table = self.table
+        kept = tuple(item for item in table.constraints if item.oid != constraint.oid)
+        self.builder.table = replace(table, constraints=kept)
+        if constraint.kind == "p":
+            self.builder.table = replace(self.builder.table, key_columns=())
+            self.rewrite = True
+        if constraint.kind in "pu" and constraint.index is not None:
+            self._take_index(self._index(constraint.index))
+
+    def _take_index(self, index: Index) -> None:
+        if index.oid not in self.table.indexes:
+            return
+        table = self.table
+        self.builder.table = replace(table, indexes=tuple(oid for oid in table.indexes if oid != index.oid))
+        self.builder.indexes = [item for item in self.builder.indexes if item.oid != index.oid]
+        self.dropped.append(index)
+
+    def _index(self, oid: int) -> Index:
+        for index in self.builder.indexes:
+            if index.oid == oid:
+                return index
+        return self.context.catalog.index(oid)
+
+    def _constraint(self, name: str, if_exists: bool) -> Constraint | None:
+        for constraint in self.table.constraints:
+            if constraint.name == name:
+                return constraint
+        message = f'constraint "{name}" of relation "{self.table.name}" does not exist'
+        if not if_exists:
+            raise SqlError("42704", message)
+        self.context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
+        return None
+
+    def validate_constraint(self, command: ast.AlterTableCmd) -> None:
+        found = self._constraint(command.name or "", False)
+        assert found is not None
+        if not found.validated:
+            done = replace(found, validated=True)
+            constraints = tuple(done if item.oid == found.oid else item for item in self.table.constraints)
+            self.builder.table = replace(self.table, constraints=constraints)
+            self.validations.append(done)
+
+    # ---- the rest -----------------------------------------------------------------------------------------------
+
+    def owner(self, command: ast.AlterTableCmd) -> None:
+        owner = _owner(self.context, command)
+        self.builder.table = replace(self.table, owner=owner)
+        for item in self.context.catalog.objects.values():
+            own_index = isinstance(item, Index) and item.table == self.table.oid
+            own_sequence = isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == self.table.oid
+            if own_index or own_sequence:
+                self.context.change({item.oid: replace(item, owner=owner)})  # type: ignore[call-arg]
+
+    def tablespace(self, command: ast.AlterTableCmd) -> None:
+        oid = names.tablespace_oid(self.context, command.value)
+        assert oid is not None
+        self.builder.table = replace(self.table, tablespace=oid)
+
+
+def _not_null(column: Column) -> Constraint:
+    return Constraint(0, f"{column.name}_not_null", "n", (column.number,))
+
+
+def _volatile(expression: tree.Expr) -> bool:
+    return any(
+        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
+        for item, _ in expressions_in(expression)
+    )
+
+
+_COMMAND_NAMES = (
+    "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
+    "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
+    "validate_constraint", "owner", "tablespace",
+)  # fmt: skip
+_COMMANDS: dict[str, Callable[[Alteration, Any], None]] = {name: getattr(Alteration, name) for name in _COMMAND_NAMES}

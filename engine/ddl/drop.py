@@ -1,0 +1,317 @@
+"""DROP and TRUNCATE, and what depends on what.
+
+Dependencies are not kept; they are read off the catalog when something is dropped: indexes and sequences that belong to
+a table, foreign keys that refer to it, views whose queries name it, schemas that contain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import (
+    INFORMATION_SCHEMA_OID,
+    PG_CATALOG_OID,
+    Constraint,
+    Index,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+    View,
+    VirtualTable,
+)
+from engine.ddl import names
+from engine.ddl.context import DdlContext
+from engine.ddl.sequences import restarted
+from engine.sql import ast
+
+WORD: dict[type, str] = {
+    Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
+}  # fmt: skip
+UNKNOWN_KINDS = {
+    "type": "type", "domain": "type", "function": "function", "procedure": "procedure", "aggregate": "aggregate",
+    "extension": "extension", "trigger": "trigger", "matview": "materialized view", "foreign table": "foreign table",
+    "collation": "collation", "rule": "rule", "policy": "policy", "operator": "operator",
+}  # fmt: skip
+
+
+class Removal:
+    """What a DROP takes with it: objects to remove, foreign keys to take off other tables, storage to free."""
+
+    def __init__(self, context: DdlContext, cascade: bool) -> None:
+        self.context = context
+        self.cascade = cascade
+        self.gone: dict[int, SchemaObject] = {}
+        self.foreign_keys: list[tuple[int, int]] = []  # (table OID, constraint OID)
+        self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
+        self._extra: list[tuple[str, str, str]] = []  # what CASCADE would have to take: (what, on what, root)
+
+    def add(self, item: SchemaObject) -> None:
+        """Takes an object, and what belongs to it or depends on it."""
+        if item.oid in self.gone:
+            return
+        self.gone[item.oid] = item
+        if isinstance(item, Table):
+            self._take_parts(item)
+        elif isinstance(item, Schema):
+            for other in list(self.context.catalog.objects.values()):
+                if (
+                    isinstance(other, Table | View | Sequence)
+                    and other.schema == item.oid
+                    and other.oid not in self.gone
+                ):
+                    self._depend(other, item)
+        elif isinstance(item, Sequence):
+            self._take_defaults(item)
+        if isinstance(item, Table | View):
+            for view in self._views_over(item.oid):
+                self._depend(view, item)
+
+    def _take_parts(self, table: Table) -> None:
+        catalog = self.context.catalog
+        for oid in table.indexes:
+            self.gone[oid] = catalog.index(oid)
+        for item in catalog.objects.values():
+            if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
+                self.gone[item.oid] = item
+        for other in catalog.tables():
+            if other.oid != table.oid:
+                for constraint in other.constraints:
+                    if constraint.kind == "f" and constraint.references == table.oid:
+                        self._depend_constraint(other, constraint, table)
+
+    def _take_defaults(self, sequence: Sequence) -> None:
+        for table in self.context.catalog.tables():
+            for column in table.columns:
+                if column.sequence == sequence.oid and table.oid not in self.gone:
+                    self._extra.append(
+                        (
+                            f"default value for column {column.name} of table {table.name}",
+                            f"sequence {sequence.name}",
+                            "",
+                        )
+                    )
+                    self.defaults.append((table.oid, column.number))
+
+    def _views_over(self, oid: int) -> Iterator[View]:
+        for item in list(self.context.catalog.objects.values()):
+            if isinstance(item, View) and oid in item.depends_on and item.oid not in self.gone:
+                yield item
+
+    def _depend(self, item: SchemaObject, on: SchemaObject) -> None:
+        self._extra.append((f"{WORD[type(item)]} {item.name}", f"{WORD[type(on)]} {on.name}", ""))
+        self.add(item)
+
+    def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
+        what = f"constraint {constraint.name} on table {other.name}"
+        self._extra.append((what, f"table {table.name}", ""))
+        self.foreign_keys.append((other.oid, constraint.oid))
+
+    def carry_out(self, roots: list[SchemaObject]) -> None:
+        """Writes it. Raises 2BP01 when something else depends on it and CASCADE was not said."""
+        extra = [item for item in self._extra if not self._is_root(item[0], roots)]
+        if extra and not self.cascade:
+            root = roots[0]
+            word = f"{WORD[type(root)]} {root.name}" if len(roots) == 1 else "desired object(s)"
+            raise SqlError(
+                "2BP01",
+                f"cannot drop {word} because other objects depend on it",
+                detail="\n".join(f"{what} depends on {on}" for what, on, _ in extra),
+                hint="Use DROP ... CASCADE to drop the dependent objects too.",
+            )
+        self._notify(extra)
+        changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
+        for item in self.gone.values():
+            if isinstance(item, Table | Index | Sequence | View):
+                self.context.lock_relation(item.oid, "access exclusive")
+            if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):
+                self.context.drop_storage(item.storage_id)
+            if isinstance(item, Index) and item.table not in self.gone:
+                table = changes.get(item.table) or self.context.catalog.table(item.table)
+                assert isinstance(table, Table)
+                changes[table.oid] = replace(table, indexes=tuple(oid for oid in table.indexes if oid != item.oid))
+        self._edit_tables(changes)
+        self.context.change(changes)
+
+    def _edit_tables(self, changes: dict[int, SchemaObject | None]) -> None:
+        catalog = self.context.catalog
+        for table_oid, constraint_oid in self.foreign_keys:
+            if table_oid in self.gone:
+                continue
+            table = changes.get(table_oid) or catalog.table(table_oid)
+            assert isinstance(table, Table)
+            self.context.lock_relation(table_oid, "access exclusive")
+            kept = tuple(item for item in table.constraints if item.oid != constraint_oid)
+            changes[table_oid] = replace(table, constraints=kept)
+        for table_oid, number in self.defaults:
+            table = changes.get(table_oid) or catalog.table(table_oid)
+            if isinstance(table, Table) and table_oid not in self.gone:
+                columns = tuple(
+                    replace(item, default=None, sequence=None) if item.number == number else item
+                    for item in table.columns
+                )
+                changes[table_oid] = replace(table, columns=columns)
+
+    @staticmethod
+    def _is_root(what: str, roots: list[SchemaObject]) -> bool:
+        return any(what == f"{WORD[type(root)]} {root.name}" for root in roots)
+
+    def _notify(self, extra: list[tuple[str, str, str]]) -> None:
+        if not extra:
+            return
+        if len(extra) == 1:
+            notice = SqlError("00000", f"drop cascades to {extra[0][0]}", severity="NOTICE")
+        else:
+            detail = "\n".join(f"drop cascades to {what}" for what, _, _ in extra)
+            notice = SqlError("00000", f"drop cascades to {len(extra)} other objects", detail=detail, severity="NOTICE")
+        self.context.notice(notice)
+
+
+def drop(context: DdlContext, statement: ast.DropStmt) -> str:
+    """DROP TABLE, VIEW, INDEX, SEQUENCE, SCHEMA. Raises 42P01, 3F000, 42809, 42501, 2BP01."""
+    tag = f"DROP {statement.kind.upper()}" if statement.kind != "matview" else "DROP MATERIALIZED VIEW"
+    if statement.kind in UNKNOWN_KINDS:
+        return _drop_unknown(context, statement, tag)
+    roots: list[SchemaObject] = []
+    for parts in statement.names:
+        found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)
+        if found is not None:
+            roots.append(found)
+        elif statement.if_exists:
+            word = "schema" if statement.kind == "schema" else statement.kind
+            notice = f'{word} "{".".join(parts)}" does not exist, skipping'
+            context.notice(SqlError("00000", notice, severity="NOTICE"))
+        elif statement.kind == "schema":
+            raise SqlError("3F000", f'schema "{parts[-1]}" does not exist')
+        else:
+            sqlstate = "42704" if statement.kind == "index" else "42P01"
+            raise SqlError(sqlstate, f'{statement.kind} "{".".join(parts)}" does not exist')
+    if roots:
+        removal = Removal(context, statement.cascade)
+        for root in roots:
+            _refuse_part(context, root)
+            removal.add(root)
+        removal.carry_out(roots)
+    return tag
+
+
+def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
+    """Kinds of objects that cannot be created here: there never is one, so IF EXISTS has nothing to do."""
+    word = UNKNOWN_KINDS[statement.kind]
+    for parts in statement.names:
+        message = f'{word} "{".".join(parts)}" does not exist'
+        if not statement.if_exists:
+            raise SqlError("42704" if word != "materialized view" else "42P01", message)
+        context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
+    return tag
+
+
+def _schema(context: DdlContext, parts: tuple[str, ...]) -> Schema | None:
+    oid = context.catalog.schemas.get(parts[-1])
+    if oid is None:
+        return None
+    found = context.catalog.get(oid)
+    assert isinstance(found, Schema)
+    if found.oid in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
+        message = f"cannot drop schema {found.name} because it is required by the database system"
+        raise SqlError("2BP01", message)
+    if not context.is_superuser and found.owner != context.user_oid:
+        raise SqlError("42501", f"must be owner of schema {found.name}")
+    return found
+
+
+def _relation(context: DdlContext, kind: str, parts: tuple[str, ...]) -> SchemaObject | None:
+    found = context.environment.find_relation(parts[-2] if len(parts) > 1 else None, parts[-1])
+    if found is None:
+        return None
+    if isinstance(found, VirtualTable) or found.schema in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
+        raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
+    wanted = names.KIND_NAMES.get(kind)
+    if wanted is None:
+        not_supported(f"DROP {kind.upper()}")
+    if not isinstance(found, wanted):
+        word = WORD[type(found)]
+        hint = f"Use DROP {word.upper()} to remove {'an' if word == 'index' else 'a'} {word}."
+        article = "an" if kind == "index" else "a"
+        raise SqlError("42809", f'"{found.name}" is not {article} {kind}', hint=hint)
+    names.must_own(context, found)
+    context.lock_relation(found.oid, "access exclusive")
+    return context.catalog.get(found.oid)
+
+
+def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
+    """2BP01 for what belongs to something else: an index behind a constraint, an identity column's sequence."""
+    if isinstance(item, Index):
+        table = context.catalog.table(item.table)
+        for constraint in table.constraints:
+            if constraint.index == item.oid and constraint.kind in "pu":
+                owner = f"constraint {constraint.name} on table {table.name}"
+                raise SqlError(
+                    "2BP01",
+                    f"cannot drop index {item.name} because {owner} requires it",
+                    hint=f"You can drop {owner} instead.",
+                )
+    if isinstance(item, Sequence) and item.owned_by and item.owned_kind == "i":
+        table = context.catalog.table(item.owned_by[0])
+        column = table.column_by_number(item.owned_by[1])
+        raise SqlError(
+            "2BP01",
+            f"cannot drop sequence {item.name} because column {column.name} of table {table.name} requires it",
+            hint=f"You can drop column {column.name} of table {table.name} instead.",
+        )
+
+
+def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
+    """TRUNCATE: new storage ids, so that a rollback brings the rows back. Raises 0A000 for a referenced table."""
+    tables: dict[int, Table] = {}
+    for relation in statement.relations:
+        table = names.table_named(context, relation)
+        tables[table.oid] = table
+    while referring := _referring(context, tables):
+        if not statement.cascade:
+            other, _, table = referring[0]
+            raise SqlError(
+                "0A000",
+                "cannot truncate a table referenced in a foreign key constraint",
+                detail=f'Table "{other.name}" references "{table.name}".',
+                hint=f'Truncate table "{other.name}" at the same time, or use TRUNCATE ... CASCADE.',
+            )
+        for other, _, _ in referring:
+            if other.oid not in tables:
+                context.notice(SqlError("00000", f'truncate cascades to table "{other.name}"', severity="NOTICE"))
+                context.lock_relation(other.oid, "access exclusive")
+                tables[other.oid] = other
+    for table in tables.values():
+        context.change(emptied(context, table))
+        if statement.restart_identity:
+            for item in list(context.catalog.objects.values()):
+                if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
+                    context.change({item.oid: restarted(context, item, None)})
+    return "TRUNCATE TABLE"
+
+
+def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Table, Constraint, Table]]:
+    return [
+        (other, constraint, tables[constraint.references])
+        for other in context.catalog.tables()
+        if other.oid not in tables
+        for constraint in other.constraints
+        if constraint.kind == "f" and constraint.references in tables
+    ]
+
+
+def emptied(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]:
+    """The table and its indexes with new, empty storage."""
+    context.drop_storage(table.storage_id)
+    fresh = replace(table, storage_id=context.new_storage_id())
+    changes: dict[int, SchemaObject | None] = {table.oid: fresh}
+    for oid in table.indexes:
+        index = context.catalog.index(oid)
+        if index.primary:
+            changes[oid] = replace(index, storage_id=fresh.storage_id)
+        else:
+            context.drop_storage(index.storage_id)
+            changes[oid] = replace(index, storage_id=context.new_storage_id())
+    return changes

@@ -1,0 +1,72 @@
+"""Expressions that are kept as text: defaults, checks, generated columns, index expressions and predicates.
+
+They are analysed when they are defined, and stored as what the analysis understood (engine/sql/deparse.py): names
+qualified, casts explicit. So they mean the same under every search_path.
+"""
+
+from __future__ import annotations
+
+from catalog.errors import SqlError
+from catalog.schema import Table
+from catalog.types.base import TypeRef
+from engine.ddl.context import DdlContext
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze_expression
+from engine.sql.analyze.walk import expressions_in
+from engine.sql.deparse import deparse_expression
+
+BOOL = TypeRef(16)
+
+
+def stored_default(context: DdlContext, constraint: ast.ConstraintDef, target: TypeRef) -> str:
+    """DEFAULT expression, checked to fit the column. Raises 42804, 0A000 (columns, sub-queries, aggregates)."""
+    assert constraint.expression is not None
+    return default_text(context, constraint.expression, target)
+
+
+def default_text(context: DdlContext, expression: ast.Node, target: TypeRef) -> str:
+    found = analyze_expression(expression, context.environment, None, target, "DEFAULT expressions")
+    return deparse_expression(found, None, context.catalog)
+
+
+def stored_generated(context: DdlContext, table: Table, constraint: ast.ConstraintDef, target: TypeRef) -> str:
+    """GENERATED ALWAYS AS (...) STORED. Raises 42P17 for what is not immutable."""
+    assert constraint.expression is not None
+    kind = "column generation expressions"
+    found = analyze_expression(constraint.expression, context.environment, table, target, kind)
+    _immutable(found, "generation expression is not immutable")
+    return deparse_expression(found, table, context.catalog)
+
+
+def stored_check(context: DdlContext, table: Table, constraint: ast.ConstraintDef) -> tuple[str, tuple[int, ...]]:
+    """A check's text, and the columns that it uses."""
+    assert constraint.expression is not None
+    found = analyze_expression(constraint.expression, context.environment, table, BOOL, "check constraints")
+    return deparse_expression(found, table, context.catalog), columns_used(found)
+
+
+def stored_index_expression(context: DdlContext, table: Table, expression: ast.Node) -> tuple[str, TypeRef]:
+    """An index column's expression and type. Raises 42P17 for what is not immutable."""
+    found = analyze_expression(expression, context.environment, table, None, "index expressions")
+    _immutable(found, "functions in index expression must be marked IMMUTABLE")
+    return deparse_expression(found, table, context.catalog), found.type
+
+
+def stored_predicate(context: DdlContext, table: Table, expression: ast.Node) -> str:
+    """A partial index's condition."""
+    found = analyze_expression(expression, context.environment, table, BOOL, "index predicates")
+    _immutable(found, "functions in index predicate must be marked IMMUTABLE")
+    return deparse_expression(found, table, context.catalog)
+
+
+def columns_used(expression: tree.Expr) -> tuple[int, ...]:
+    """The attnums of the columns in an expression, each once, in order of appearance."""
+    found = [item.column for item, _ in expressions_in(expression) if isinstance(item, tree.Var)]
+    return tuple(dict.fromkeys(found))
+
+
+def _immutable(expression: tree.Expr, message: str) -> None:
+    for item, _ in expressions_in(expression):
+        volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
+        if volatile or isinstance(item, tree.SqlValueFunction):
+            raise SqlError("42P17", message)

@@ -1,0 +1,116 @@
+"""How objects are found, named and refused.
+
+Generated names follow PostgreSQL's makeObjectName and ChooseRelationName: parts joined by '_', shortened to 63 bytes by
+cutting the longer of the two names, then numbered until the name is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from catalog.errors import SqlError
+from catalog.schema import (
+    INFORMATION_SCHEMA_OID,
+    PG_CATALOG_OID,
+    Constraint,
+    Index,
+    Relation,
+    Sequence,
+    Table,
+    View,
+    VirtualTable,
+)
+from engine.ddl.context import DdlContext
+from engine.sql import ast
+
+LIMIT = 63
+KIND_NAMES = {"table": Table, "view": View, "index": Index, "sequence": Sequence}
+WORDS: dict[type, str] = {Table: "table", View: "view", Index: "index", Sequence: "sequence", VirtualTable: "table"}
+
+
+def joined(first: str, second: str, label: str) -> str:
+    """first_second_label, shortened to 63 bytes."""
+    room = LIMIT - len(label) - 1 - (1 if second else 0)
+    one, two = first.encode(), second.encode()
+    while len(one) + len(two) > room:
+        if len(one) > len(two):
+            one = one[:-1]
+        else:
+            two = two[:-1]
+    parts = [one.decode(errors="ignore"), two.decode(errors="ignore"), label]
+    return "_".join(part for part in parts if part)
+
+
+def free_relation_name(
+    context: DdlContext, schema: int, first: str, second: str, label: str, taken: Iterable[str] = ()
+) -> str:
+    """A generated name that no relation of the schema has, nor `taken`."""
+    used = set(taken)
+    number = 0
+    while True:
+        name = joined(first, second, label + (str(number) if number else ""))
+        if name not in used and context.catalog.relation(schema, name) is None:
+            return name
+        number += 1
+
+
+def free_constraint_name(constraints: Iterable[Constraint], first: str, second: str, label: str) -> str:
+    """A generated name that no constraint of the table has."""
+    used = {constraint.name for constraint in constraints}
+    number = 0
+    while (name := joined(first, second, label + (str(number) if number else ""))) in used:
+        number += 1
+    return name
+
+
+def shown(relation: ast.RangeVar) -> str:
+    return f"{relation.schema}.{relation.name}" if relation.schema else relation.name
+
+
+def find(context: DdlContext, relation: ast.RangeVar) -> Relation | None:
+    """The relation of that name. Raises 3F000 for a schema that does not exist (as a missing relation: None)."""
+    return context.environment.find_relation(relation.schema, relation.name)
+
+
+def table_named(context: DdlContext, relation: ast.RangeVar, mode: str = "access exclusive") -> Table:
+    """The table, locked. Raises 42P01, 42809 for what is not a table, 42501."""
+    found = find(context, relation)
+    if found is None:
+        raise SqlError("42P01", f'relation "{shown(relation)}" does not exist')
+    if not isinstance(found, Table):
+        if isinstance(found, VirtualTable) or found.schema in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
+            raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
+        raise SqlError("42809", f'"{found.name}" is not a table')
+    must_own(context, found)
+    context.lock_relation(found.oid, mode)
+    current = context.catalog.get(found.oid)
+    if not isinstance(current, Table):
+        raise SqlError("42P01", f'relation "{shown(relation)}" does not exist')
+    return current
+
+
+def must_own(context: DdlContext, item: Table | Index | Sequence | View) -> None:
+    """42501 unless the user owns the relation or is a superuser."""
+    if not context.is_superuser and item.owner != context.user_oid:
+        raise SqlError("42501", f"must be owner of {WORDS[type(item)]} {item.name}")
+
+
+def refuse_if_taken(context: DdlContext, schema: int, name: str, if_not_exists: bool) -> bool:
+    """Locks the name for its creator. True: it exists and IF NOT EXISTS was said (a notice is sent). Raises 42P07."""
+    context.lock_name(schema, name)
+    if context.catalog.relation(schema, name) is None:
+        return False
+    if not if_not_exists:
+        raise SqlError("42P07", f'relation "{name}" already exists')
+    context.notice(SqlError("42P07", f'relation "{name}" already exists, skipping', severity="NOTICE"))
+    return True
+
+
+def tablespace_oid(context: DdlContext, name: str | None) -> int | None:
+    """The OID of a named tablespace, None for none. Raises 42704."""
+    if name is None:
+        return None
+    found = context.catalog.tablespaces.get(name)
+    if found is None:
+        raise SqlError("42704", f'tablespace "{name}" does not exist')
+    return found

@@ -1,0 +1,380 @@
+"""CREATE TABLE, and the builder of table definitions.
+
+A `TableBuilder` takes columns and constraints one by one and gives the objects that they amount to: the table, the
+indexes behind its keys, the sequences behind its serial and identity columns. ALTER TABLE starts one from an existing table.
+
+Rows are clustered by primary key, so a primary key's index shares the table's storage id and has no entries of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import (
+    DEFAULT_TABLESPACE_OID,
+    Column,
+    Constraint,
+    Index,
+    IndexColumn,
+    Layout,
+    SchemaObject,
+    Sequence,
+    Table,
+)
+from catalog.types import format_type, lookup
+from catalog.types.base import TypeRef
+from engine.ddl import names
+from engine.ddl.context import DdlContext
+from engine.ddl.expressions import stored_check, stored_default, stored_generated
+from engine.ddl.sequences import new_sequence
+from engine.sql import ast
+from engine.sql.analyze import resolve_type
+
+SERIAL_TYPES = {
+    "serial": 23, "serial4": 23, "bigserial": 20, "serial8": 20, "smallserial": 21, "serial2": 21,
+}  # fmt: skip
+MAX_COLUMNS = 1600
+UNKNOWN, RECORD = 705, 2249
+
+
+class TableBuilder:
+    """Collects a definition. `table` is the state so far, `indexes` and `sequences` the new objects beside it."""
+
+    def __init__(self, context: DdlContext, table: Table) -> None:
+        self.context = context
+        self.table = table
+        self.indexes: list[Index] = []
+        self.sequences: list[Sequence] = []
+        self.new_constraints: list[Constraint] = []
+
+    # ---- columns ------------------------------------------------------------------------------------------------
+
+    def add_column(self, definition: ast.ColumnDef) -> Column:
+        """Adds a column without its constraints (`add_column_constraints`, once all columns are there)."""
+        table = self.table
+        if table.column(definition.name) is not None:
+            raise SqlError("42701", f'column "{definition.name}" of relation "{table.name}" already exists')
+        if len(table.columns) >= MAX_COLUMNS:
+            raise SqlError("54011", f"tables can have at most {MAX_COLUMNS} columns")
+        number = table.next_column
+        column = self._serial(definition, number) or Column(number, definition.name, self._type(definition))
+        if definition.collation and definition.collation[-1] not in ("C", "POSIX", "default", "ucs_basic"):
+            not_supported(f'collation "{definition.collation[-1]}"')
+        self.table = replace(table, columns=(*table.columns, column), next_column=number + 1)
+        return column
+
+    def _type(self, definition: ast.ColumnDef) -> TypeRef:
+        assert definition.type is not None
+        found = resolve_type(definition.type, self.context.environment)
+        lookup(found.oid)
+        if found.oid in (UNKNOWN, RECORD) or lookup(found.oid).category == "P":
+            raise SqlError("42P16", f'column "{definition.name}" has pseudo-type {format_type(found.oid)}')
+        return found
+
+    def _serial(self, definition: ast.ColumnDef, number: int) -> Column | None:
+        assert definition.type is not None
+        parts = definition.type.names
+        oid = SERIAL_TYPES.get(parts[0]) if len(parts) == 1 else None
+        if oid is None:
+            return None
+        sequence = self._owned_sequence(definition.name, number, TypeRef(oid), (), "a")
+        schema = self.context.catalog.schema_name(sequence.schema)
+        default = f"nextval('{quote(schema)}.{quote(sequence.name)}'::regclass)"
+        return Column(number, definition.name, TypeRef(oid), True, default, sequence=sequence.oid)
+
+    def _owned_sequence(
+        self, column: str, number: int, type_: TypeRef, options: tuple[tuple[str, object], ...], kind: str
+    ) -> Sequence:
+        taken = [sequence.name for sequence in self.sequences]
+        name = names.free_relation_name(self.context, self.table.schema, self.table.name, column, "seq", taken)
+        sequence = new_sequence(self.context, self.table.schema, name, type_, options)
+        sequence = replace(sequence, owned_by=(self.table.oid, number), owned_kind=kind, owner=self.table.owner)
+        self.sequences.append(sequence)
+        return sequence
+
+    def change_column(self, column: Column) -> None:
+        """Puts a changed column in the place of the one with its number."""
+        columns = tuple(column if item.number == column.number else item for item in self.table.columns)
+        self.table = replace(self.table, columns=columns)
+
+    def column_named(self, name: str) -> Column:
+        """Raises 42703."""
+        column = self.table.column(name)
+        if column is None:
+            raise SqlError("42703", f'column "{name}" of relation "{self.table.name}" does not exist')
+        return column
+
+    # ---- constraints --------------------------------------------------------------------------------------------
+
+    def add_column_constraints(self, definition: ast.ColumnDef) -> None:
+        """The constraints written with a column."""
+        for constraint in definition.constraints:
+            column = self.column_named(definition.name)
+            if constraint.kind in ("primary", "unique", "foreign", "check"):
+                self.add_constraint(replace(constraint, columns=constraint.columns or (column.name,)), column)
+            else:
+                self.change_column(self._with_property(column, constraint))
+
+    def _with_property(self, column: Column, constraint: ast.ConstraintDef) -> Column:
+        kind = constraint.kind
+        if kind == "not_null":
+            return replace(column, not_null=True)
+        if kind == "null":
+            if column.not_null:
+                message = (
+                    f'conflicting NULL/NOT NULL declarations for column "{column.name}" of table "{self.table.name}"'
+                )
+                raise SqlError("42601", message)
+            return column
+        if kind == "default":
+            if column.default is not None or column.identity:
+                message = f'multiple default values specified for column "{column.name}" of table "{self.table.name}"'
+                raise SqlError("42601", message)
+            return replace(column, default=stored_default(self.context, constraint, column.type))
+        if kind == "identity":
+            return self.identity(column, constraint)
+        if kind == "generated":
+            return replace(column, generated=stored_generated(self.context, self.table, constraint, column.type))
+        not_supported(f"{kind} constraints")
+
+    def identity(self, column: Column, constraint: ast.ConstraintDef) -> Column:
+        """GENERATED ... AS IDENTITY. Raises 22023 for a type that is not an integer."""
+        if column.type.oid not in (20, 21, 23):
+            raise SqlError("22023", "identity column type must be smallint, integer, or bigint")
+        if column.default is not None:
+            message = f'both default and identity specified for column "{column.name}" of table "{self.table.name}"'
+            raise SqlError("42601", message)
+        options = constraint.sequence_options
+        sequence = self._owned_sequence(column.name, column.number, column.type, options, "i")
+        return replace(column, identity=constraint.identity, not_null=True, sequence=sequence.oid)
+
+    def add_constraint(self, constraint: ast.ConstraintDef, column: Column | None = None) -> Constraint:
+        """A table constraint. Raises 42710 for a name in use, and what each kind raises."""
+        if constraint.name and any(item.name == constraint.name for item in self.table.constraints):
+            message = f'constraint "{constraint.name}" for relation "{self.table.name}" already exists'
+            raise SqlError("42710", message)
+        if constraint.kind in ("primary", "unique"):
+            made = self._key(constraint)
+        elif constraint.kind == "check":
+            made = self._check(constraint, column)
+        elif constraint.kind == "foreign":
+            from engine.ddl.foreign_keys import foreign_key
+
+            made = foreign_key(self, constraint)
+        else:
+            not_supported(f"{constraint.kind} constraints")
+        self.table = replace(self.table, constraints=(*self.table.constraints, made))
+        self.new_constraints.append(made)
+        return made
+
+    def _check(self, constraint: ast.ConstraintDef, column: Column | None) -> Constraint:
+        text, columns = stored_check(self.context, self.table, constraint)
+        named = column.name if column else (self.table.column_by_number(columns[0]).name if len(columns) == 1 else "")
+        name = constraint.name or names.free_constraint_name(self.table.constraints, self.table.name, named, "check")
+        return Constraint(
+            self.context.new_oid(), name, "c", columns, check=text, validated=not constraint.not_valid,
+            no_inherit=constraint.no_inherit,
+        )  # fmt: skip
+
+    def _key(self, constraint: ast.ConstraintDef) -> Constraint:
+        primary = constraint.kind == "primary"
+        if constraint.deferrable:
+            not_supported("deferrable unique constraints")
+        if primary and any(item.kind == "p" for item in self.table.constraints):
+            raise SqlError("42P16", f'multiple primary keys for table "{self.table.name}" are not allowed')
+        if constraint.using_index is not None:
+            return self._key_from_index(constraint, primary)
+        numbers = self._key_columns(constraint)
+        if primary:
+            for number in numbers:
+                self.change_column(replace(self.table.column_by_number(number), not_null=True))
+        second = "" if primary else "_".join(constraint.columns)
+        taken = [index.name for index in self.indexes]
+        name = constraint.name or names.free_relation_name(
+            self.context, self.table.schema, self.table.name, second, "pkey" if primary else "key", taken
+        )
+        if constraint.name:
+            names.refuse_if_taken(self.context, self.table.schema, name, False)
+        columns = tuple(IndexColumn(number, type=self.table.column_by_number(number).type) for number in numbers)
+        index = Index(
+            self.context.new_oid(),
+            self.table.schema,
+            name,
+            self.table.oid,
+            columns,
+            self.table.storage_id if primary else self.context.new_storage_id(),
+            unique=True,
+            primary=primary,
+            nulls_not_distinct=constraint.nulls_not_distinct,
+            include=tuple(self.column_named(item).number for item in constraint.include),
+            owner=self.table.owner,
+            tablespace=self.table.tablespace,
+        )
+        self.indexes.append(index)
+        self.table = replace(self.table, indexes=(*self.table.indexes, index.oid))
+        if primary:
+            self.table = replace(self.table, key_columns=numbers)
+        return Constraint(self.context.new_oid(), name, "p" if primary else "u", numbers, index=index.oid)
+
+    def _key_columns(self, constraint: ast.ConstraintDef) -> tuple[int, ...]:
+        numbers: list[int] = []
+        for name in constraint.columns:
+            column = self.table.column(name)
+            if column is None:
+                raise SqlError("42703", f'column "{name}" named in key does not exist')
+            if column.number in numbers:
+                word = "primary key" if constraint.kind == "primary" else "unique"
+                raise SqlError("42701", f'column "{name}" appears twice in {word} constraint')
+            must_have_order(column)
+            numbers.append(column.number)
+        return tuple(numbers)
+
+    def _key_from_index(self, constraint: ast.ConstraintDef, primary: bool) -> Constraint:
+        if primary:
+            not_supported("ADD PRIMARY KEY USING INDEX")
+        found = self.context.catalog.relation(self.table.schema, constraint.using_index or "")
+        if not isinstance(found, Index) or found.table != self.table.oid:
+            raise SqlError("42704", f'index "{constraint.using_index}" does not exist')
+        if not found.unique or found.predicate or any(item.number == 0 for item in found.columns):
+            raise SqlError(
+                "42809", f'"{found.name}" is not a unique index', detail="Cannot create a constraint using it."
+            )
+        numbers = tuple(item.number for item in found.columns)
+        return Constraint(self.context.new_oid(), constraint.name or found.name, "u", numbers, index=found.oid)
+
+    # ---- the result -----------------------------------------------------------------------------------------------
+
+    def objects(self) -> dict[int, SchemaObject | None]:
+        """Everything to write."""
+        found: dict[int, SchemaObject | None] = {item.oid: item for item in (*self.indexes, *self.sequences)}
+        found[self.table.oid] = self.table
+        return found
+
+
+def layout(version: int, columns: tuple[Column, ...]) -> Layout:
+    """The row layout that holds these columns."""
+    return Layout(version, tuple(column.number for column in columns), tuple(column.type for column in columns))
+
+
+def must_have_order(column: Column) -> None:
+    """42704 for a column type that no key can hold."""
+    if lookup(column.type.oid).key_encoder() is None:
+        raise SqlError(
+            "42704",
+            f'data type {format_type(column.type.oid)} has no default operator class for access method "btree"',
+            hint="You must specify an operator class for the index or define a default operator class for the data "
+            "type.",
+        )
+
+
+def quote(name: str) -> str:
+    """An identifier for stored SQL text, quoted where it must be (inside a string literal: quotes doubled)."""
+    if name.isidentifier() and name == name.lower() and name.isascii():
+        return name
+    return '"' + name.replace('"', '""').replace("'", "''") + '"'
+
+
+def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
+    """CREATE TABLE. Raises 42P07, 42701, 42P16, 0A000 for partitions and inheritance."""
+    if statement.inherits:
+        not_supported("table inheritance")
+    if statement.partition is not None:
+        not_supported("table partitioning")
+    if statement.on_commit in ("delete", "drop"):
+        not_supported(f"ON COMMIT {statement.on_commit.upper()}")
+    if statement.access_method not in (None, "heap"):
+        raise SqlError("42704", f'access method "{statement.access_method}" does not exist')
+    relation = statement.relation
+    persistence = "t" if statement.persistence == "t" else "p"
+    schema = context.creation_schema(relation, persistence)
+    if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_not_exists):
+        return "CREATE TABLE"
+    table = Table(
+        context.new_oid(),
+        schema.oid,
+        relation.name,
+        (),
+        context.new_storage_id(),
+        owner=context.user_oid,
+        tablespace=names.tablespace_oid(context, statement.tablespace) or DEFAULT_TABLESPACE_OID,
+        persistence=persistence,
+        options=statement.options,
+    )
+    builder = TableBuilder(context, table)
+    for element in statement.elements:
+        if isinstance(element, ast.ColumnDef):
+            builder.add_column(element)
+        elif isinstance(element, ast.LikeClause):
+            _copy_columns(builder, element)
+    for element in _keys_first(statement.elements):
+        if isinstance(element, ast.ColumnDef):
+            builder.add_column_constraints(element)
+        elif isinstance(element, ast.ConstraintDef):
+            builder.add_constraint(element)
+    builder.table = replace(builder.table, layouts=(layout(0, builder.table.columns),))
+    context.change(builder.objects())
+    return "CREATE TABLE"
+
+
+def _keys_first(elements: tuple[ast.Node, ...]) -> list[ast.Node]:
+    """Columns, then keys, then foreign keys: a table may refer to its own key wherever that stands."""
+
+    def rank(element: ast.Node) -> int:
+        if isinstance(element, ast.ConstraintDef):
+            return {"primary": 1, "unique": 1, "check": 2}.get(element.kind, 3)
+        return 0
+
+    ordered: list[ast.Node] = []
+    late: list[ast.Node] = []
+    for element in elements:
+        if isinstance(element, ast.ColumnDef):
+            foreign = tuple(item for item in element.constraints if item.kind == "foreign")
+            ordered.append(replace(element, constraints=tuple(i for i in element.constraints if i.kind != "foreign")))
+            late += [replace(item, columns=item.columns or (element.name,)) for item in foreign]
+        else:
+            ordered.append(element)
+    return [*sorted(ordered, key=rank), *late] if late else sorted(ordered, key=rank)
+
+
+def _copy_columns(builder: TableBuilder, like: ast.LikeClause) -> None:
+    """LIKE: names, types and NOT NULL; defaults, checks and keys where INCLUDING says so."""
+    source = names.find(builder.context, like.relation)
+    if source is None:
+        raise SqlError("42P01", f'relation "{names.shown(like.relation)}" does not exist')
+    if not hasattr(source, "columns") or isinstance(source, Index):
+        raise SqlError("42809", f'"{source.name}" is not a table or view')
+    assert not isinstance(source, Sequence)
+    including = {item.lower() for item in like.including}
+    everything = "all" in including
+    for column in source.columns:
+        if builder.table.column(column.name) is not None:
+            raise SqlError("42701", f'column "{column.name}" specified more than once')
+        number = builder.table.next_column
+        copied = Column(number, column.name, column.type, column.not_null)
+        if (everything or "defaults" in including) and column.default is not None:
+            copied = replace(copied, default=column.default)
+        if (everything or "generated" in including) and column.generated is not None:
+            copied = replace(copied, generated=column.generated)
+        if everything or "comments" in including:
+            copied = replace(copied, comment=column.comment)
+        table = builder.table
+        builder.table = replace(table, columns=(*table.columns, copied), next_column=number + 1)
+        if (everything or "identity" in including) and column.identity:
+            identity = ast.ConstraintDef("identity", identity=column.identity)
+            builder.change_column(builder.identity(replace(copied, default=None), identity))
+    if isinstance(source, Table):
+        _copy_constraints(builder, source, including)
+
+
+def _copy_constraints(builder: TableBuilder, source: Table, including: set[str]) -> None:
+    everything = "all" in including
+    for constraint in source.constraints:
+        column_names = tuple(source.column_by_number(number).name for number in constraint.columns)
+        if constraint.kind == "c" and (everything or "constraints" in including):
+            numbers = tuple(builder.column_named(name).number for name in column_names)
+            copied = replace(constraint, oid=builder.context.new_oid(), columns=numbers)
+            builder.table = replace(builder.table, constraints=(*builder.table.constraints, copied))
+        if constraint.kind in ("p", "u") and (everything or "indexes" in including):
+            kind = "primary" if constraint.kind == "p" else "unique"
+            builder.add_constraint(ast.ConstraintDef(kind, columns=column_names))

@@ -1,0 +1,73 @@
+"""CREATE VIEW."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Column, View
+from engine.ddl import names
+from engine.ddl.context import DdlContext
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze
+from engine.sql.deparse import deparse_query
+
+
+def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
+    """CREATE [OR REPLACE] VIEW. Raises 42P07, 42P16 (columns changed by REPLACE), 42611."""
+    if statement.recursive:
+        not_supported("CREATE RECURSIVE VIEW")
+    if statement.check_option is not None:
+        not_supported("WITH CHECK OPTION")
+    relation = statement.relation
+    schema = context.creation_schema(relation, statement.persistence)
+    analyzed = analyze(statement.query, context.environment)
+    query = analyzed.statement
+    assert isinstance(query, tree.Query)
+    if analyzed.parameter_types:
+        raise SqlError("42P02", "there is no parameter $1")
+    columns = _columns(query, statement.columns)
+    context.lock_name(schema.oid, relation.name)
+    existing = context.catalog.relation(schema.oid, relation.name)
+    text = deparse_query(query, context.catalog, tuple(column.name for column in columns))
+    if existing is None:
+        view = View(
+            context.new_oid(), schema.oid, relation.name, columns, text, context.user_oid,
+            depends_on=analyzed.relations,
+        )  # fmt: skip
+        context.change({view.oid: view})
+        return "CREATE VIEW"
+    if not statement.replace:
+        raise SqlError("42P07", f'relation "{relation.name}" already exists')
+    if not isinstance(existing, View):
+        raise SqlError("42809", f'"{relation.name}" is not a view')
+    names.must_own(context, existing)
+    context.lock_relation(existing.oid, "access exclusive")
+    _must_extend(existing, columns)
+    context.change({existing.oid: replace(existing, columns=columns, query=text, depends_on=analyzed.relations)})
+    return "CREATE VIEW"
+
+
+def _columns(query: tree.Query, wanted: tuple[str, ...]) -> tuple[Column, ...]:
+    targets = query.output
+    if len(wanted) > len(targets):
+        raise SqlError("42601", "CREATE VIEW specifies more column names than columns")
+    columns: list[Column] = []
+    for number, target in enumerate(targets, 1):
+        name = wanted[number - 1] if number <= len(wanted) else target.name
+        if any(column.name == name for column in columns):
+            raise SqlError("42701", f'column "{name}" specified more than once')
+        columns.append(Column(number, name, target.expression.type))
+    return tuple(columns)
+
+
+def _must_extend(view: View, columns: tuple[Column, ...]) -> None:
+    if len(columns) < len(view.columns):
+        raise SqlError("42P16", "cannot drop columns from view")
+    for old, new in zip(view.columns, columns, strict=False):
+        if old.name != new.name:
+            message = f'cannot change name of view column "{old.name}" to "{new.name}"'
+            hint = "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead."
+            raise SqlError("42P16", message, hint=hint)
+        if old.type != new.type:
+            raise SqlError("42P16", f'cannot change data type of view column "{old.name}"')

@@ -1,0 +1,255 @@
+"""Schema changes from a session: the context that engine/ddl works in, the jobs on rows, CREATE TABLE AS.
+
+A statement runs as: the schema change itself (again after each lock that it had to wait for), then its jobs, all in the
+session's transaction. So a failed job rolls everything back, and nobody sees a half-made table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from catalog import rows as system_rows
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Catalog, Role, Schema, SchemaObject, Table
+from catalog.schema import Sequence as SequenceObject
+from engine import ddl
+from engine.ddl.context import Job
+from engine.execute.context import ExecContext
+from engine.session import planning
+from engine.session.prepared import Prepared
+from engine.sql import ast, tree
+from engine.sql.analyze import Environment
+from engine.storage.keys import prefix_range
+from engine.txn.locks import ACCESS_EXCLUSIVE, TABLE_MODES
+from engine.txn.sequences import encode_state, state_key
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+class SessionDdl:
+    """engine.ddl.context.DdlContext over a session."""
+
+    def __init__(self, session: Session) -> None:
+        assert session.transaction is not None
+        self._session = session
+        self.transaction = session.transaction
+        role = session.catalog.get(session.catalog.roles[session.user_name])
+        assert isinstance(role, Role)
+        self.user_oid = role.oid
+        self.user_name = role.name
+        self.is_superuser = role.superuser
+        self.jobs: list[Job] = []
+        self.notices: list[SqlError] = []
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._session.catalog
+
+    @property
+    def environment(self) -> Environment:
+        return self._session.environment
+
+    def creation_schema(self, relation: ast.RangeVar | None, persistence: str = "p") -> Schema:
+        session = self._session
+        catalog = session.catalog
+        wanted = relation.schema if relation is not None else None
+        if persistence == "t" or wanted == "pg_temp":
+            if wanted not in (None, "pg_temp", session.temporary_schema_name):
+                raise SqlError("42P16", "cannot create temporary relation in non-temporary schema")
+            return self._temporary_schema()
+        if wanted is not None:
+            oid = catalog.schemas.get(wanted)
+            if oid is None:
+                raise SqlError("3F000", f'schema "{wanted}" does not exist')
+            return self._writable(oid)
+        for name in session.search_path:
+            if name in catalog.schemas:
+                return self._writable(catalog.schemas[name])
+        raise SqlError("3F000", "no schema has been selected to create in")
+
+    def _writable(self, oid: int) -> Schema:
+        found = self.catalog.get(oid)
+        assert isinstance(found, Schema)
+        if found.name in ("pg_catalog", "information_schema"):
+            message = f'permission denied to create in schema "{found.name}"'
+            raise SqlError("42501", message, detail="System catalog modifications are currently disallowed.")
+        if not self.is_superuser and found.owner != self.user_oid:
+            raise SqlError("42501", f"permission denied for schema {found.name}")
+        return found
+
+    def _temporary_schema(self) -> Schema:
+        session = self._session
+        name = session.temporary_schema_name
+        oid = session.catalog.schemas.get(name)
+        if oid is None:
+            schema = Schema(self.new_oid(), session.catalog.database, name, self.user_oid)
+            self.change({schema.oid: schema})
+            session.temporary_schema = schema.oid
+            return schema
+        found = session.catalog.get(oid)
+        assert isinstance(found, Schema)
+        session.temporary_schema = found.oid
+        return found
+
+    def change(self, changes: Mapping[int, SchemaObject | None]) -> None:
+        transaction = self.transaction
+        transaction.refuse_if_read_only("DDL")
+        for oid, item in changes.items():
+            old = self.catalog.get(oid)
+            if item is not None:
+                transaction.put(system_rows.object_key(item), system_rows.encode(item))
+            elif old is not None:
+                transaction.delete(system_rows.object_key(old))
+        transaction.changed_objects.update(changes)
+        transaction.catalog = None
+
+    def new_oid(self) -> int:
+        return self._session.node.new_oid()
+
+    def new_storage_id(self) -> int:
+        return self._session.node.new_storage_id()
+
+    def lock_relation(self, oid: int, mode: str) -> None:
+        number = TABLE_MODES[mode]
+        if number == ACCESS_EXCLUSIVE and not self.transaction.exclusive:
+            self.transaction.exclusive = True
+            self._session.node.exclusive_tables += 1
+        self.transaction.lock_table(oid, number)
+
+    def lock_name(self, schema: int, name: str) -> None:
+        self.transaction.lock_table((schema, name), ACCESS_EXCLUSIVE)
+
+    def drop_storage(self, storage_id: int) -> None:
+        self.transaction.dropped_storage.append(storage_id)
+
+    def table_is_empty(self, table: Table) -> bool:
+        self.transaction.begin_statement()
+        low, high = prefix_range(table.storage_id.to_bytes(4, "big"))
+        return next(self.transaction.scan(low, high), None) is None
+
+    def add_job(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def exec_context(self) -> ExecContext:
+        return self._session.context()
+
+    def set_sequence_start(self, sequence: SequenceObject, value: int) -> None:
+        self.transaction.put(state_key(sequence.storage_id), encode_state(value, False))
+
+    def notice(self, notice: SqlError) -> None:
+        self.notices.append(notice)
+
+    def query_fields(self, query: tree.Query) -> tuple[tree.Target, ...]:
+        return query.output
+
+    def database_in_use(self, oid: int) -> bool:
+        return any(session.database_oid == oid for session in self._session.node.sessions.values())
+
+
+async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -> str:
+    """Runs a schema change with its jobs; the command tag."""
+    if session.transaction is None:
+        session.begin_implicit()
+    if isinstance(statement, ast.CreateDatabaseStmt | ast.DropDatabaseStmt) and session.in_block:
+        word = "CREATE" if isinstance(statement, ast.CreateDatabaseStmt) else "DROP"
+        raise SqlError("25001", f"{word} DATABASE cannot run inside a transaction block")
+    tag, context = await _change(session, statement)
+    if context.jobs:
+        from engine.bulk import backfill
+
+        for job in context.jobs:
+            await backfill.run(session, job)
+    session.notices += context.notices
+    return tag
+
+
+async def _change(session: Session, statement: ast.Node) -> tuple[str, SessionDdl]:
+    from engine.txn.interface import LockWait
+
+    transaction = session.transaction
+    assert transaction is not None
+    transaction.begin_statement()
+    mark = transaction.mark()
+    changed, dropped = dict(transaction.changed_objects), len(transaction.dropped_storage)
+    while True:
+        context = SessionDdl(session)
+        try:
+            return ddl.run(statement, context), context
+        except LockWait as wait:
+            transaction.rollback_to(mark)
+            transaction.changed_objects = dict(changed)
+            transaction.catalog = None
+            del transaction.dropped_storage[dropped:]
+            await session.wait_for(wait)
+
+
+async def create_table_as(
+    session: Session, statement: ast.Node, whole: ast.Statement, parameters: Sequence[object]
+) -> str:
+    """CREATE TABLE AS and SELECT INTO: the table from the query's columns, then INSERT ... SELECT."""
+    from dataclasses import replace
+
+    if isinstance(statement, ast.SelectStmt):
+        assert statement.into is not None
+        query: ast.Node = replace(statement, into=None)
+        created = ast.CreateTableAsStmt(statement.into, (), query)
+    else:
+        assert isinstance(statement, ast.CreateTableAsStmt)
+        created, query = statement, statement.query
+    if created.materialized:
+        not_supported("CREATE MATERIALIZED VIEW")
+    if not isinstance(query, ast.SelectStmt):
+        not_supported("CREATE TABLE AS EXECUTE")
+    if session.transaction is None:
+        session.begin_implicit()
+    source = planning.prepare(session, ast.Statement(query, whole.text, whole.offset), ())
+    definition = _definition(created, source)
+    known = session.environment.find_relation(created.relation.schema, created.relation.name)
+    if known is not None and created.if_not_exists:
+        session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")
+        return "CREATE TABLE AS"
+    await execute(session, definition, whole)
+    if not created.with_data:
+        return "CREATE TABLE AS"
+    insert = ast.InsertStmt(created.relation, (), query)
+    prepared = planning.prepare(session, ast.Statement(insert, whole.text, whole.offset), ())
+    count = await session.run_to_count(prepared, parameters)
+    return f"SELECT {count}"
+
+
+def _definition(created: ast.CreateTableAsStmt, source: Prepared) -> ast.CreateStmt:
+    fields = source.fields or ()
+    if len(created.columns) > len(fields):
+        raise SqlError("42601", "too many column names were specified")
+    columns = []
+    for number, field in enumerate(fields):
+        name = created.columns[number] if number < len(created.columns) else field.name
+        columns.append(ast.ColumnDef(name, planning.type_name(field.type)))
+    return ast.CreateStmt(
+        created.relation,
+        tuple(columns),
+        created.persistence,
+        created.if_not_exists,
+        options=created.options,
+        tablespace=created.tablespace,
+    )
+
+
+async def drop_temporary(session: Session) -> None:
+    """Drops the session's temporary schema with all that is in it, in a transaction of its own."""
+    name = session.temporary_schema_name
+    session.temporary_schema = None
+    if name not in session.catalog.schemas:
+        return
+    session.begin_implicit()
+    try:
+        await execute(session, ast.DropStmt("schema", ((name,),), cascade=True), ast.Statement(ast.Node(), ""))
+    except SqlError as error:
+        session.fail(error)
+        raise
+    session.notices.clear()
+    lsn = session.finish()
+    if lsn:
+        await session.durable(lsn)
