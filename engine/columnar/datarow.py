@@ -75,7 +75,9 @@ class RowEncoder:
             yield from self.encode(batch.slice(0, half))
             yield from self.encode(batch.slice(half))
             return
-        made = [encoder(column) for encoder, column in zip(self._columns, batch.columns, strict=True)]
+        # DuckDB gives at least one column; a SELECT without any has rows, but nothing in them.
+        columns = batch.columns if self._columns else ()
+        made = [encoder(column) for encoder, column in zip(self._columns, columns, strict=True)]
         message, ends = self._copy_lines(made, rows) if self._copy is not None else self._data_rows(made, rows)
         start_row = 0
         start = 0

@@ -15,7 +15,7 @@
 Threads: the main thread reads frames. `cancel` and `credit` act at once; everything else goes, in order, to the
 applier thread, which alone writes to DuckDB. When a query's turn comes, the applier opens a cursor and pins it to
 DuckDB's state of that moment, that is after every delta sent before the query and before every one sent after it;
-then a pool thread runs the query while the applier goes on. So a query sees exactly what the engine sent before it.
+then a thread runs the query while the applier goes on. So a query sees exactly what the engine sent before it.
 
 The process ends when its socket does: its parent has died or wants it to. It leaves through os._exit, since nothing
 here outlives it and DuckDB's bindings complain on the way out of an interpreter.

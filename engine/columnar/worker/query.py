@@ -1,4 +1,7 @@
-"""One query in the worker: a pinned cursor, a pool thread that runs it, and chunks sent as fast as they are taken.
+"""One query in the worker: a pinned cursor, a thread that runs it, and chunks sent as fast as they are taken.
+
+A query runs while it has one of a few *slots*, so that many queries do not run all at once, and gives the slot up while
+it waits for credit: portals that are left open keep nobody from running.
 
 Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its
 reader has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.
@@ -50,52 +53,78 @@ def error_header(identifier: int, error: BaseException) -> Header:
     }
 
 
-class Credit:
-    """How many bytes of a result may still be sent."""
+class Slots:
+    """How many queries run at once, and what wakes those that wait for a slot or for credit."""
 
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._left = WINDOW
-        self._ended = False
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._changed = threading.Condition()
 
-    def take(self, size: int) -> None:
-        """Waits until anything may be sent; a chunk larger than what is left goes as a whole. Raises 57014."""
-        with self._condition:
-            while self._left <= 0 and not self._ended:
-                self._condition.wait()
-            if self._ended:
+    def wait_for(self, query: Query, size: int) -> None:
+        """Waits for a slot, and until `size` bytes may be sent; a chunk larger than what is left goes as a whole.
+
+        A slot that the query has is given up while there is no credit. Raises 57014 when it is cancelled; it has no
+        slot then.
+        """
+        with self._changed:
+            if query.has_slot and query.left > 0 and not query.stopped:
+                query.left -= size
+                return
+            self._give_up(query)
+            while not query.stopped and not (self._free and query.left > 0):
+                self._changed.wait()
+            if query.stopped:
                 raise cancelled()
-            self._left -= size
+            self._free -= 1
+            query.has_slot = True
+            query.left -= size
 
-    def give(self, size: int) -> None:
-        with self._condition:
-            self._left += size
-            self._condition.notify()
+    def _give_up(self, query: Query) -> None:
+        if query.has_slot:
+            query.has_slot = False
+            self._free += 1
+            self._changed.notify_all()
 
-    def end(self) -> None:
-        with self._condition:
-            self._ended = True
-            self._condition.notify()
+    def leave(self, query: Query) -> None:
+        """The query has ended."""
+        with self._changed:
+            self._give_up(query)
+
+    def give(self, query: Query, size: int) -> None:
+        """Credit: the reader has taken this many bytes."""
+        with self._changed:
+            query.left += size
+            self._changed.notify_all()
+
+    def stop(self, query: Query) -> None:
+        with self._changed:
+            query.stopped = True
+            self._changed.notify_all()
 
 
 class Query:
     """`header` is the query frame's; `cursor` is in a transaction that is pinned to the query's moment."""
 
-    def __init__(self, header: Header, cursor: Any, send: Send) -> None:
+    def __init__(self, header: Header, cursor: Any, send: Send, slots: Slots) -> None:
         self.identifier: int = header["id"]
         self._header = header
         self._cursor = cursor
         self._send = send
-        self.credit = Credit()
-        self._stop = threading.Event()
+        self._slots = slots
         self._ended = threading.Event()
+        # Under the lock of `slots`:
+        self.has_slot = False
+        self.left = WINDOW
+        self.stopped = False
+
+    def give_credit(self, size: int) -> None:
+        self._slots.give(self, size)
 
     def cancel(self) -> None:
         """Ends the query as soon as it can be; from the reading thread."""
-        if self._stop.is_set():
+        if self.stopped:
             return
-        self._stop.set()
-        self.credit.end()
+        self._slots.stop(self)
         threading.Thread(target=self._interrupt, name="interrupt", daemon=True).start()
 
     def _interrupt(self) -> None:
@@ -105,19 +134,19 @@ class Query:
             self._ended.wait(INTERRUPT_AGAIN)
 
     def run(self) -> None:
-        """Runs it to its end on a pool thread, whatever that end is, and tells the engine."""
+        """Runs it to its end on a thread of its own, whatever that end is, and tells the engine."""
         try:
+            self._slots.wait_for(self, 0)
             count = self._stream()
             last: Header = {"op": "end", "id": self.identifier, "rows": count}
         except BaseException as error:
-            last = error_header(self.identifier, cancelled() if self._stop.is_set() else error)
+            last = error_header(self.identifier, cancelled() if self.stopped else error)
         self._ended.set()
         close_cursor(self._cursor)
+        self._slots.leave(self)
         self._send(last, ())
 
     def _stream(self) -> int:
-        if self._stop.is_set():
-            raise cancelled()
         encoding: Any = self._header.get("encoding")
         relation = self._cursor.sql(self._header["sql"])
         reader = relation.to_arrow_reader(ROWS_PER_BATCH if encoding else ROWS_PER_BATCH * 4)
@@ -138,7 +167,7 @@ class Query:
         total = 0
         for batch in reader:
             for chunk, rows in encoder.encode(batch):
-                self.credit.take(chunk.nbytes)
+                self._slots.wait_for(self, chunk.nbytes)
                 self._send({"op": "rows", "id": self.identifier, "rows": rows}, (chunk,))
                 total += rows
         return total
@@ -149,7 +178,7 @@ class Query:
             if batch.num_rows == 0:
                 continue
             buffer = ipc_bytes(batch)
-            self.credit.take(buffer.nbytes)
+            self._slots.wait_for(self, buffer.nbytes)
             self._send({"op": "batch", "id": self.identifier, "rows": batch.num_rows}, (buffer,))
             total += batch.num_rows
         return total

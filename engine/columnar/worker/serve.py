@@ -7,7 +7,6 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -20,10 +19,10 @@ from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import udf
 from engine.columnar.worker.database import open_database, pinned_cursor
-from engine.columnar.worker.query import Query, cancelled, close_cursor, error_header
+from engine.columnar.worker.query import Query, Slots, cancelled, close_cursor, error_header
 from engine.columnar.worker.tables import Tables, read_run
 
-QUERY_THREADS = 4
+RUNNING_QUERIES = 4
 
 Frame = tuple[Header, list[memoryview]]
 
@@ -36,9 +35,10 @@ class Server:
         self._tables = Tables(self._database)
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(QUERY_THREADS, "query")
+        self._slots = Slots(RUNNING_QUERIES)
         self._queries: dict[int, Query] = {}
         self._cancelled: set[int] = set()  # queries cancelled before their turn came
+        self._newest = 0  # the last query whose turn has come
         self._queries_lock = threading.Lock()
         self._operations: dict[str, Callable[[Header, list[memoryview]], None]] = {
             "load": self._load,
@@ -90,14 +90,14 @@ class Server:
             identifier: int = header["id"]
             with self._queries_lock:
                 query = self._queries.get(identifier)
-                if query is None and operation == "cancel":
+                if query is None and operation == "cancel" and identifier > self._newest:
                     self._cancelled.add(identifier)
             if query is None:
                 return
             if operation == "cancel":
                 query.cancel()
             else:
-                query.credit.give(header["bytes"])
+                query.give_credit(header["bytes"])
             return
         self._work.put((header, buffers))
 
@@ -165,24 +165,26 @@ class Server:
             self._register_functions(header["functions"])
             cursor = pinned_cursor(self._database)
             self._hand_over(header, buffers, cursor)
-            query = Query(header, cursor, self._send)
+            query = Query(header, cursor, self._send, self._slots)
             with self._queries_lock:
+                self._newest = identifier
                 if identifier in self._cancelled:
                     raise cancelled()
                 self._queries[identifier] = query
         except Exception as error:
-            self._cancelled.discard(identifier)
+            with self._queries_lock:
+                self._newest = identifier
+                self._cancelled.discard(identifier)
             if cursor is not None:
                 close_cursor(cursor)
             self._send(error_header(identifier, error), ())
             return
-        self._pool.submit(self._run, query)
+        threading.Thread(target=self._run, args=(query,), name=f"query {identifier}", daemon=True).start()
 
     def _run(self, query: Query) -> None:
         query.run()
         with self._queries_lock:
             self._queries.pop(query.identifier, None)
-            self._cancelled.discard(query.identifier)
 
     def _hand_over(self, header: Header, buffers: list[memoryview], cursor: Any) -> None:
         """The overlays and virtual tables that only this query sees: five buffers an overlay, one a virtual table.

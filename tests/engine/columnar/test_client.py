@@ -539,3 +539,16 @@ async def test_history_is_let_go_a_moment_after_the_last_commit(
         while database.client._feed.behind:
             await asyncio.sleep(0.01)
     assert await database.fetch(wanted) == [(1, "x")]
+
+
+async def test_open_portals_keep_nobody_from_running(database: Database) -> None:
+    portals = [await database.client.rows(query(PLENTY, ROW), (), database.store.current, DATAROWS) for _ in range(10)]
+    for portal in portals:
+        await anext(portal)
+    assert await asyncio.wait_for(database.fetch(query("SELECT 1 AS a", [(23, "INTEGER")])), 20) == [(1,)]
+    total = 0
+    async for _, count in portals[3]:
+        total += count
+    assert total > 2_900_000
+    for portal in portals:
+        await portal.close()
