@@ -12,7 +12,8 @@ import operator
 from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError
-from catalog.functions.case_mapping import initcap, lower, upper
+from catalog.functions.case_mapping import lower, lower_character, upper, upper_character
+from catalog.functions.character_classes import is_alphanumeric
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.integers import comparisons
@@ -182,6 +183,15 @@ def translate(text: str, source: str, target: str) -> str:
     for index, char in enumerate(source):
         table.setdefault(ord(char), target[index] if index < len(target) else None)
     return text.translate(table)
+
+
+def initcap(text: str) -> str:
+    """The first letter of each word upper case, the rest lower; words are runs of letters and digits."""
+    result, inside = [], False
+    for char in text:
+        result.append(lower_character(char) if inside else upper_character(char))
+        inside = is_alphanumeric(char)
+    return "".join(result)
 
 
 # ---- single characters ----------------------------------------------------------------------------------------------

@@ -71,3 +71,34 @@ def test_conversions(postgres: psycopg.Connection[Any]) -> None:
     calls += [Call("numeric", ("float8",), (v,)) for v in floats]
     calls += [Call("numeric", ("float4",), (v,)) for v in ("0", "1.5", "1e30", "1e-30", "0.1", "16777217", "NaN")]
     check(postgres, calls)
+
+
+MAGNITUDES = ("0", "1", "2", "10", "0.5", "0.1", "0.95", "1.05", "1.000001", "3.14159", "99.99", "1000", "12345.678",
+              "1e20", "1e-20", "0.000012", "123456789012345678901234567890", "-1", "-2", "-0.5", "NaN", "Infinity",
+              "-Infinity", "1.00", "9999", "0.9999", "7000")  # fmt: skip
+
+
+def test_roots_logarithms_and_exponentials(postgres: psycopg.Connection[Any]) -> None:
+    calls = [Call(f, ("numeric",), (v,)) for f in "sqrt exp ln log log10".split() for v in MAGNITUDES]
+    calls += [Call("log", ("numeric", "numeric"), p) for p in itertools.product(MAGNITUDES[:14], MAGNITUDES)]
+    positive = [number.lstrip("-") for number in random_numbers(60)]
+    calls += [Call(f, ("numeric",), (v,)) for f in ("sqrt", "ln", "log") for v in positive]
+    check(postgres, calls)
+
+
+def test_powers(postgres: psycopg.Connection[Any]) -> None:
+    exponents = ("0", "1", "2", "-1", "-2", "3", "10", "-10", "0.5", "-0.5", "1.5", "2.00", "33.3", "100", "-3.25", "NaN",
+                 "Infinity", "-Infinity", "3000000000", "0.001")  # fmt: skip
+    pairs = [p for p in itertools.product(MAGNITUDES, exponents) if p[1] != "3000000000" or len(p[0]) < 3]
+    check(postgres, [Call("^", ("numeric", "numeric"), pair) for pair in pairs])
+
+
+def test_whole_number_functions(postgres: psycopg.Connection[Any]) -> None:
+    calls = [Call(f, ("numeric", "numeric"), p) for f in ("gcd", "lcm") for p in itertools.product(VALUES, repeat=2)]
+    calls += [Call("factorial", ("int8",), (v,)) for v in ("0", "1", "5", "30", "-1", "32178")]
+    operands = ("-1", "0", "3.5", "5.35", "10", "11", "NaN", "Infinity", "-Infinity")
+    bounds = (("0", "10"), ("10", "0"), ("1", "1"), ("0.024", "10.06"), ("NaN", "1"), ("Infinity", "1"))
+    types = ("numeric", "numeric", "numeric", "int4")
+    calls += [Call("width_bucket", types, (v, low, high, n)) for v in operands for low, high in bounds
+              for n in ("5", "0", "2147483647")]  # fmt: skip
+    check(postgres, calls)

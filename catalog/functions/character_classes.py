@@ -1,0 +1,77 @@
+"""Sets of characters, and the POSIX classes of the C.UTF-8 locale (catalog/data/character_classes.tsv)."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import pathlib
+from collections.abc import Iterable
+
+from catalog.functions.case_mapping import lower, upper
+
+Ranges = tuple[tuple[int, int], ...]  # sorted, disjoint, both ends included
+_LAST = 0x10FFFF
+EVERYTHING: Ranges = ((0, _LAST),)
+
+
+def normalized(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Sorted, with what overlaps or touches joined."""
+    result: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if result and low <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(result[-1][1], high))
+        else:
+            result.append((low, high))
+    return tuple(result)
+
+
+def complement(ranges: Ranges) -> Ranges:
+    result, start = [], 0
+    for low, high in ranges:
+        if low > start:
+            result.append((start, low - 1))
+        start = high + 1
+    if start <= _LAST:
+        result.append((start, _LAST))
+    return tuple(result)
+
+
+def contains(ranges: Ranges, code: int) -> bool:
+    index = bisect.bisect_right(ranges, (code, _LAST)) - 1
+    return index >= 0 and ranges[index][1] >= code
+
+
+@functools.cache
+def classes() -> dict[str, Ranges]:
+    """Every class by its name."""
+    path = pathlib.Path(__file__).resolve().parent.parent / "data" / "character_classes.tsv"
+    result: dict[str, Ranges] = {}
+    for line in path.read_text().splitlines()[1:]:
+        name, ranges = line.split("\t")
+        pairs = (item.partition("-") for item in ranges.split(" "))
+        result[name] = tuple((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
+    result["word"] = normalized((*result["alnum"], (95, 95)))
+    return result
+
+
+@functools.cache
+def _cased() -> tuple[int, ...]:
+    """Every character that has another case."""
+    found = (code for name in ("upper", "lower") for low, high in classes()[name] for code in range(low, high + 1))
+    return tuple(sorted(set(found)))
+
+
+def both_cases(ranges: Ranges) -> Ranges:
+    """With the upper and lower case of every member."""
+    cased, added = _cased(), []
+    for low, high in ranges:
+        members = cased[bisect.bisect_left(cased, low) : bisect.bisect_right(cased, high)]
+        for code in members:
+            char = chr(code)
+            added += [(ord(other), ord(other)) for other in (lower(char), upper(char)) if other != char]
+    return normalized((*ranges, *added)) if added else ranges
+
+
+@functools.lru_cache(maxsize=4096)
+def is_alphanumeric(char: str) -> bool:
+    return contains(classes()["alnum"], ord(char))

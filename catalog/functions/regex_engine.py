@@ -1,0 +1,422 @@
+"""Matching by PostgreSQL's rule, which is not Python's.
+
+Of the matches that begin first the longest counts (or the shortest, if the expression's first quantifier is not
+greedy); within it each part, from left to right, is as long (or as short) as it likes. Python's `re` finds the same
+*first position*, and for many expressions the same match; where its own rule (the first way that works) can give
+another one, the tree is matched here:
+
+    reach(node, starts)     the set of positions where the node can end, begun anywhere in `starts`
+    dissect(node, b, e)     how the node matches exactly text[b:e]: fills in the groups
+
+That is what PostgreSQL does with a DFA for each node, and so time grows with a low power of the length, never
+exponentially. With back references dissect() tries one way after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+
+from catalog.functions.case_mapping import lower
+from catalog.functions.character_classes import EVERYTHING, Ranges, classes, contains
+from catalog.functions.regex_syntax import (
+    Assertion,
+    Characters,
+    Choice,
+    Expression,
+    Group,
+    Node,
+    Options,
+    Reference,
+    Repeat,
+    Sequence,
+    parse,
+)
+
+Span = tuple[int, int]
+Match = tuple[Span | None, ...]  # [0] is the whole, then the groups
+_EMPTY = Sequence(())
+
+
+# ---- what an expression likes ----
+
+
+def preference(node: Node) -> bool | None:
+    """True for longest, False for shortest, None for no preference (PostgreSQL 16 manual, 9.7.3.5)."""
+    if isinstance(node, Repeat):
+        return preference(node.item) if node.minimum == node.maximum else node.greedy
+    if isinstance(node, Choice):
+        return True
+    if isinstance(node, Group):
+        return preference(node.item)
+    if isinstance(node, Sequence):
+        return next((liked for item in node.items if (liked := preference(item)) is not None), None)
+    return None
+
+
+def _likes_longest(node: Node) -> bool:
+    return preference(node) is not False
+
+
+def _flat(node: Node) -> Iterator[Node]:
+    """The parts of unquantified sequences and groups, in order."""
+    if isinstance(node, Sequence):
+        for item in node.items:
+            yield from _flat(item)
+    elif isinstance(node, Group):
+        yield from _flat(node.item)
+    else:
+        yield node
+
+
+def _same_as_python(root: Node) -> bool:
+    """Whether Python's first way is PostgreSQL's: a row of single characters, each quantified or not, all of which like
+    the same. Then to take as much as possible from the left also makes the whole as long as possible."""
+    liked = set()
+    for part in _flat(root):
+        if isinstance(part, Repeat):
+            if not isinstance(part.item, (Characters, Reference)):
+                return False
+            if part.minimum != part.maximum:
+                liked.add(part.greedy)
+        elif isinstance(part, Choice):
+            return False
+    return len(liked) < 2
+
+
+def _explosive(node: Node, inside: bool = False) -> bool:
+    """Whether an endless repetition stands within another: Python may take exponential time to fail."""
+    if isinstance(node, Repeat):
+        endless = node.maximum is None or node.maximum > 20
+        return (inside and endless) or _explosive(node.item, inside or endless)
+    if isinstance(node, Sequence):
+        return any(_explosive(item, inside) for item in node.items)
+    if isinstance(node, Choice):
+        return inside or any(_explosive(branch, inside) for branch in node.branches)
+    if isinstance(node, (Group, Assertion)):
+        return node.item is not None and _explosive(node.item, inside)
+    return False
+
+
+# ---- Python's form of an expression ----
+
+
+def _set_source(ranges: Ranges) -> str:
+    if ranges == EVERYTHING:
+        return "(?s:.)"
+    if not ranges:
+        return "(?!)"
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return re.escape(chr(ranges[0][0]))
+    shown = (f"\\U{low:08x}" if low == high else f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+    return f"[{''.join(shown)}]"
+
+
+def _assertion_source(node: Assertion) -> str:
+    if node.item is not None:
+        opening = {"ahead": "(?=", "not_ahead": "(?!", "behind": "(?<=", "not_behind": "(?<!"}[node.kind]
+        return f"{opening}{_source(node.item)})"
+    word = _set_source(classes()["word"])
+    start, end = f"(?<!{word})(?={word})", f"(?<={word})(?!{word})"
+    return {
+        "start": "\\A",
+        "end": "\\Z",
+        "line_start": "(?m:^)",
+        "line_end": "(?m:$)",
+        "word_start": f"(?:{start})",
+        "word_end": f"(?:{end})",
+        "boundary": f"(?:{start}|{end})",
+        "inside": f"(?!{start}|{end})",
+    }[node.kind]
+
+
+def _source(node: Node) -> str:
+    if isinstance(node, Characters):
+        return _set_source(node.ranges)
+    if isinstance(node, Sequence):
+        return "".join(map(_source, node.items))
+    if isinstance(node, Choice):
+        return f"(?:{'|'.join(map(_source, node.branches))})"
+    if isinstance(node, Group):
+        return f"({_source(node.item)})"
+    if isinstance(node, Reference):
+        return f"(?i:\\{node.number})" if node.ignore_case else f"(?:\\{node.number})"
+    if isinstance(node, Assertion):
+        return _assertion_source(node)
+    maximum = "" if node.maximum is None else str(node.maximum)
+    inner = _source(node.item)
+    if not isinstance(node.item, (Characters, Group, Reference)):
+        inner = f"(?:{inner})"
+    return f"{inner}{{{node.minimum},{maximum}}}{'' if node.greedy else '?'}"
+
+
+# ---- matching the tree ----
+
+
+class _Text:
+    """One text that one expression is matched against."""
+
+    def __init__(self, expression: Expression, text: str) -> None:
+        self.expression, self.text, self.length = expression, text, len(text)
+        self.spans: list[Span | None] = [None] * (expression.groups + 1)
+        self.memory: dict[tuple[int, int], frozenset[int]] = {}
+        self.rests: dict[tuple[int, int, int | None], Node] = {}
+        self.words = classes()["word"]
+
+    # -- reach --
+
+    def reach(self, node: Node, starts: set[int] | frozenset[int]) -> set[int]:
+        if isinstance(node, Characters):
+            text, length, ranges = self.text, self.length, node.ranges
+            return {at + 1 for at in starts if at < length and contains(ranges, ord(text[at]))}
+        if isinstance(node, Sequence):
+            current = set(starts)
+            for item in node.items:
+                current = self.reach(item, current)
+                if not current:
+                    break
+            return current
+        if isinstance(node, Choice):
+            return set().union(*(self.reach(branch, starts) for branch in node.branches))
+        if isinstance(node, Repeat):
+            return self.reach_repeat(node, starts)
+        if isinstance(node, Group):
+            return self.reach(node.item, starts)
+        if isinstance(node, Reference):
+            return self.reach(self.expression.by_number[node.number].item, starts)
+        return {at for at in starts if self.holds(node, at)}
+
+    def reach_repeat(self, node: Repeat, starts: set[int] | frozenset[int]) -> set[int]:
+        current = set(starts)
+        for _ in range(node.minimum):
+            current = self.reach(node.item, current)
+        found, rounds = set(current), node.minimum
+        while current and (node.maximum is None or rounds < node.maximum):
+            current = self.reach(node.item, current) - found
+            found |= current
+            rounds += 1
+        return found
+
+    def ends(self, node: Node, start: int) -> frozenset[int]:
+        key = (id(node), start)
+        found = self.memory.get(key)
+        if found is None:
+            found = self.memory[key] = frozenset(self.reach(node, {start}))
+        return found
+
+    def is_word(self, at: int) -> bool:
+        return 0 <= at < self.length and contains(self.words, ord(self.text[at]))
+
+    def holds(self, node: Assertion, at: int) -> bool:
+        kind = node.kind
+        if node.item is not None:
+            if kind.endswith("ahead"):
+                found = bool(self.reach(node.item, {at}))
+            else:
+                found = at in self.reach(node.item, set(range(at + 1)))
+            return found != kind.startswith("not_")
+        if kind in ("start", "line_start"):
+            return at == 0 or (kind == "line_start" and self.text[at - 1] == "\n")
+        if kind in ("end", "line_end"):
+            return at == self.length or (kind == "line_end" and self.text[at] == "\n")
+        before, after = self.is_word(at - 1), self.is_word(at)
+        return {"word_start": after and not before, "word_end": before and not after,
+                "boundary": before != after, "inside": before == after}[kind]  # fmt: skip
+
+    # -- dissect --
+
+    def derived(self, node: Node, start: int, maximum: int | None, make: Callable[[], Node]) -> Node:
+        """A node made once, so that `ends` may remember it by identity."""
+        key = (id(node), start, maximum)
+        found = self.rests.get(key)
+        if found is None:
+            found = self.rests[key] = make()
+        return found
+
+    def split(self, left: Node, right: Node, begin: int, end: int, longest: bool) -> bool:
+        for middle in sorted(self.ends(left, begin), reverse=longest):
+            if middle > end or end not in self.ends(right, middle):
+                continue
+            saved = list(self.spans)
+            if self.dissect(left, begin, middle) and self.dissect(right, middle, end):
+                return True
+            self.spans = saved
+        return False
+
+    def dissect(self, node: Node, begin: int, end: int) -> bool:
+        if isinstance(node, Group):
+            if not self.dissect(node.item, begin, end):
+                return False
+            self.spans[node.number] = (begin, end)
+            return True
+        if isinstance(node, Sequence) and len(node.items) > 1:
+            rest = self.derived(node, 1, 0, lambda: Sequence(node.items[1:]))
+            return self.split(node.items[0], rest, begin, end, _likes_longest(node.items[0]))
+        if isinstance(node, Sequence):
+            return self.dissect(node.items[0], begin, end) if node.items else begin == end
+        if isinstance(node, Choice):
+            return any(end in self.ends(item, begin) and self.dissect(item, begin, end) for item in node.branches)
+        if isinstance(node, Repeat):
+            return self.dissect_repeat(node, begin, end)
+        if isinstance(node, Reference):
+            span = self.spans[node.number]
+            if span is None:
+                return False
+            wanted, given = self.text[span[0] : span[1]], self.text[begin:end]
+            return lower(wanted) == lower(given) if node.ignore_case else wanted == given
+        return True
+
+    def dissect_repeat(self, node: Repeat, begin: int, end: int) -> bool:
+        if not self.expression.has_references:
+            if isinstance(node.item, Characters):
+                return True
+            if node.minimum > 0:
+                # Only the last round's groups are kept, so the rounds before it are one part, and it takes the rest.
+                most = None if node.maximum is None else node.maximum - 1
+                least, plain = node.minimum - 1, _without_groups
+                before = self.derived(node, least, most, lambda: Repeat(plain(node.item), least, most, node.greedy))
+                return self.split(before, node.item, begin, end, _likes_longest(node))
+        return self.rounds(node, begin, end)
+
+    def rounds(self, node: Repeat, begin: int, end: int) -> bool:
+        """One round after the other, each as long (or short) as it likes, until the end is reached exactly."""
+        at, minimum, maximum = begin, node.minimum, node.maximum
+        longest = _likes_longest(node.item)
+        if at == end and minimum == 0:
+            if longest and end in self.ends(node.item, at):  # a round that matches nothing still sets its groups
+                self.dissect_round(node, at, at)
+            return True
+        if self.expression.has_references:
+            return self.tried_rounds(node, at, end, minimum, maximum, longest)
+        while at != end:
+            minimum, maximum = max(minimum - 1, 0), None if maximum is None else maximum - 1
+            rest = self.remaining(node, minimum, maximum)
+            at = self.next_round(node, rest, at, end, longest)
+        return True
+
+    def dissect_round(self, node: Repeat, begin: int, end: int) -> bool:
+        """One round: it knows nothing of what the groups got in the rounds before."""
+        for number in _group_numbers(node.item):
+            self.spans[number] = None
+        return self.dissect(node.item, begin, end)
+
+    def remaining(self, node: Repeat, minimum: int, maximum: int | None) -> Node:
+        if (minimum, maximum) == (node.minimum, node.maximum):
+            return node
+        return self.derived(node, minimum, maximum, lambda: Repeat(node.item, minimum, maximum, node.greedy))
+
+    def next_round(self, node: Repeat, rest: Node, at: int, end: int, longest: bool) -> int:
+        for middle in sorted(self.ends(node.item, at), reverse=longest):
+            if at < middle <= end and end in self.ends(rest, middle):
+                self.dissect_round(node, at, middle)
+                return middle
+        raise AssertionError("reach() promised a way that is not there")
+
+    def tried_rounds(self, node: Repeat, at: int, end: int, minimum: int, maximum: int | None, longest: bool) -> bool:
+        if at == end and minimum <= 0:
+            return True
+        if maximum == 0:
+            return False
+        left = None if maximum is None else maximum - 1
+        for middle in sorted(self.ends(node.item, at), reverse=longest):
+            if middle > end or (middle == at and minimum <= 0):
+                continue
+            saved = list(self.spans)
+            if self.dissect_round(node, at, middle) and self.tried_rounds(
+                node, middle, end, minimum - 1, left, longest
+            ):
+                return True
+            self.spans = saved
+        return False
+
+    def match_at(self, begin: int) -> Match | None:
+        root = self.expression.root
+        for end in sorted(self.ends(root, begin), reverse=_likes_longest(root)):
+            self.spans = [None] * (self.expression.groups + 1)
+            if self.dissect(root, begin, end):
+                self.spans[0] = (begin, end)
+                return tuple(self.spans)
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _group_numbers(node: Node) -> tuple[int, ...]:
+    """The groups within a node."""
+    if isinstance(node, Group):
+        return (node.number, *_group_numbers(node.item))
+    if isinstance(node, Sequence):
+        return tuple(number for item in node.items for number in _group_numbers(item))
+    if isinstance(node, Choice):
+        return tuple(number for item in node.branches for number in _group_numbers(item))
+    return _group_numbers(node.item) if isinstance(node, Repeat) else ()
+
+
+def _without_groups(node: Node) -> Node:
+    if isinstance(node, Group):
+        return _without_groups(node.item)
+    if isinstance(node, Sequence):
+        return Sequence(tuple(map(_without_groups, node.items)))
+    if isinstance(node, Choice):
+        return Choice(tuple(map(_without_groups, node.branches)))
+    if isinstance(node, Repeat):
+        return Repeat(_without_groups(node.item), node.minimum, node.maximum, node.greedy)
+    return node
+
+
+# ---- compiled expressions ----
+
+
+class Regex:
+    """A compiled expression: `test` asks whether there is a match, `search` for the first one from a position on."""
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
+        self.groups = expression.groups
+        self.python: re.Pattern[str] | None = None
+        if expression.has_references or not _explosive(expression.root):
+            try:
+                self.python = re.compile(_source(expression.root))
+            except re.error:  # what Python lacks: lookbehind of variable length
+                self.python = None
+        self.direct = self.python is not None and _same_as_python(expression.root)
+
+    def test(self, text: str) -> bool:
+        if self.python is not None:
+            return self.python.search(text) is not None
+        if self.expression.has_references:
+            return self.search(_Text(self.expression, text), 0) is not None
+        return bool(_Text(self.expression, text).reach(self.expression.root, set(range(len(text) + 1))))
+
+    def matches(self, text: str, start: int = 0) -> Iterator[Match]:
+        """Every match from `start` on, each searched for at the end of the one before, or a character further on after
+        an empty one."""
+        subject = _Text(self.expression, text)
+        while start <= len(text):
+            match = self.search(subject, start)
+            if match is None or match[0] is None:
+                return
+            yield match
+            begin, end = match[0]
+            start = end + 1 if begin == end else end
+
+    def search(self, subject: _Text, start: int) -> Match | None:
+        if self.python is None or (self.expression.has_references and not self.direct):
+            return next((found for at in range(start, subject.length + 1) if (found := subject.match_at(at))), None)
+        first = self.python.search(subject.text, start)
+        if first is None:
+            return None
+        if not self.direct:
+            return subject.match_at(first.start())
+        return tuple(None if span == (-1, -1) else span for span in first.regs)
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(pattern: str, ignore_case: bool, newlines: tuple[bool, bool], expanded: bool, literal: bool) -> Regex:
+    """The compiled form of a pattern under its options; the last 512 are remembered. Raises 2201B."""
+    return Regex(parse(pattern, Options(ignore_case, expanded, literal, *newlines)))
+
+
+def regex(pattern: str, options: Options) -> Regex:
+    newlines = (options.dot_excludes_newline, options.anchors_at_lines)
+    return compiled(pattern, options.ignore_case, newlines, options.expanded, options.literal)
