@@ -20,12 +20,17 @@ from collections.abc import Sequence
 
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
-from engine.columnar.generate.catalog_functions import CatalogFunction, catalog_functions, register_catalog_function
+from engine.columnar.generate.catalog_functions import (
+    CatalogFunction,
+    catalog_functions,
+    codec,
+    register_catalog_function,
+)
 from engine.columnar.generate.dml import ColumnarDml, generate_dml
 from engine.columnar.generate.forms import Piece
 from engine.columnar.generate.queries import Body, query
 from engine.columnar.generate.state import Generation, Source
-from engine.columnar.generate.texts import record_text
+from engine.columnar.generate.texts import to_text
 from engine.columnar.interface import ColumnarQuery, OutputColumn
 from engine.sql import tree
 
@@ -45,11 +50,12 @@ def generate(
     """DuckDB SQL for a SELECT, VALUES or set operation.
 
     `parameter_types` are the OIDs of $1, $2, ...; `settings` are the session's, which the text may depend on
-    (`ColumnarQuery.settings_free`). A record among the columns comes as its text (VARCHAR). Raises 0A000 with the name
-    of whatever cannot run here, 2201W/2201X for a negative constant LIMIT/OFFSET.
+    (`ColumnarQuery.settings_free`). Records among the columns, and types whose output function is registered as a
+    catalog function, come as text (VARCHAR). A query without columns gives one column all the same, which `columns`
+    does not list. Raises 0A000 with the name of whatever cannot run here, 2201W/2201X for a negative LIMIT/OFFSET.
     """
     generation = Generation(settings, parameter_types)
-    body = _records_as_text(generation, query(node, None, generation, exact=True))
+    body = _as_text(generation, node, query(node, None, generation, exact=True))
     columns = tuple(
         OutputColumn(target.name, target.expression.type, piece.form)
         for target, piece in zip(node.output, body.pieces, strict=True)
@@ -66,13 +72,16 @@ def generate(
     )
 
 
-def _records_as_text(generation: Generation, body: Body) -> Body:
-    if not any(piece.fields for piece in body.pieces):
+def _as_text(generation: Generation, node: tree.Query, body: Body) -> Body:
+    """Records, and types whose output function is a catalog function, in text form; the order of rows is kept."""
+    oids = [target.expression.type.oid for target in node.output]
+    shown = [bool(piece.fields) or codec(oid, "out") is not None for piece, oid in zip(body.pieces, oids, strict=True)]
+    if not any(shown):
         return body
     alias = generation.alias()
     pieces = [
-        record_text(generation, piece) if piece.fields else piece
-        for piece in Source.of_pieces(alias, body.pieces).columns.values()
+        to_text(generation, piece, oid) if text else piece
+        for piece, oid, text in zip(Source.of_pieces(alias, body.pieces).columns.values(), oids, shown, strict=True)
     ]
     columns = ", ".join(f"{piece.sql} AS c{n}" for n, piece in enumerate(pieces, 1))
     order = f", row_number() OVER () AS n FROM ({body.sql})"

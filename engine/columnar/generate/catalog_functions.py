@@ -2,7 +2,8 @@
 
 The author of a virtual table registers, by prosrc, what makes the SQL of a call from the SQL of its arguments. It names
 virtual tables as `{v<oid>}` and lists them, so that the query brings them along; in every other respect the SQL is
-DuckDB's, a scalar expression or a sub-query in parentheses.
+DuckDB's, a scalar expression or a sub-query in parentheses. Registering the output or input function of a type
+(`regclassout`, `regtypein`) makes its values names in text form: in casts to and from text, and in results.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from catalog import types
 from catalog.schema import VirtualTable
 from engine.columnar.generate.state import Generation
 
@@ -33,6 +35,12 @@ class CatalogFunction:
         for mark, argument in zip(marks, arguments, strict=True):
             text = text.replace(f"\x03{mark}\x03", argument)
         return text
+
+
+def codec(oid: int, direction: str) -> CatalogFunction | None:
+    """What is registered as the output (`out`) or input (`in`) function of a type."""
+    row = types.pg_type_by_oid.get(oid)
+    return catalog_functions.get(row.name + direction) if row is not None else None
 
 
 catalog_functions: dict[str, CatalogFunction] = {}

@@ -11,6 +11,7 @@ from catalog.errors import not_supported
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.columnar.generate.catalog_functions import codec
 from engine.columnar.generate.forms import Piece, convert, form_of
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import input_signature, output_signature, udf_form
@@ -43,6 +44,9 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
         return record_text(generation, piece)
     if oid in _AS_STORED:
         return piece
+    registered = codec(oid, "out")
+    if registered is not None:
+        return Piece(registered.make(generation, [piece.sql]), "VARCHAR")
     if oid in WHOLE or oid in (oids.NUMERIC, oids.TIME):
         return convert(piece, "VARCHAR")
     if oid == oids.BOOL:
@@ -123,6 +127,9 @@ def from_text(generation: Generation, text: Piece, target: TypeRef) -> Piece:
     """The input function of a type. Raises what it raises: 22P02, 22003, 22007, 22008."""
     if target.oid == oids.RECORD:
         not_supported("input of records")
+    registered = codec(target.oid, "in")
+    if registered is not None:
+        return Piece(registered.make(generation, [text.sql]), form_of(target.oid))
     signature = input_signature(target)
     readable = _READABLE.get(target.oid) if target.typmod < 0 and not text.once else None
     if readable is None:

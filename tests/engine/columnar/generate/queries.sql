@@ -249,3 +249,107 @@ select arr::bigint[], arr::text[], array[1.5, 2.5]::int[] from t
 select dt + 1, dt - date '2024-01-01', dt < '2024-02-01', ts::date, dt::timestamp from t
 select '1 2 3'::text || 4 || true || null::text, 5 || 'x'
 select x, x::text, coalesce(x, 1), case when x > 0 then x else 0 end, sum(x) over (order by x) from (select b::numeric(2,2) / 1 as y, (0.01 * b)::numeric(2,2) as x from u) z order by 1
+
+-- combinations
+select t.a, t.s, count(u.a) from t left join u on t.a = u.a group by t.a order by t.a
+select t.*, count(*) from t group by t.a order by t.a
+select a, b from t group by a, b having sum(c) > 100 order by a
+select (select count(*) from u where u.a = t.b % 3) as x, count(*) from t group by x order by x
+select b, (select max(u.b) from u where u.a = min(t.a)) from t group by b order by b
+select count(*) from t where (select count(*) from u where u.a = t.a) > 0
+select a, sum(count(*)) over () from t group by a order by a
+select a from t order by row_number() over (order by b desc, a)
+select a, case when row_number() over (order by a) > 2 then 'x' end from t order by a
+select * from (select a, row_number() over (partition by b order by a) rn from t) x where rn = 1 order by a
+select a, b from t order by b desc nulls last, a limit 2
+select a from t where exists (select 1 from u where u.a = t.a and u.b > (select avg(b) from u v where v.k = u.k))
+select t.a from t join u on t.a = u.a and exists (select 1 from e right join u z on true where z.b = u.b)
+select a, (select array_agg(b order by b) from u where u.a = t.a) from t
+select * from t x where x.a = (select max(y.a) from t y where y.b = x.b) order by a
+with q as (select b, sum(a) as s from t group by b) select * from q where s > (select avg(s) from q) order by 1
+select t.a, z.* from t, lateral (with w as (select u.b from u where u.a = t.a) select count(*) as n, max(b) as m from w) z
+select a, b from t where (a, b) in (values (1, 10), (2, 20), (3, null))
+select a from t where (a, b) not in (values (1, 10), (2, null))
+select a from t where row(a, b) is distinct from row(1, 10)
+select count(*) from t, u, e
+select count(*) from t left join e on true
+select coalesce(x.a, y.b), x.k from u x full join u y on x.a = y.b and x.k = 'x' order by 1, 2
+select * from (select 1 as a union all select 2) x join (values (1, 'p'), (3, 'q')) y(a, z) using (a)
+select * from (select 1 as a union all select 2) x full join (values (1, 'p'), (3, 'q')) y(a, z) using (a) order by a
+select a from u x full join u y using (a) group by a order by a
+select sum(b) from u x join u y using (a, b)
+select n from t group by n having n > 1 order by n desc
+select case when grouping(b) = 1 then 'all' else b::text end, count(*) from t group by rollup (b) order by 1, 2
+select b, count(*) from t group by grouping sets ((), (b)) having count(*) > 1 order by b, 2
+select percentile_cont(0.5) within group (order by a), percentile_disc(0.5) within group (order by s), mode() within group (order by b) from t
+select percentile_cont(array[0.25, 0.75]) within group (order by a) from t
+select b, percentile_cont(0.5) within group (order by f) from t where a in (1,2,5) group by b order by b
+select max(n), min(n), sum(n), avg(n) from t group by b order by 1
+select sum(coalesce(n, 1)) over (order by a), avg(case when ok then n else 0 end) over (order by a) from t
+select min(coalesce(n, 0)), max(case when a > 2 then n else 1.000 end), count(distinct coalesce(n, 1)) from t
+select coalesce(n, 0), count(*) from t group by coalesce(n, 0) order by 1
+select distinct coalesce(n, 0) from t order by 1
+select coalesce(n, 0) from t union all select 5 order by 1
+select array[coalesce(n, 0), 1.5], row(coalesce(n, 0)), coalesce(n, 0)::text, coalesce(n, 0)::int, coalesce(n, 1)::numeric(10,1), round(coalesce(n, 0), 1) from t
+select coalesce(n, 0) + 1, coalesce(n, 0) * n, -coalesce(n, 1), abs(coalesce(n, -1)), coalesce(n, 0) / 2, coalesce(n, 0) % 2 from t
+select nullif(n, 1.5), nullif(coalesce(n, 0), 0), greatest(coalesce(n, 0), 1) from t
+select coalesce(n, 0) in (0, 1.5), coalesce(n, 0) = any (select y + 1 from e), coalesce(n, 0) between 0 and 2 from t
+select case when a = 1 then null when a = 2 then 1.5 else n end from t
+select case when a = 1 then null else null end from t
+select sum(a) from t where n in (select n from t where a < 3)
+select g::numeric(20,5) + n, n::numeric(20, 10) * n from t where g < 10
+select sum(n * n), sum(n) * sum(n), sum(c) * 2, avg(c) + 1 from t
+select c::numeric * c::numeric * c::numeric from t where c < 200
+select (n * 100)::int, n * 1.0, n * 1e2, 1e-3 * n from t
+select 1/3.0, 2.0/3, 10.0/2, 1e10/3, 0.00001/3
+select avg(a), avg(b), avg(c), avg(d), avg(a::numeric) from t
+select s from t where s > 'a' and s <= 'two' order by s
+select v from t where v like 'e_n%' or v = 'vier'
+select s, count(*) from t group by s order by s
+select left(s, 1) as l, count(*) from t where s is not null group by l order by l
+select a from t where ok = true and not (b = 20 or n < 0)
+select a from t where not (b > 15) or b is null
+select a, b > 10 and ok, b > 10 or ok, not (b > 10) from t
+select a from t where b > 10 is not false
+select max(s collate "C") from t
+select dt, count(*) from t group by dt order by dt
+select max(dt), min(ts), max(tz) from t
+select a from t where dt = '2024-01-31' and ts > '2024-01-01 00:00:00'
+select a from t where u = '11111111-1111-1111-1111-111111111111' or by = '\x00'
+select u, by from t order by u, by
+select unnest(array[1, 2]) + a, a from t where a < 3 order by 1, 2
+select a, generate_series(1, 2), unnest(array['x','y','z']) from t where a = 1
+select count(*) from (select unnest(arr) from t) x
+select array(select unnest(arr) from t order by 1)
+select x.y from t, unnest(arr) with ordinality as x(y, z) where z = 1 order by 1
+select a, (select sum(x) from unnest(arr) x) from t
+select string_agg(x::text, ',') from unnest(array[3, 1, 2]) x
+select * from generate_series(1.0, 2.0, 0.5)
+select coalesce(current_date is not null, false), localtimestamp is not null
+select md5(s), encode(by, 'hex'), decode('ff', 'hex') from t
+select regexp_replace(s, 'o', 'X'), s ~* 'T', regexp_match(s, 't(.)') from t
+select a from t where a = 1 union (select a from t where a = 2 order by a limit 1) except select 2
+select (select 1 union select 2 order by 1 limit 1)
+select (values (1))
+select exists (values (1))
+select 1 as x order by x
+select a from t limit 0
+select count(*) over (), a from t limit 2
+select a as b, b as a from t order by a, b
+select -a as a from t order by a
+select a, a from t order by a
+select t.a from t, t t2 where t.a = t2.a + 1 order by t.a
+select t.a from t natural join t t2 order by 1
+select * from t limit 1 offset 10
+table u
+select (t).a, (u).k from t, u where t.a = u.a
+select x from (select row(1, 2) as x) y
+select a from t where t is not null
+select t = t from u t
+select a, lag(s) over (partition by ok order by a desc) from t order by a
+select first_value(n) over (order by n desc nulls last), last_value(n) over (order by n rows between current row and unbounded following) from t
+select a, sum(b) over w1, count(*) over w2 from t window w1 as (partition by ok), w2 as (w1 order by a) order by a
+select max(a) over (order by a rows between 2 preceding and 1 preceding), min(a) over (order by a range between unbounded preceding and unbounded following) from t
+select array_agg(a) over (order by a), string_agg(s, ',') over (order by a) from t
+select bool_or(ok) over (order by a), stddev(a) over (order by a) from t
+select every(ok) filter (where a > 1) from t
