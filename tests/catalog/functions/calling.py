@@ -6,6 +6,7 @@ go to PostgreSQL in one statement, each inside its own exception block. Values a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,12 @@ class Call:
         if len(literals) == 1:
             return f"OPERATOR(pg_catalog.{self.name}) {literals[0]}"
         return f"{literals[0]} OPERATOR(pg_catalog.{self.name}) {literals[1]}"
+
+
+def calls(names: str, types: str, *columns: Sequence[str | None]) -> list[Call]:
+    """Calls of each of the names with every combination of the columns' values."""
+    rows = list(itertools.product(*columns))
+    return [Call(name, tuple(types.split()), row) for name in names.split() for row in rows]
 
 
 def sql_types(names: Sequence[str]) -> list[str]:
@@ -188,13 +195,15 @@ def duckdb_literal(type_name: str, text: str | None, form: TypeRef) -> str:
     value = decode(type_name, text)
     if duck == "BLOB":
         return "CAST('" + "".join(f"\\x{byte:02X}" for byte in value) + "' AS BLOB)"  # type: ignore[attr-defined]
+    if duck in ("DATE", "TIMESTAMP") and text in ("infinity", "-infinity"):
+        return f"CAST('{text}' AS {duck})"
     if duck == "DATE" and isinstance(value, int):
         return f"(DATE '2000-01-01' + {value}::INTEGER)"
     if duck == "TIMESTAMP" and isinstance(value, int):
         return f"make_timestamp({value + 946684800_000_000})"
     if duck == "BOOLEAN":
         return "true" if value else "false"
-    shown = text if isinstance(value, (str, float)) else str(value)
+    shown = text if isinstance(value, (str, float)) or duck == "TIME" else str(value)
     if isinstance(value, str):
         shown = value
     return "CAST('" + shown.replace("'", "''") + f"' AS {duck})"

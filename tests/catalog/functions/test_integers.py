@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from tests.catalog.functions.calling import Call, check
+from tests.catalog.functions.calling import calls, check
 
 VALUES = {
     "int2": ("0", "1", "-1", "7", "-7", "32767", "-32768"),
@@ -16,37 +16,26 @@ VALUES = {
 }
 
 
-def binary(symbols: str, left: str, right: str) -> list[Call]:
-    return [
-        Call(symbol, (left, right), arguments)
-        for symbol in symbols.split()
-        for arguments in itertools.product(VALUES[left], VALUES[right])
-    ]
-
-
 def test_arithmetic_and_comparison_of_every_pair_of_widths(postgres: psycopg.Connection[Any]) -> None:
-    calls = []
+    found = []
     for left, right in itertools.product(VALUES, VALUES):
-        calls += binary("+ - * / = <> < <= > >=", left, right)
-    check(postgres, calls)
+        found += calls("+ - * / = <> < <= > >=", f"{left} {right}", VALUES[left], VALUES[right])
+    check(postgres, found)
 
 
 def test_bits_modulo_and_signs(postgres: psycopg.Connection[Any]) -> None:
-    calls = []
-    for name in VALUES:
-        calls += binary("% & | #", name, name)
-        calls += [Call(op, (name, "int4"), (v, n)) for op in ("<<", ">>") for v in VALUES[name]
-                  for n in ("0", "1", "5", "15", "31", "33", "63", "64", "-1")]  # fmt: skip
-        calls += [Call(op, (name,), (v,)) for op in ("-", "+", "~", "@") for v in VALUES[name]]
-    for name in ("int4", "int8"):
-        calls += [
-            Call(f, (name, name), pair) for f in ("gcd", "lcm") for pair in itertools.product(VALUES[name], repeat=2)
-        ]
-    check(postgres, calls)
+    found = []
+    for name, values in VALUES.items():
+        found += calls("% & | #", f"{name} {name}", values, values)
+        found += calls("<< >>", f"{name} int4", values, ("0", "1", "5", "15", "31", "33", "63", "64", "-1"))
+        found += calls("- + ~ @", name, values)
+        if name != "int2":
+            found += calls("gcd lcm", f"{name} {name}", values, values)
+    check(postgres, found)
 
 
 def test_conversions_among_widths(postgres: psycopg.Connection[Any]) -> None:
-    calls = [
-        Call(target, (source,), (v,)) for source, target in itertools.permutations(VALUES, 2) for v in VALUES[source]
-    ]
-    check(postgres, calls)
+    found = []
+    for source, target in itertools.permutations(VALUES, 2):
+        found += calls(target, source, VALUES[source])
+    check(postgres, found)
