@@ -64,15 +64,16 @@ class Call:
 @makes(tree.Aggref)
 def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
     level = scope.outer(node.levels_up) if node.levels_up else scope
-    filter_, order = "", ""
+    condition, order = "", ""
 
     def inside() -> list[Piece]:
-        nonlocal filter_, order
+        nonlocal condition, order
         if node.filter is not None:
-            filter_ = f" FILTER (WHERE {expression(scope, node.filter).sql})"
+            condition = expression(scope, node.filter).sql
         order = _order(scope, node.order_by)
         make = scaled_expression if node.function.name in _SCALED else expression
-        return [make(scope, argument) for argument in (*node.direct_arguments, *node.arguments)]
+        pieces = [make(scope, argument) for argument in (*node.direct_arguments, *node.arguments)]
+        return _guarded(pieces, node.arguments, condition)
 
     pieces = level.plain(inside)
     call = Call(
@@ -84,9 +85,19 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         direct=len(node.direct_arguments),
         distinct="DISTINCT " if node.distinct else "",
         order=order,
-        after=filter_,
+        after=f" FILTER (WHERE {condition})" if condition else "",
     )
     return aggregate_call(call)
+
+
+_HARMLESS = (tree.Var, tree.Const, tree.Param, tree.RelabelType)
+
+
+def _guarded(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: str) -> list[Piece]:
+    """Arguments that are computed only where FILTER lets a row through: DuckDB computes them, and raises, for all."""
+    if not condition or all(isinstance(node, _HARMLESS) for node in nodes):
+        return pieces
+    return [piece._replace(sql=f"CASE WHEN {condition} THEN {piece.sql} END") for piece in pieces]
 
 
 def _order(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> str:
@@ -210,21 +221,18 @@ _EXCLUSIONS = {"current_row": "CURRENT ROW", "group": "GROUP", "ties": "TIES"}
 
 @makes(tree.WindowFunc)
 def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
-    after = ""
+    after, condition = "", ""
     if node.filter is not None:
-        after = f" FILTER (WHERE {expression(scope, node.filter).sql})"
+        condition = expression(scope, node.filter).sql
+        after = f" FILTER (WHERE {condition})"
     is_aggregate = node.function.kind == "a"
     framed = is_aggregate or node.function.name not in _FRAMELESS
     after += f" OVER ({_window(scope, scope.query.windows[node.window], framed)})"
+    make = scaled_expression if is_aggregate and node.function.name in _SCALED else expression
     call = Call(
         generation=scope.generation,
         function=node.function,
-        arguments=[
-            scaled_expression(scope, argument)
-            if is_aggregate and node.function.name in _SCALED
-            else expression(scope, argument)
-            for argument in node.arguments
-        ],
+        arguments=_guarded([make(scope, argument) for argument in node.arguments], node.arguments, condition),
         types=[argument.type for argument in node.arguments],
         result=node.type,
         after=after,

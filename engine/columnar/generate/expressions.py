@@ -28,7 +28,7 @@ from engine.columnar.generate.forms import (
     unify,
     unify_pieces,
 )
-from engine.columnar.generate.state import Scope, expression, makes, scaled_expression
+from engine.columnar.generate.state import Scope, Source, expression, makes, scaled_expression
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
 
@@ -47,7 +47,7 @@ def _var(scope: Scope, node: tree.Var) -> Piece:
     if isinstance(entry, tree.RangeJoin) and node.relation not in at.sources:
         return _of_join(at, entry, node.column)
     source = at.sources[node.relation]
-    piece = source.columns[node.column] if node.column else _whole_row(source.columns, entry)
+    piece = source.columns[node.column] if node.column else _whole_row(source, entry)
     if at.groups is not None:
         # Not grouped, yet determined by a grouped primary key: any row of the group has the value.
         return Piece(f"any_value({piece.sql})", piece.form, piece.fields)
@@ -61,8 +61,12 @@ def _of_join(scope: Scope, entry: tree.RangeJoin, column: int) -> Piece:
     return record(pieces, [item.type for item in entry.columns])
 
 
-def _whole_row(columns: dict[int, Piece], entry: tree.RangeEntry) -> Piece:
-    return record(list(columns.values()), [item.type for item in entry.columns])
+def _whole_row(source: Source, entry: tree.RangeEntry) -> Piece:
+    """The row as a record; NULL where an outer join has put NULLs in its place."""
+    piece = record(list(source.columns.values()), [item.type for item in entry.columns])
+    if not source.present:
+        return piece
+    return piece._replace(sql=f"CASE WHEN {source.present} IS NOT NULL THEN {piece.sql} END")
 
 
 def record(pieces: list[Piece], field_types: list[TypeRef]) -> Piece:

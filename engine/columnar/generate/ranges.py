@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.errors import not_supported
+from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate import queries
@@ -21,11 +22,13 @@ def from_list(scope: Scope, items: Sequence[tree.FromItem]) -> str:
     return ", ".join([from_item(scope, item) for item in items])
 
 
-def from_item(scope: Scope, item: tree.FromItem) -> str:
-    """One item of the join tree. Places its range table entries in the scope."""
+def from_item(scope: Scope, item: tree.FromItem, nullable: bool = False) -> str:
+    """One item of the join tree. Places its range table entries in the scope. `nullable`: under an outer join that may
+    put NULLs in place of its rows."""
     if isinstance(item, tree.FromRef):
-        return _entry(scope, item.relation)
-    left, right = from_item(scope, item.left), from_item(scope, item.right)
+        return _entry(scope, item.relation, nullable)
+    left = from_item(scope, item.left, nullable or item.kind in ("right", "full"))
+    right = from_item(scope, item.right, nullable or item.kind in ("left", "full"))
     if isinstance(item.right, tree.FromJoin):
         right = f"({right})"
     if item.kind == "cross" or (item.condition is None and item.kind == "inner"):
@@ -34,21 +37,28 @@ def from_item(scope: Scope, item: tree.FromItem) -> str:
     return f"{left} {_JOINS[item.kind]} {right} ON {condition}"
 
 
-def _entry(scope: Scope, relation: int) -> str:
+def _entry(scope: Scope, relation: int, nullable: bool) -> str:
     entry = scope.query.range_table[relation]
     generation = scope.generation
     alias = generation.alias()
     if isinstance(entry, tree.RangeTable):
-        scope.sources[relation] = Source.of_table(alias, entry.table)
+        source = scope.sources[relation] = Source.of_table(alias, entry.table)
+        if nullable and isinstance(entry.table, Table):
+            keys = entry.table.key_columns
+            source.present = source.columns[keys[0]].sql if keys else f"{alias}.r"
         return f"{generation.table(entry.table)} AS {alias}"
     if isinstance(entry, tree.RangeSubquery):
         body = queries.query(entry.query, scope)
-        scope.sources[relation] = Source.of_pieces(alias, body.pieces)
-        return f"{'LATERAL ' if entry.lateral else ''}({body.sql}) AS {alias}"
+        source = scope.sources[relation] = Source.of_pieces(alias, body.pieces)
+        sql = body.sql
+        if nullable and not entry.lateral:
+            source.present = f"{alias}.m"
+            sql = f"SELECT *, TRUE AS m FROM ({sql})"
+        return f"{'LATERAL ' if entry.lateral else ''}({sql}) AS {alias}"
     if isinstance(entry, tree.RangeCte):
-        source = scope.cte(entry.name, entry.levels_up)
-        scope.sources[relation] = Source.of_pieces(alias, source.pieces)
-        return f"{source.name} AS {alias}"
+        cte = scope.cte(entry.name, entry.levels_up)
+        scope.sources[relation] = Source.of_pieces(alias, cte.pieces)
+        return f"{cte.name} AS {alias}"
     if isinstance(entry, tree.RangeValues):
         sql, pieces = values(scope, entry)
         scope.sources[relation] = Source.of_pieces(alias, pieces)

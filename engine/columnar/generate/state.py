@@ -92,13 +92,18 @@ class Generation:
 
 
 class Source:
-    """A range table entry that stands in FROM under an alias: its columns c<number> and their forms."""
+    """A range table entry that stands in FROM under an alias: its columns c<number> and their forms.
 
-    __slots__ = ("alias", "columns")
+    `present` is a column that is not NULL in the entry's own rows, where an outer join may have put NULLs in place of
+    one; '' elsewhere.
+    """
 
-    def __init__(self, alias: str, columns: dict[int, Piece]) -> None:
+    __slots__ = ("alias", "columns", "present")
+
+    def __init__(self, alias: str, columns: dict[int, Piece], present: str = "") -> None:
         self.alias = alias
         self.columns = columns
+        self.present = present
 
     @classmethod
     def of_pieces(cls, alias: str, pieces: Sequence[Piece]) -> Source:

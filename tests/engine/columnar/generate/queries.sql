@@ -342,7 +342,7 @@ select t.a from t, t t2 where t.a = t2.a + 1 order by t.a
 select t.a from t natural join t t2 order by 1
 select * from t limit 1 offset 10
 table u
-select (t).a, (u).k from t, u where t.a = u.a
+select (t).a, (z).k from t, u z where t.a = z.a
 select x from (select row(1, 2) as x) y
 select a from t where t is not null
 select t = t from u t
@@ -353,3 +353,18 @@ select max(a) over (order by a rows between 2 preceding and 1 preceding), min(a)
 select array_agg(a) over (order by a), string_agg(s, ',') over (order by a) from t
 select bool_or(ok) over (order by a), stddev(a) over (order by a) from t
 select every(ok) filter (where a > 1) from t
+
+-- errors that must not be raised
+select sum(100 / (a - 1)) filter (where a > 1), count(100 / (a - 2)) filter (where a <> 2) from t
+select sum(100 / (a - 1)) filter (where a > 1) over (order by a) from t
+select a from t where a <> 1 and 10 / (a - 1) > 2
+select case when a = 1 then 0 else 10 / (a - 1) end, coalesce(b, 1 / (a - 3)) from t where a <> 3
+select x from (select a, 10 / (a - 1) as x from t where a > 1) y where x > 3
+select sum(case when s ~ '^[0-9]+$' then s::int else 0 end) from t
+
+-- rows that an outer join has made up
+select t.a, u from t left join u on t.a = u.a
+select t.a, count(u.*), count(u) from t left join u on t.a = u.a group by t.a order by t.a
+select x.a, t is null, t.a from u x left join t on x.a = t.a
+select t.a, z from t left join (select a, k from u) z on t.a = z.a
+select u, e from u full join e on u.a = e.x
