@@ -72,9 +72,7 @@ def test_variadic_text_functions(postgres: psycopg.Connection[Any]) -> None:
         rows.append(("format", ("text", "int4", "text"), (template, *pair)))
     expected = postgres_answers(postgres, [Call(*row).sql() for row in rows])
     mine = [answer(*row) for row in rows]
-    different = [
-        f"{call.sql()}: {m} instead of {e}" for call, m, e in zip(calls, mine, expected, strict=True) if m != e
-    ]
+    different = [f"{row}: {m} instead of {e}" for row, m, e in zip(rows, mine, expected, strict=True) if m != e]
     assert not different, "\n".join(different)
 
 
