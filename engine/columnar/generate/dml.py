@@ -3,7 +3,7 @@
     UPDATE, DELETE   inner SELECT: the target's old columns, its hidden row number, the assigned values, and the columns
                      of the other FROM items; one row a target row (an arbitrary one of several matches, as PostgreSQL)
                      outer SELECT: old row, new values in the columns' stored forms, CHECK conditions, RETURNING
-    INSERT           the same outer SELECT over the source query; there is no old row
+    INSERT           the same outer SELECT over the source query or VALUES; there is no old row
 
 Nothing is written here: the engine takes the result as Arrow batches, locks, checks and writes.
 """
@@ -14,7 +14,6 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from catalog.errors import not_supported
 from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
@@ -209,17 +208,13 @@ def _finish(generation: Generation, layout: _Layout, sql: str) -> ColumnarQuery:
 
 
 def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
-    if statement.source is None:
-        not_supported("INSERT ... VALUES on the columnar path")
     table, layout = statement.table, _Layout()
     scope = Scope(generation, _query(statement))
     with_ = queries.with_clause(scope, statement.ctes)
-    body = queries.query(statement.source, scope)
+    body, numbers = _given_rows(scope, statement)
     alias = generation.alias()
     given = Source.of_pieces(alias, body.pieces).columns
-    row = {
-        number: convert(given[place], _form(table, number)) for place, number in enumerate(statement.source_columns, 1)
-    }
+    row = {number: convert(given[place], _form(table, number)) for place, number in enumerate(numbers, 1)}
     pending = tuple(item for item in statement.defaults if _per_row(item.expression))
     for item in statement.defaults:
         if item not in pending:
@@ -239,6 +234,18 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
     sql = f"{with_}SELECT {', '.join(layout.sql)} FROM ({body.sql}) AS {alias}"
     query = _finish(generation, layout, sql)
     return ColumnarDml(query, (), (), new, checks, returning, pending, complete=not pending)
+
+
+def _given_rows(scope: Scope, statement: tree.Insert) -> tuple[queries.Body, tuple[int, ...]]:
+    """What is inserted, and the attnum of each of its columns."""
+    if statement.source is not None:
+        return queries.query(statement.source, scope), statement.source_columns
+    columns = statement.table.columns
+    entry = tree.RangeValues(statement.rows, "", tuple(tree.RangeColumn(item.name, item.type) for item in columns))
+    sql, pieces = ranges.values(scope, entry)
+    names = ", ".join(f"c{n}" for n in range(1, len(pieces) + 1))
+    body = queries.Body(f"SELECT * FROM ({sql}) AS {scope.generation.alias()}({names})", pieces)
+    return body, tuple(item.number for item in columns)
 
 
 def _per_row(node: object) -> bool:

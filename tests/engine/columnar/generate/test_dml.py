@@ -75,6 +75,8 @@ def test_update_computes_the_new_rows(columns: Columns, sql: str) -> None:
         "delete from t where b = 20 returning a, s || '!'",
         "delete from u using t where u.a = t.a returning u.*, t.s",
         "delete from t where exists (select 1 from u where u.a = t.a) returning *",
+        "insert into u values (1, 2, 'x'), (null, 3 + 4, 'y') returning *, a + b",
+        "insert into t (a, n, ch) values (100, 1.555, 'x'), (101, 2, 'abc') returning a, n, ch, s, g",
         "insert into u select a, b, s from t where b is not null returning *",
         "insert into u (k, a) select s, a * 2 from t returning a, b, k",
         "insert into t (a, n, g, ch) select b + 100, 1.005, 1.005, k from u where b > 1 returning a, n, g, ch, s",
