@@ -34,7 +34,7 @@ def _rows(query: tree.Query) -> list[tuple[object, ...]]:
     assert made.virtual_tables in ((), (ROLES,))
     connection = duckdb.connect()
     connection.execute("CREATE TABLE v1260 AS SELECT 10::BIGINT AS c1, 'post{gres}' AS c2")
-    return connection.execute(made.sql.format(v1260="v1260")).fetchall()
+    return list(connection.execute(made.sql.format(v1260="v1260")).fetchall())
 
 
 def _const(value: object, oid: int) -> tree.Const:
