@@ -283,6 +283,8 @@ def _percentile(compute: Callable[[list[Any], float], object]) -> AggregateSteps
 
     def final(state: Any) -> object:
         fraction, values = state
+        if isinstance(fraction, float):
+            _checked_fraction(fraction)
         if fraction is None or not values:
             return None
         if isinstance(fraction, Array):
