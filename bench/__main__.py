@@ -93,8 +93,9 @@ def idle_memory(server: Server) -> Result:
     """Megabytes (Pss) of both processes after the start and one analytic query of an empty table."""
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE empty (a int, b int)")
-        connection.execute("SELECT a, sum(b) FROM empty GROUP BY a").fetchall()
-        return Result(used(server, "Pss"))
+        connection.execute("SELECT a, sum(b) FROM empty GROUP BY ROLLUP (a)").fetchall()  # never on the row path
+        troubles = [] if isinstance(server, ShoalServer) and server.children() else ["the worker was not asked"]
+        return Result(used(server, "Pss"), troubles)
 
 
 def used(server: Server, kind: str) -> float:

@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: a real PostgreSQL beside us, as the oracle."""
+"""Fixtures shared by all tests: a real PostgreSQL beside us, as the oracle, and a real Shoal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.server import ShoalServer
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +23,26 @@ def postgres(postgres_server: PostgresServer) -> Iterator[psycopg.Connection]:
     """An open autocommit connection to the oracle."""
     with psycopg.connect(postgres_server.dsn, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def shoal() -> Iterator[ShoalServer]:
+    """A Shoal process with a directory of its own, for tests that leave it running; others use `private_shoal`."""
+    with ShoalServer() as server:
+        yield server
+
+
+@pytest.fixture
+def private_shoal() -> Iterator[ShoalServer]:
+    """A Shoal process that one test has for itself: to stop, kill and start again."""
+    with ShoalServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["shoal", "postgres"])
+def server(request: pytest.FixtureRequest) -> ShoalServer | PostgresServer:
+    """Shoal and then the oracle: a test that takes this runs on both, so what it expects is PostgreSQL's."""
+    found: ShoalServer | PostgresServer = request.getfixturevalue(
+        "shoal" if request.param == "shoal" else "postgres_server"
+    )
+    return found

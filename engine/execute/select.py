@@ -22,6 +22,7 @@ from catalog.types.base import FormatSettings
 from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, NotOnRowPath
+from engine.execute.context import RowPathFull
 from engine.execute.explain import PlanNote, scan_note
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
@@ -356,6 +357,7 @@ class QueryCompiler:
             self._write_function(entry, names)
         else:
             raise NotOnRowPath(type(entry).__name__)
+        code.names["RowPathFull"] = RowPathFull
         code.line("n += 1")
         code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
         for position, name in enumerate(names):

@@ -39,6 +39,11 @@ def test_a_full_scan_gives_up_past_its_limit(full: Mirror) -> None:
     assert run(full, f"select count(*) from nulls where id < {FULL_SCAN_LIMIT + 5}") == [(FULL_SCAN_LIMIT + 5,)]
 
 
+def test_a_long_series_gives_up_where_no_table_is_read(mirror: Mirror) -> None:
+    with pytest.raises(RowPathFull):
+        run(mirror, f"select count(*) from generate_series(1, {RANGE_LIMIT + 5})")
+
+
 def test_limit_and_extremes_stop_early(full: Mirror) -> None:
     assert run(full, "select id from nulls order by id desc limit 2") == [(RANGE_LIMIT + 9,), (RANGE_LIMIT + 8,)]
     assert len(run(full, "select * from nulls limit 3")) == 3
