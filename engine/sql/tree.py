@@ -425,11 +425,14 @@ class RangeCte:
 
 @dataclass(frozen=True, slots=True)
 class RangeJoin:
-    """The output columns of a join, each an expression over its inputs (USING merges two into a coalesce)."""
+    """The output columns of a join, each an expression over its inputs (USING merges two into a coalesce).
+
+    The alias is 'unnamed_join' where the join was given none."""
 
     alias: str
     columns: tuple[RangeColumn, ...]
     expressions: tuple[Expr, ...]
+    merged: int = 0  # how many of the first columns USING (or NATURAL) merged
 
 
 RangeEntry = Union[RangeTable, RangeSubquery, RangeFunction, RangeValues, RangeCte, RangeJoin]

@@ -58,7 +58,7 @@ def _parameter_types(shared: Shared, analysed: object) -> tuple[int, ...]:
     for number in range(1, max(shared.parameters) + 1):
         oid = shared.parameters.get(number, 0)
         if oid in (0, UNKNOWN):
-            fail("42P18", f"could not determine data type of parameter ${number}", shared.locations.get(number, -1))
+            fail("42P18", f"could not determine data type of parameter ${number}")
         types.append(oid)
     if shared.unresolved > 0:
         for item, _ in expressions_in(analysed):

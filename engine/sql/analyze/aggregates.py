@@ -11,7 +11,7 @@ from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.dispatch import expression, walk
-from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.errors import fail, location_of, refuse
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import type_name
 from engine.sql.analyze.walk import children, expressions_in
@@ -106,6 +106,7 @@ def _place(kind: str) -> str:
 def sort_clause(state: State, value: tree.Expr, item: ast.SortBy) -> tree.SortClause:
     """A sort key: direction and place of NULLs resolved. 42883 for a type without an order."""
     oid = value.type.oid
+    location = location_of(item.expression)
     descending = item.direction == "desc"
     if item.direction == "using":
         if item.using[-1] not in ("<", ">"):
@@ -117,7 +118,7 @@ def sort_clause(state: State, value: tree.Expr, item: ast.SortBy) -> tree.SortCl
     if not typeinfo.is_ordered(oid):
         fail(
             "42883", f"could not identify an ordering operator for type {type_name(oid)}",
-            coerce.expr_location(value), hint="Use an explicit ordering operator or modify the query.",
+            location, hint="Use an explicit ordering operator or modify the query.",
         )  # fmt: skip
     nulls_first = item.nulls == "first" if item.nulls != "default" else descending
     return tree.SortClause(value, descending, nulls_first)

@@ -10,7 +10,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.aggregates import sort_clause
 from engine.sql.analyze.dispatch import expression
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import fail, location_of
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import UNKNOWN, type_name
 from engine.sql.analyze.walk import expressions_in
@@ -70,12 +70,12 @@ def order_by(state: State, items: tuple[ast.SortBy, ...], targets: list[tree.Tar
     return tuple(found)
 
 
-def _require_equality(value: tree.Expr) -> tree.Expr:
+def _require_equality(value: tree.Expr, location: int = -1) -> tree.Expr:
     if not typeinfo.has_equality(value.type.oid):
         fail(
             "42883",
             f"could not identify an equality operator for type {type_name(value.type.oid)}",
-            coerce.expr_location(value),
+            location if location >= 0 else coerce.expr_location(value),
         )
     return value
 
@@ -104,7 +104,7 @@ def distinct(
     found: list[tree.Expr] = []
     places: list[ast.Node] = []
     for item in node.distinct:
-        value = _require_equality(find_target(state, item, targets, "DISTINCT ON"))
+        value = _require_equality(find_target(state, item, targets, "DISTINCT ON"), location_of(item))
         if value not in found:
             found.append(value)
             places.append(item)
@@ -152,7 +152,7 @@ def group_by(
     exprs: list[tree.Expr] = []
 
     def place(item: ast.Node) -> int:
-        value = _require_equality(find_target(state, item, targets, "GROUP BY"))
+        value = _require_equality(find_target(state, item, targets, "GROUP BY"), location_of(item))
         if value in exprs:
             return exprs.index(value)
         exprs.append(value)

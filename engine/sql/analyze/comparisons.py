@@ -68,8 +68,8 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
     assert node.left is not None and isinstance(node.right, ast.ListExpr)
     use_or = node.kind == "in"
     names = node.operator or (("=",) if use_or else ("<>",))
-    left = walk(state, node.left)
-    items = [walk(state, item) for item in node.right.items]
+    left = _with_row(state, node.left)
+    items = [_with_row(state, item) for item in node.right.items]
     result: list[tree.Expr] = []
     constant = [item for item in items if not _has_variables(item)]
     rest = items
@@ -90,6 +90,17 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
     if len(result) == 1:
         return result[0]
     return tree.BoolExpr("or" if use_or else "and", tuple(result), BOOL_REF, node.location)
+
+
+def _with_row(state: State, node: ast.Node) -> tree.Expr:
+    """The value of a node; of a row the elements as they are, unknown literals for the comparison to settle."""
+    if not isinstance(node, ast.RowExpr) or any(
+        isinstance(item, ast.ColumnRef) and item.names[-1] == "*" for item in node.elements
+    ):
+        return walk(state, node)
+    elements = tuple(walk(state, item) for item in node.elements)
+    names = tuple(f"f{position}" for position in range(1, len(elements) + 1))
+    return tree.RowExpr(elements, names, typeinfo.RECORD_REF, node.location)
 
 
 def _has_variables(expr: tree.Expr) -> bool:
@@ -130,7 +141,7 @@ def distinct(state: State, node: ast.Expression) -> tree.Expr:
         tested = node.left if _is_null(node.right) else node.right
         return tree.NullTest(walk(state, tested), negated, BOOL_REF, node.location)
     names = node.operator or ("=",)
-    left, right = walk(state, node.left), walk(state, node.right)
+    left, right = _with_row(state, node.left), _with_row(state, node.right)
     if isinstance(left, tree.RowExpr) and isinstance(right, tree.RowExpr) and isinstance(node.left, ast.RowExpr):
         if len(left.elements) != len(right.elements):
             fail("42601", "unequal number of entries in row expressions", node)
@@ -216,7 +227,7 @@ def sublink(state: State, node: ast.SubLink) -> tree.Expr:
 
     refused = _SUBQUERY_REFUSED.get(state.kind)
     if refused is not None:
-        fail("0A000", f"cannot use subquery in {refused}", node)
+        fail("0A000", f"cannot use subquery in {refused}", node.location)
     inner = Level(state.shared, state)
     query = select_query(inner, node.query, settle=True)
     state.volatile = state.volatile or query.volatile
@@ -225,13 +236,13 @@ def sublink(state: State, node: ast.SubLink) -> tree.Expr:
         return tree.SubLink("exists", query, BOOL_REF, location=node.location)
     if node.kind in ("expr", "array"):
         if len(columns) != 1:
-            fail("42601", "subquery must return only one column", node)
+            fail("42601", "subquery must return only one column", node.location)
         found = columns[0].expression.type
         if node.kind == "expr":
             return tree.SubLink("expr", query, found, location=node.location)
         array = array_type(found.oid) or (found.oid if element_type(found.oid) else 0)
         if not array:
-            fail("42704", f"could not find array type for data type {typeinfo.type_name(found.oid)}", node)
+            fail("42704", f"could not find array type for data type {typeinfo.type_name(found.oid)}", node.location)
         return tree.SubLink("array", query, TypeRef(array, found.typmod), location=node.location)
     return _quantified(state, node, query)
 
@@ -257,9 +268,9 @@ def _quantified(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr
         left = (walk(state, node.test),)
     columns = query.output
     if len(left) < len(columns):
-        fail("42601", "subquery has too many columns", node)
+        fail("42601", "subquery has too many columns", node.location)
     if len(left) > len(columns):
-        fail("42601", "subquery has too few columns", node)
+        fail("42601", "subquery has too few columns", node.location)
     names = node.operator or ("=",)
     tests: list[tree.Expr] = []
     comparisons: list[tuple[Operator, Function]] = []
@@ -275,7 +286,7 @@ def _quantified(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr
             fail(
                 "42804",
                 f"row comparison operator must yield type boolean, not type {typeinfo.type_name(call.type.oid)}",
-                node,
+                node.location,
             )
         tests.append(call.arguments[0])
         comparisons.append((_operator_of(call), call.function))

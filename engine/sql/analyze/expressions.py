@@ -72,7 +72,7 @@ def _param(state: State, node: ast.ParamRef) -> tree.Expr:
 def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
     names, location = node.names, node.location
     if names[-1] == "*":
-        refuse("a row expansion here", location)
+        return _whole_row(state, node)
     if state.kind == "DEFAULT expressions":
         fail("0A000", "cannot use column reference in DEFAULT expression", location)
     if len(names) == 1:
@@ -85,6 +85,18 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
             return scope.whole_row(item[0], item[1], location)
         scope.missing_column(state, name, location)
     return _qualified(state, node)
+
+
+def _whole_row(state: State, node: ast.ColumnRef) -> tree.Expr:
+    """t.* as one value."""
+    if len(node.names) == 1:
+        refuse("a row expansion here", node.location)
+    schema = node.names[-3] if len(node.names) > 2 else None
+    found = scope.find_item(state, schema, node.names[-2], node.location)
+    if found is None:
+        scope.missing_table(state, node.names[-2], node.location)
+        raise AssertionError
+    return scope.whole_row(found[0], found[1], node.location)
 
 
 def _qualified(state: State, node: ast.ColumnRef) -> tree.Expr:

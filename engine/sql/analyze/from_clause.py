@@ -407,7 +407,7 @@ def _join_item(
     alias = node.alias.name if node.alias else "unnamed_join"
     shown = _renamed(names, node.alias, "join expression")
     columns = tuple(tree.RangeColumn(name, expr.type) for name, expr in zip(shown, expressions, strict=True))
-    entry = tree.RangeJoin(alias, columns, tuple(expressions))
+    entry = tree.RangeJoin(alias, columns, tuple(expressions), len(using))
     index = state.add(entry)
     # Columns are seen through: what is above the join refers to the base entries, merged columns excepted.
     seen: list[tree.Expr] = [

@@ -18,12 +18,11 @@ from engine.sql.analyze.typeinfo import UNKNOWN
 class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
-    __slots__ = ("environment", "locations", "parameters", "relations", "unresolved", "written")
+    __slots__ = ("environment", "parameters", "relations", "unresolved", "written")
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
         self.environment = environment
         self.parameters = dict(enumerate(parameters, 1))
-        self.locations: dict[int, int] = {}  # where each parameter is first written
         self.unresolved = 0  # Params made while their type was unknown, less those resolved since
         self.relations: dict[int, None] = {}
         self.written: dict[int, None] = {}
@@ -32,7 +31,6 @@ class Shared:
         """The Param of $number with the type known so far."""
         if not 1 <= number <= 65535:
             fail("42P02", f"there is no parameter ${number}", location)
-        self.locations.setdefault(number, location)
         oid = self.parameters.setdefault(number, UNKNOWN) or UNKNOWN
         if oid == UNKNOWN:
             self.unresolved += 1

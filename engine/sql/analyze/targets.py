@@ -155,8 +155,6 @@ def _figure(node: ast.Node | None) -> tuple[str, int]:
         return node.operator, 2
     if isinstance(node, ast.Expression) and node.kind == "nullif":
         return "nullif", 2
-    if isinstance(node, ast.Literal) and node.kind == "boolean":
-        return "bool", 1
     fixed = _FIXED_NAMES.get(type(node))
     return (fixed, 2) if fixed else ("", 0)
 

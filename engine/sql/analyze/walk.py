@@ -19,7 +19,7 @@ def _child_fields(node: Any) -> tuple[str, ...]:
     kind = type(node)
     found = _fields_of.get(kind)
     if found is None:
-        found = tuple(item.name for item in fields(node) if item.name not in _SKIPPED)
+        found = tuple(item.name for item in fields(node) if item.name not in _SKIPPED or kind is tree.RangeFunction)
         _fields_of[kind] = found
     return found
 

@@ -163,9 +163,15 @@ def _columns(connection: psycopg.Connection) -> dict[int, list[Column]]:
     ):
         found.setdefault(table, []).append(
             Column(
-                number, name, TypeRef(oid, typmod), not_null, None if generated else default, identity.strip(),
-                default if generated.strip() else None, sequence,
-            )  # fmt: skip
+                number,
+                name,
+                TypeRef(oid, typmod),
+                not_null,
+                None if generated else default,
+                identity.strip(),
+                default if generated.strip() else None,
+                sequence,
+            )
         )
     return found
 

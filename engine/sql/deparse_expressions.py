@@ -1,0 +1,619 @@
+"""Expressions as SQL text, the lower half of deparse.py (get_rule_expr and what it calls)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from catalog import types
+from catalog.functions import registry
+from catalog.schema import PG_CATALOG_OID, Catalog, Schema
+from catalog.types.base import TypeRef
+from engine.sql import tree
+from engine.sql.analyze.environment import builtin_relations_by_oid
+from engine.sql.analyze.typeinfo import ANY, type_name
+from engine.sql.parser.keywords import KEYWORDS
+
+STANDARD, JOIN, VARIABLE = 8, 4, 4  # columns of indentation
+_REG_TYPES = {2205: "relation", 2206: "type", 4089: "schema", 4096: "role", 24: "function", 2202: "function"}
+
+
+@cache
+def quote_identifier(name: str) -> str:
+    """The name as it must be written in SQL: quoted unless it is a plain lower-case word that is no keyword."""
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and KEYWORDS.get(name, ("U", True))[0] == "U":
+        return name
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
+
+
+def quote_literal(text: str) -> str:
+    """The text between quotes, as standard_conforming_strings reads it."""
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
+
+
+@dataclass(slots=True)
+class Level:
+    """The names of one query level: an alias for each entry, and for each the names of its columns by Var.column."""
+
+    entries: Sequence[tree.RangeEntry]
+    aliases: list[str]
+    columns: list[dict[int, str]]
+    qualified: bool
+    renamed: dict[tuple[int, int], list[tuple[int, str]]]  # (entry, column) -> aliased joins around it, outermost first
+    open_joins: set[int] = field(default_factory=set)  # aliased joins that are being printed
+    windows: Sequence[tree.WindowClause] = field(default=())
+    ctes: Sequence[tree.Cte] = field(default=())
+
+
+class ExpressionPrinter:
+    def __init__(self, catalog: Catalog, visible: Collection[int]) -> None:
+        self.catalog = catalog
+        self.visible = visible
+        self.parts: list[str] = []
+        self.indent = 0
+        self.levels: list[Level] = []
+        self.show_implicit = True
+
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    def add(self, text: str) -> None:
+        self.parts.append(text)
+
+    def keyword(self, text: str, before: int, after: int, plus: int) -> None:
+        """appendContextKeyword: a new line at the changed indentation, then the text."""
+        self.indent += before
+        self.trim()
+        self.add("\n" + " " * (max(self.indent, 0) + plus) + text)
+        self.indent = max(self.indent + after, 0)
+
+    def trim(self) -> None:
+        """Takes trailing blanks away."""
+        while self.parts:
+            self.parts[-1] = self.parts[-1].rstrip(" ")
+            if self.parts[-1]:
+                return
+            self.parts.pop()
+
+    # ---- names ----------------------------------------------------------------------------------------------------
+
+    def names_of(self, entries: Sequence[tree.RangeEntry], qualified: bool) -> Level:
+        """Aliases that are unique over this level and those around it (set_rtable_names)."""
+        used = {alias for level in self.levels for alias in level.aliases}
+        aliases = []
+        for entry in entries:
+            alias = entry.alias
+            if isinstance(entry, tree.RangeJoin) and alias == "unnamed_join":
+                aliases.append("")
+                continue
+            number = 0
+            while alias in used:
+                number += 1
+                alias = f"{entry.alias}_{number}"
+            used.add(alias)
+            aliases.append(alias)
+        columns = []
+        for entry in entries:
+            if isinstance(entry, tree.RangeTable):
+                numbers = [column.number for column in entry.table.columns]
+            else:
+                numbers = list(range(1, len(entry.columns) + 1))
+            columns.append({number: column.name for number, column in zip(numbers, entry.columns, strict=True)})
+        return Level(entries, aliases, columns, qualified, _renamed_by_joins(entries))
+
+    def relation_name(self, oid: int) -> str:
+        """A relation's name, with its schema unless that is visible."""
+        item = self.catalog.get(oid) or builtin_relations_by_oid().get(oid)
+        schema = getattr(item, "schema", 0)
+        name = quote_identifier(getattr(item, "name", str(oid)))
+        if schema == PG_CATALOG_OID or schema in self.visible:
+            return name
+        owner = self.catalog.get(schema)
+        shown = owner.name if isinstance(owner, Schema) else "information_schema"
+        return f"{quote_identifier(shown)}.{name}"
+
+    def type(self, found: TypeRef) -> str:
+        return types.format_type(found.oid, found.typmod)
+
+    # ---- expressions ----------------------------------------------------------------------------------------------
+
+    def expression(self, expr: tree.Expr, show_implicit: bool = True) -> None:
+        """Prints an expression. PostgreSQL shows implicit casts of arguments, but not of whole conditions."""
+        self.show_implicit = show_implicit
+        _EXPRESSIONS[type(expr)](self, expr)
+
+    def expressions(self, exprs: Sequence[tree.Expr], separator: str = ", ") -> None:
+        for position, expr in enumerate(exprs):
+            if position:
+                self.add(separator)
+            self.expression(expr)
+
+    def const(self, expr: tree.Const, show_type: int = 0) -> None:
+        """get_const_expr; show_type 1 always labels, -1 never."""
+        if expr.value is None:
+            self.add("NULL" if show_type < 0 else f"NULL::{self.type(expr.type)}")
+            return
+        oid = expr.type.oid
+        text = self.value_text(expr.value, oid)
+        label = True
+        if oid == 16:
+            self.add("true" if expr.value else "false")
+            label = False
+        elif oid == 23 and not text.startswith("-"):
+            self.add(text)
+            label = False
+        elif oid == 1700 and text[0].isdigit() and any(char in "eE." for char in text):
+            self.add(text)
+            label = expr.type.typmod >= 0
+        else:
+            self.add(quote_literal(text))
+        if show_type >= 0 and ((label and oid != 705) or show_type > 0):
+            self.add(f"::{self.type(expr.type)}")
+
+    def value_text(self, value: object, oid: int) -> str:
+        """The output function's text of a constant."""
+        kind = _REG_TYPES.get(oid)
+        if kind is not None and isinstance(value, int) and value:
+            if kind == "relation" and (self.catalog.get(value) or builtin_relations_by_oid().get(value)):
+                return self.relation_name(value)
+            if kind == "type":
+                return type_name(value)
+            if kind in ("schema", "role"):
+                item = self.catalog.get(value)
+                return quote_identifier(getattr(item, "name", str(value)))
+            if kind == "function" and oid == 24:
+                return registry.function(value).name
+        if oid == 705:
+            return str(value)
+        return types.lookup(oid).text_encoder()(value).decode()
+
+    def var(self, expr: tree.Var) -> None:
+        self.add(self.variable(expr)[0])
+
+    def variable(self, expr: tree.Var) -> tuple[str, str]:
+        """(text, bare column name) of a column reference."""
+        level = self.levels[-1 - expr.levels_up]
+        entry = level.entries[expr.relation]
+        alias = level.aliases[expr.relation]
+        for join, name in level.renamed.get((expr.relation, expr.column), ()):
+            if join not in level.open_joins:
+                return f"{quote_identifier(level.aliases[join])}.{quote_identifier(name)}", name
+        if not expr.column:
+            return f"{quote_identifier(alias)}.*", ""
+        name = level.columns[expr.relation][expr.column]
+        if not alias and isinstance(entry, tree.RangeJoin):
+            return quote_identifier(name), name
+        if level.qualified or expr.levels_up:
+            return f"{quote_identifier(alias)}.{quote_identifier(name)}", name
+        return quote_identifier(name), name
+
+    def call(self, expr: tree.FuncExpr) -> None:
+        if expr.display == "operator":
+            self.operator(expr)
+        elif expr.display == "cast_implicit" and not self.show_implicit:
+            self.expression(expr.arguments[0], False)
+        elif expr.display in ("cast_explicit", "cast_implicit"):
+            self.cast(expr.arguments[0], expr.type)
+        elif expr.display != "sql_syntax" or not self.sql_syntax(expr):
+            self.plain_call(expr)
+
+    def plain_call(self, expr: tree.FuncExpr) -> None:
+        function = expr.function
+        self.add(f"{quote_identifier(function.name)}(")
+        collected = bool(function.variadic) and function.variadic != ANY
+        for position, argument in enumerate(expr.arguments):
+            if position:
+                self.add(", ")
+            if (collected or expr.variadic) and position == len(expr.arguments) - 1:
+                self.add("VARIADIC ")
+            self.expression(argument)
+        self.add(")")
+
+    def operator(self, expr: tree.FuncExpr) -> None:
+        assert expr.operator is not None
+        self.add("(")
+        if len(expr.arguments) == 2:
+            self.expression(expr.arguments[0])
+            self.add(f" {expr.operator.name} ")
+            self.expression(expr.arguments[1])
+        else:
+            self.add(f"{expr.operator.name} ")
+            self.expression(expr.arguments[0])
+        self.add(")")
+
+    def sql_syntax(self, expr: tree.FuncExpr) -> bool:
+        """get_func_sql_syntax: calls that SQL spells in its own way. False if this one is not among them."""
+        name, arguments = expr.function.name, expr.arguments
+        if name == "timezone" and len(arguments) == 2:
+            self.bare_sequence("(", arguments[1], " AT TIME ZONE ", arguments[0], ")")
+        elif name == "extract" and isinstance(arguments[0], tree.Const):
+            self.bare_sequence(f"EXTRACT({arguments[0].value} FROM ", arguments[1], ")")
+        elif name == "position":
+            self.bare_sequence("POSITION((", arguments[1], ") IN (", arguments[0], "))")
+        elif name == "overlay":
+            self.bare_sequence("OVERLAY(", arguments[0], " PLACING ", arguments[1], " FROM ", arguments[2])
+            if len(arguments) > 3:
+                self.bare_sequence(" FOR ", arguments[3])
+            self.add(")")
+        elif name == "substring" and arguments[1].type.oid == 23:
+            self.bare_sequence("SUBSTRING(", arguments[0], " FROM ", arguments[1])
+            if len(arguments) > 2:
+                self.bare_sequence(" FOR ", arguments[2])
+            self.add(")")
+        elif name == "substring" and len(arguments) == 3:
+            self.bare_sequence("SUBSTRING(", arguments[0], " SIMILAR ", arguments[1], " ESCAPE ", arguments[2], ")")
+        elif name in _TRIMS:
+            self.add(f"TRIM({_TRIMS[name]}")
+            if len(arguments) > 1:
+                self.bare_sequence(" ", arguments[1])
+            self.bare_sequence(" FROM ", arguments[0], ")")
+        else:
+            return False
+        return True
+
+    def bare_sequence(self, *parts: str | tree.Expr) -> None:
+        """As `sequence`, but without the implicit casts of the expressions."""
+        for part in parts:
+            if isinstance(part, str):
+                self.add(part)
+            else:
+                self.expression(part, False)
+
+    def sequence(self, *parts: str | tree.Expr) -> None:
+        """Texts and expressions one after the other."""
+        for part in parts:
+            if isinstance(part, str):
+                self.add(part)
+            else:
+                self.expression(part)
+
+    def cast(self, argument: tree.Expr, target: TypeRef) -> None:
+        """get_coercion_expr: (argument)::type, with the label of a constant of that type left out."""
+        if isinstance(argument, tree.Const) and argument.type == TypeRef(target.oid):
+            self.const(argument, -1)
+        else:
+            self.add("(")
+            self.expression(argument, False)
+            self.add(")")
+        self.add(f"::{self.type(target)}")
+
+    def relabel(self, expr: tree.RelabelType | tree.CoerceViaIO) -> None:
+        if expr.implicit and not self.show_implicit:
+            self.expression(expr.argument, False)
+        else:
+            self.cast(expr.argument, expr.type)
+
+    def typmod(self, expr: tree.CoerceTypmod) -> None:
+        if not expr.explicit and not self.show_implicit:
+            self.expression(expr.argument, False)
+            return
+        argument = expr.argument
+        if _is_explicit_cast(argument) and argument.type == TypeRef(expr.type.oid):
+            argument = _cast_argument(argument)
+        self.cast(argument, expr.type)
+
+    def array_coerce(self, expr: tree.ArrayCoerce) -> None:
+        implicit = isinstance(expr.element, tree.FuncExpr) and expr.element.display == "cast_implicit"
+        implicit = implicit or (
+            isinstance(expr.element, (tree.RelabelType, tree.CoerceViaIO)) and expr.element.implicit
+        )
+        if implicit and not self.show_implicit:
+            self.expression(expr.argument, False)
+        else:
+            self.cast(expr.argument, expr.type)
+
+    def boolean(self, expr: tree.BoolExpr) -> None:
+        if expr.operator == "not":
+            self.add("(NOT ")
+            self.expression(expr.arguments[0], False)
+            self.add(")")
+            return
+        for position, argument in enumerate(expr.arguments):
+            self.add(f" {expr.operator.upper()} " if position else "(")
+            self.expression(argument, False)
+        self.add(")")
+
+    def null_test(self, expr: tree.NullTest) -> None:
+        self.sequence("(", expr.argument, " IS NULL)" if expr.is_null else " IS NOT NULL)")
+
+    def boolean_test(self, expr: tree.BooleanTest) -> None:
+        self.add("(")
+        self.expression(expr.argument, False)
+        self.add(f" {expr.test.upper().replace('_', ' ')})")
+
+    def distinct(self, expr: tree.DistinctExpr) -> None:
+        if expr.negated:
+            self.add("(NOT ")
+        self.sequence("(", expr.left, " IS DISTINCT FROM ", expr.right, ")")
+        if expr.negated:
+            self.add(")")
+
+    def null_if(self, expr: tree.NullIfExpr) -> None:
+        self.sequence("NULLIF(", expr.left, ", ", expr.right, ")")
+
+    def array_operation(self, expr: tree.ScalarArrayOp) -> None:
+        self.sequence("(", expr.left, f" {expr.operator.name} {'ANY' if expr.use_or else 'ALL'} (", expr.right)
+        if isinstance(expr.right, tree.SubLink) and expr.right.kind == "expr":
+            self.add(f"::{self.type(expr.right.type)}")
+        self.add("))")
+
+    def coalesce(self, expr: tree.CoalesceExpr) -> None:
+        self.add("COALESCE(")
+        self.expressions(expr.arguments)
+        self.add(")")
+
+    def min_max(self, expr: tree.MinMaxExpr) -> None:
+        self.add(f"{expr.operator.upper()}(")
+        self.expressions(expr.arguments)
+        self.add(")")
+
+    def case(self, expr: tree.CaseExpr) -> None:
+        self.keyword("CASE", 0, VARIABLE, 0)
+        if expr.argument is not None:
+            self.sequence(" ", expr.argument)
+        for condition, result in expr.whens:
+            shown = condition
+            if expr.argument is not None:
+                shown = _compared_value(condition)
+            self.keyword("WHEN ", 0, 0, 0)
+            self.expression(shown, False)
+            self.sequence(" THEN ", result)
+        self.keyword("ELSE ", 0, 0, 0)
+        self.expression(expr.default)
+        self.keyword("END", -VARIABLE, 0, 0)
+
+    def array(self, expr: tree.ArrayExpr) -> None:
+        self.add("ARRAY[")
+        self.expressions(expr.elements)
+        self.add("]")
+        if not expr.elements:
+            self.add(f"::{self.type(expr.type)}")
+
+    def row(self, expr: tree.RowExpr) -> None:
+        self.add("ROW(")
+        self.expressions(expr.elements)
+        self.add(")")
+
+    def row_compare(self, expr: tree.RowCompare) -> None:
+        self.add("(ROW(")
+        self.expressions(expr.left)
+        self.add(f") {expr.kind} ROW(")
+        self.expressions(expr.right)
+        self.add("))")
+
+    def field(self, expr: tree.FieldSelect) -> None:
+        self.sequence("(", expr.argument, f").{quote_identifier(expr.name)}")
+
+    def subscript(self, expr: tree.SubscriptingRef) -> None:
+        if isinstance(expr.argument, tree.Var):
+            self.expression(expr.argument)
+        else:
+            self.sequence("(", expr.argument, ")")
+        for position, upper in enumerate(expr.upper):
+            self.add("[")
+            if expr.is_slice:
+                lower = expr.lower[position]
+                if lower is not None:
+                    self.expression(lower)
+                self.add(":")
+            if upper is not None:
+                self.expression(upper)
+            self.add("]")
+
+    def sublink(self, expr: tree.SubLink) -> None:
+        if expr.kind == "array":
+            self.add("ARRAY(")
+            self.subquery(expr.query, False)
+            self.add(")")
+            return
+        if expr.kind == "expr":
+            self.add("(")
+            self.subquery(expr.query, False)
+            self.add(")")
+            return
+        self.add("(")
+        if expr.kind == "exists":
+            self.add("EXISTS ")
+        else:
+            if len(expr.test) > 1:
+                self.add("(")
+                self.expressions(expr.test)
+                self.add(")")
+            else:
+                self.expression(expr.test[0])
+            if expr.kind == "any" and expr.operator_name == "=":
+                self.add(" IN ")
+            else:
+                self.add(f" {expr.operator_name} {expr.kind.upper()} ")
+        self.add("(")
+        self.subquery(expr.query, False)
+        self.add("))")
+
+    def subquery(self, query: tree.Query, named: bool = True) -> None:
+        saved = self.indent
+        self.query(query, None, named)
+        self.indent = saved
+
+    def value_function(self, expr: tree.SqlValueFunction) -> None:
+        self.add(expr.name.upper() + (f"({expr.precision})" if expr.precision is not None else ""))
+
+    def next_value(self, expr: tree.NextValueExpr) -> None:
+        self.add(f"nextval({quote_literal(self.relation_name(expr.sequence))}::regclass)")
+
+    def grouping(self, expr: tree.GroupingFunc) -> None:
+        self.add("GROUPING(")
+        self.expressions(expr.arguments)
+        self.add(")")
+
+    def param(self, expr: tree.Param) -> None:
+        self.add(f"${expr.number}")
+
+    def default(self, _: tree.SetToDefault) -> None:
+        self.add("DEFAULT")
+
+    # ---- aggregates and windows -----------------------------------------------------------------------------------
+
+    def aggregate(self, expr: tree.Aggref) -> None:
+        self.add(f"{quote_identifier(expr.function.name)}(")
+        if expr.distinct:
+            self.add("DISTINCT ")
+        ordered_set = registry.aggregate(expr.function.oid).kind != "n"
+        if ordered_set:
+            self.expressions(expr.direct_arguments)
+            self.add(") WITHIN GROUP (ORDER BY ")
+            self.sort_list(expr.order_by)
+        else:
+            if expr.star:
+                self.add("*")
+            self.expressions(expr.arguments)
+            if expr.order_by:
+                self.add(" ORDER BY ")
+                self.sort_list(expr.order_by)
+        self.add(")")
+        if expr.filter is not None:
+            self.sequence(" FILTER (WHERE ", expr.filter, ")")
+
+    def window_call(self, expr: tree.WindowFunc) -> None:
+        self.add(f"{quote_identifier(expr.function.name)}(")
+        if expr.star:
+            self.add("*")
+        self.expressions(expr.arguments)
+        self.add(")")
+        if expr.filter is not None:
+            self.sequence(" FILTER (WHERE ", expr.filter, ")")
+        window = self.levels[-1].windows[expr.window]
+        self.add(" OVER ")
+        if window.name is not None:
+            self.add(quote_identifier(window.name))
+        else:
+            self.window(window)
+
+    def window(self, window: tree.WindowClause) -> None:
+        self.add("(")
+        separator = ""
+        if window.partition_by:
+            self.add("PARTITION BY ")
+            for position, expr in enumerate(window.partition_by):
+                self.add(", " if position else "")
+                self.grouped(expr)
+            separator = " "
+        if window.order_by:
+            self.add(f"{separator}ORDER BY ")
+            self.sort_list(window.order_by)
+            separator = " "
+        frame = (window.frame_mode, window.frame_start[0], window.frame_end[0], window.exclude)
+        if frame != ("range", "unbounded_preceding", "current_row", ""):
+            self.add(f"{separator}{window.frame_mode.upper()} BETWEEN ")
+            self.bound(window.frame_start)
+            self.add(" AND ")
+            self.bound(window.frame_end)
+            if window.exclude:
+                self.add(f" EXCLUDE {window.exclude.upper().replace('_', ' ')}")
+        self.add(")")
+
+    def bound(self, bound: tuple[str, tree.Expr | None]) -> None:
+        kind, offset = bound
+        if offset is not None:
+            self.expression(offset, False)
+            self.add(" ")
+        self.add(kind.upper().replace("_", " "))
+
+    def sort_list(self, clauses: Sequence[tree.SortClause]) -> None:
+        for position, clause in enumerate(clauses):
+            if position:
+                self.add(", ")
+            self.grouped(clause.expression)
+            self.direction(clause)
+
+    def direction(self, clause: tree.SortClause) -> None:
+        if clause.descending:
+            self.add(" DESC" if clause.nulls_first else " DESC NULLS LAST")
+        elif clause.nulls_first:
+            self.add(" NULLS FIRST")
+
+    def grouped(self, expr: tree.Expr) -> None:
+        """get_rule_sortgroupclause: an expression of ORDER BY or GROUP BY, not to be taken for a name or number."""
+        if isinstance(expr, tree.Const):
+            self.const(expr, 1)
+        elif isinstance(expr, (tree.FuncExpr, tree.Aggref, tree.WindowFunc)) and not (
+            isinstance(expr, tree.FuncExpr) and expr.display == "operator"
+        ):
+            self.sequence("(", expr, ")")
+        else:
+            self.expression(expr)
+
+    def query(self, query: tree.Query, names: Sequence[str] | None = None, named: bool = True) -> None:
+        """Prints a query at the present indentation."""
+        raise NotImplementedError
+
+
+_TRIMS = {"btrim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
+
+
+def _renamed_by_joins(entries: Sequence[tree.RangeEntry]) -> dict[tuple[int, int], list[tuple[int, str]]]:
+    """Which columns an aliased join hides behind its own name. Later joins are outer ones."""
+    found: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for index, entry in enumerate(entries):
+        if isinstance(entry, tree.RangeJoin) and entry.alias != "unnamed_join":
+            for column, expr in zip(entry.columns, entry.expressions, strict=True):
+                if isinstance(expr, tree.Var):
+                    found.setdefault((expr.relation, expr.column), []).insert(0, (index, column.name))
+    return found
+
+
+def _is_explicit_cast(expr: tree.Expr) -> bool:
+    if isinstance(expr, tree.FuncExpr):
+        return expr.display == "cast_explicit"
+    return isinstance(expr, (tree.RelabelType, tree.CoerceViaIO)) and not expr.implicit
+
+
+def _cast_argument(expr: tree.Expr) -> tree.Expr:
+    if isinstance(expr, tree.FuncExpr):
+        return expr.arguments[0]
+    assert isinstance(expr, (tree.RelabelType, tree.CoerceViaIO))
+    return expr.argument
+
+
+def _compared_value(condition: tree.Expr) -> tree.Expr:
+    """What CASE x WHEN compares x with: the right side of the condition that the analyser built."""
+    if isinstance(condition, tree.FuncExpr) and condition.operator is not None and len(condition.arguments) == 2:
+        return condition.arguments[1]
+    return condition
+
+
+_EXPRESSIONS: dict[type, Callable[[Any, Any], None]] = {
+    tree.Const: ExpressionPrinter.const,
+    tree.Param: ExpressionPrinter.param,
+    tree.Var: ExpressionPrinter.var,
+    tree.FuncExpr: ExpressionPrinter.call,
+    tree.RelabelType: ExpressionPrinter.relabel,
+    tree.CoerceViaIO: ExpressionPrinter.relabel,
+    tree.CoerceTypmod: ExpressionPrinter.typmod,
+    tree.ArrayCoerce: ExpressionPrinter.array_coerce,
+    tree.Aggref: ExpressionPrinter.aggregate,
+    tree.WindowFunc: ExpressionPrinter.window_call,
+    tree.GroupingFunc: ExpressionPrinter.grouping,
+    tree.BoolExpr: ExpressionPrinter.boolean,
+    tree.NullTest: ExpressionPrinter.null_test,
+    tree.BooleanTest: ExpressionPrinter.boolean_test,
+    tree.DistinctExpr: ExpressionPrinter.distinct,
+    tree.NullIfExpr: ExpressionPrinter.null_if,
+    tree.ScalarArrayOp: ExpressionPrinter.array_operation,
+    tree.CoalesceExpr: ExpressionPrinter.coalesce,
+    tree.MinMaxExpr: ExpressionPrinter.min_max,
+    tree.CaseExpr: ExpressionPrinter.case,
+    tree.ArrayExpr: ExpressionPrinter.array,
+    tree.RowExpr: ExpressionPrinter.row,
+    tree.RowCompare: ExpressionPrinter.row_compare,
+    tree.FieldSelect: ExpressionPrinter.field,
+    tree.SubscriptingRef: ExpressionPrinter.subscript,
+    tree.SubLink: ExpressionPrinter.sublink,
+    tree.SqlValueFunction: ExpressionPrinter.value_function,
+    tree.NextValueExpr: ExpressionPrinter.next_value,
+    tree.SetToDefault: ExpressionPrinter.default,
+}
