@@ -98,6 +98,16 @@ def check_set_call(state: State, location: int) -> None:
     if state.kind not in _SETS_ALLOWED:
         fail("0A000", f"set-returning functions are not allowed in {state.kind}", location)
     state.set_calls += 1
+    state.set_location = location
+
+
+def no_sets_since(state: State, calls: int, construct: str) -> None:
+    """0A000 for a set-returning call under CASE or COALESCE, which may leave it out."""
+    if state.set_calls > calls:
+        fail(
+            "0A000", f"set-returning functions are not allowed in {construct}", state.set_location,
+            hint="You might be able to move the set-returning function into a LATERAL FROM item.",
+        )  # fmt: skip
 
 
 def _only_plain(node: ast.FuncCall, name: str) -> None:

@@ -10,6 +10,7 @@ from catalog.functions.base import Function, Operator
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
@@ -312,6 +313,7 @@ def _with_casts(query: tree.Query, targets: tuple[tree.Target, ...]) -> tree.Que
 @handles(ast.CaseExpr)
 def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
     """CASE in both forms; with an argument each condition compares a stand-in for the argument's value."""
+    set_calls = state.set_calls
     subject: tree.Expr | None = None
     stand_in: tree.Expr | None = None
     if node.argument is not None:
@@ -331,6 +333,7 @@ def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
         default = tree.Const(None, UNKNOWN_REF)
     else:
         default = walk(state, node.default)
+    no_sets_since(state, set_calls, "CASE")
     oid = coerce.select_common_type([default, *results], "CASE")[0]
     default = coerce.to_common(state, default, oid, "CASE/ELSE")
     values = [coerce.to_common(state, result, oid, "CASE/WHEN") for result in results]

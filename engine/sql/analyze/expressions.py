@@ -5,6 +5,7 @@ from __future__ import annotations
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
+from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.comparisons import between, distinct, in_list, operator_any_all, row_comparison, row_sublink
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.errors import fail, refuse
@@ -249,7 +250,9 @@ def _boolean_test(state: State, node: ast.BooleanTest) -> tree.Expr:
 
 @handles(ast.CoalesceExpr)
 def _coalesce(state: State, node: ast.CoalesceExpr) -> tree.Expr:
+    set_calls = state.set_calls
     arguments, type_ = _unified(state, node.arguments, "COALESCE")
+    no_sets_since(state, set_calls, "COALESCE")
     return tree.CoalesceExpr(arguments, type_, node.location)
 
 

@@ -97,8 +97,8 @@ class State:
 
     __slots__ = (
         "aggregates", "ctes", "entries", "future_ctes", "grouping_calls", "kind", "lateral", "names",
-        "namespace", "parent", "recursive_names", "recursive_self", "set_calls", "shared", "target", "volatile",
-        "window_calls", "windows",
+        "namespace", "parent", "recursive_names", "recursive_self", "set_calls", "set_location", "shared", "target",
+        "volatile", "window_calls", "windows",
     )  # fmt: skip
 
     def __init__(self, shared: Shared, parent: State | None = None) -> None:
@@ -116,6 +116,7 @@ class State:
         self.target: NamespaceItem | None = None  # the table that the statement changes
         self.aggregates = False
         self.set_calls = 0  # set-returning calls met so far
+        self.set_location = -1  # where the last of them is
         self.volatile = False
         self.windows: list[ast.WindowDef] = []
         self.window_calls = False

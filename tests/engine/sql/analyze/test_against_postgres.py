@@ -185,6 +185,8 @@ def test_grouping_and_aggregates(agree: Agree) -> None:
         SELECT sum(a) OVER (ORDER BY b RANGE 1 PRECEDING) FROM t
         SELECT 1 FROM t WHERE generate_series(1, 2) = 1
         SELECT COALESCE(1, a) FROM t HAVING true
+        SELECT CASE WHEN true THEN generate_series(1, 2) END
+        SELECT COALESCE(generate_series(1, 2), 3)
     """)
 
 
