@@ -255,6 +255,8 @@ def implement(
     names: Mapping[str, object] | None = None,
     aggregate_for_types: Callable[[Sequence[TypeRef], TypeRef], AggregateSteps] | None = None,
     steps_see_nulls: bool = False,
+    duckdb_in_utc: DuckSide = None,
+    duckdb_result_of: Callable[[Sequence[str], Sequence[TypeRef]], TypeRef] | None = None,
 ) -> None:
     """Registers what runs `source` (see `Implementation`; `inline` and `names` are its python_source and names).
 
@@ -274,6 +276,8 @@ def implement(
         python_names=names or {},
         aggregate_for_types=aggregate_for_types,
         steps_see_nulls=steps_see_nulls,
+        duckdb_in_utc=duckdb_in_utc,
+        duckdb_result_of=duckdb_result_of,
     )
 
 

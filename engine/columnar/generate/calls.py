@@ -31,7 +31,7 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.set_functions import unnested
 from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
-from engine.columnar.generate.texts import TEXTS, WHOLE, as_declared, from_text, to_text
+from engine.columnar.generate.texts import TEXTS, UTC, WHOLE, as_declared, from_text, to_text
 from engine.columnar.generate.udf import (
     function_signature,
     length_signature,
@@ -151,6 +151,9 @@ def _native(
 ) -> Piece | None:
     """The DuckDB side, if there is one for arguments of these forms."""
     side = found.duckdb
+    if side is None and found.duckdb_in_utc is not None:
+        generation.settings_free = False
+        side = found.duckdb_in_utc if generation.settings.timezone in UTC else None
     if side is None:
         return None
     physical = [physical_type(type_, piece.form) for piece, type_ in zip(arguments, argument_types, strict=True)]
@@ -172,6 +175,9 @@ def _native(
         generation.functions[signature.name] = signature
     if found.duckdb_result is not None:
         given = found.duckdb_result(physical)
+        return Piece(sql, form_of(given.oid, given.typmod))
+    if found.duckdb_result_of is not None:
+        given = found.duckdb_result_of([piece.sql for piece in arguments], physical)
         return Piece(sql, form_of(given.oid, given.typmod))
     return Piece(sql, form_of(result.oid))
 

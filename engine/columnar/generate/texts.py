@@ -20,7 +20,7 @@ TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, o
 _AS_STORED = TEXTS | {oids.JSON, oids.JSONB, oids.REFCURSOR}
 WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 
-_UTC = frozenset({"UTC", "GMT", "Etc/UTC"})
+UTC = frozenset({"UTC", "GMT", "Etc/UTC"})
 _FOUR_DIGITS = "{0} BETWEEN '0001-01-01'::%s AND '9999-12-31'::%s"
 _DATE = _FOUR_DIGITS % ("DATE", "DATE")
 _TIMESTAMP = _FOUR_DIGITS % ("TIMESTAMP", "TIMESTAMP")
@@ -87,7 +87,7 @@ def _usual_output(generation: Generation, oid: int) -> tuple[str, str] | None:
         return _DATE, "CAST({0} AS VARCHAR)"
     if oid == oids.TIMESTAMP:
         return _TIMESTAMP, "CAST({0} AS VARCHAR)"
-    if oid == oids.TIMESTAMPTZ and settings.timezone in _UTC:
+    if oid == oids.TIMESTAMPTZ and settings.timezone in UTC:
         return _TIMESTAMP, "CAST({0} AS VARCHAR) || '+00'"
     return None
 
