@@ -270,6 +270,7 @@ class Connection(asyncio.Protocol):
         session = self.session
         assert session is not None
         self._extended = False
+        session.prepared.pop(b"", None)  # 55.2.3: a simple query destroys the unnamed statement
         try:
             found = session.find(event.sql)
             if found is None:
@@ -300,27 +301,35 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             self._query_failed(self._defect(error))
             return
-        if session.notices or session.settings.changed:
-            self._asides()
+        if session.notices:
+            self._send_notices()
         if lsn:
             self._await_commit(lsn, data)
         else:
             self._out.append(data)
-            self._out.append(READY[session.status])
+            self._ready()
+
+    def _ready(self) -> None:
+        """ReadyForQuery, and before it the settings that the statements changed."""
+        session = self.session
+        assert session is not None
+        if session.settings.changed:
+            self._send_settings()
+        self._out.append(READY[session.status])
 
     def _await_commit(self, lsn: int, data: bytes) -> None:
         session = self.session
         assert session is not None
         if lsn <= session.node.store.durable_lsn:
             self._out.append(data)
-            self._out.append(READY[session.status])
+            self._ready()
             return
         self.busy = True
 
         def durable() -> None:
             self.busy = False
             self._out.append(data)
-            self._out.append(READY[session.status])
+            self._ready()
             self._continue()
 
         session.node.commits.wait(lsn, durable)
@@ -329,9 +338,9 @@ class Connection(asyncio.Protocol):
         session = self.session
         assert session is not None
         session.fail(error)
-        self._asides()
+        self._send_notices()
         self._write(messages.error_response(error))
-        self._write(READY[session.status])
+        self._ready()
 
     async def _simple_query(self, sql: bytes, wait: BaseException | None = None) -> None:
         session = self.session
@@ -342,10 +351,10 @@ class Connection(asyncio.Protocol):
             await session.simple_query(sql, self)
         except SqlError as error:
             session.fail(error)
-            self._asides()
+            self._send_notices()
             self._write(messages.error_response(error))
-        self._asides()
-        self._write(READY[session.status])
+        self._send_notices()
+        self._ready()
 
     # ---- extended query -----------------------------------------------------------------------------------------
 
@@ -361,7 +370,7 @@ class Connection(asyncio.Protocol):
     def _extended_failed(self, error: SqlError) -> None:
         assert self.session is not None
         self.session.fail(error)
-        self._asides()
+        self._send_notices()
         self._write(messages.error_response(error))
         self.core.error()
 
@@ -435,8 +444,8 @@ class Connection(asyncio.Protocol):
             else:
                 self._start(self._execute(portal, 0))
                 return
-        except (LockWait, RowPathFull):
-            self._start(self._execute(portal, 0))
+        except (LockWait, RowPathFull) as wait:
+            self._start(self._execute(portal, 0, wait))
             return
         except SqlError as error:
             self._extended_failed(error)
@@ -444,8 +453,8 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             self._extended_failed(self._defect(error))
             return
-        if session.notices or session.settings.changed:
-            self._asides()
+        if session.notices:
+            self._send_notices()
         if self._pending_lsn and not session.in_block and prepared.kind != "row":
             # COMMIT inside a pipeline: what it acknowledges must be durable before the client reads the tag.
             lsn, self._pending_lsn = self._pending_lsn, 0
@@ -470,14 +479,16 @@ class Connection(asyncio.Protocol):
 
         session.node.commits.wait(lsn, durable)
 
-    async def _execute(self, portal: Portal, limit: int) -> None:
+    async def _execute(self, portal: Portal, limit: int, wait: BaseException | None = None) -> None:
         session = self.session
         assert session is not None
         try:
+            if isinstance(wait, LockWait):
+                await session.wait_for(wait)
             await session.run(portal, limit, self)
         except SqlError as error:
             self._extended_failed(error)
-        self._asides()
+        self._send_notices()
 
     def _on_close(self, event: core.Close) -> None:
         def close() -> None:
@@ -502,12 +513,14 @@ class Connection(asyncio.Protocol):
             except SqlError as error:
                 self._query_failed(error)
                 return
-            if session.notices or session.settings.changed:
-                self._asides()
+            if session.notices:
+                self._send_notices()
+        if session.portals and not session.in_block:
+            session.end_portals()
         if lsn:
             self._await_commit(lsn, b"")
         else:
-            self._out.append(READY[session.status])
+            self._ready()
 
     def _on_function_call(self, _: core.FunctionCall) -> None:
         self._query_failed(SqlError("0A000", "the function call protocol is not supported"))
@@ -562,12 +575,16 @@ class Connection(asyncio.Protocol):
             return
         self._process()
 
-    def _asides(self) -> None:
+    def _send_notices(self) -> None:
         session = self.session
         assert session is not None
         for notice in session.notices:
             self._write(messages.notice_response(notice))
         session.notices.clear()
+
+    def _send_settings(self) -> None:
+        session = self.session
+        assert session is not None
         for name in dict.fromkeys(session.settings.changed):
             self._write(messages.parameter_status(name, session.settings.get(name)))
         session.settings.changed.clear()
@@ -589,8 +606,8 @@ class Connection(asyncio.Protocol):
 
     def complete(self, name: str) -> None:
         session = self.session
-        if session is not None and (session.notices or session.settings.changed):
-            self._asides()
+        if session is not None and session.notices:
+            self._send_notices()
         self._write(command_complete(name))
 
     def empty(self) -> None:

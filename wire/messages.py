@@ -49,8 +49,9 @@ def backend_key(process_id: int, secret: int) -> bytes:
 
 
 def negotiate_version(newest_minor: int, unknown_options: Sequence[str]) -> bytes:
-    """NegotiateProtocolVersion: what we speak, and the _pq_. options that we do not know."""
-    body = _KEY.pack(newest_minor, len(unknown_options)) + b"".join(map(text, unknown_options))
+    """NegotiateProtocolVersion: what we speak, and the _pq_. options that we do not know. The manual calls the first
+    field a minor version; servers send the whole of it, and clients expect that."""
+    body = _KEY.pack(3 << 16 | newest_minor, len(unknown_options)) + b"".join(map(text, unknown_options))
     return message(b"v", body)
 
 

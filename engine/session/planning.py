@@ -59,6 +59,8 @@ def cacheable(prepared: Prepared) -> bool:
 
 def prepare(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared:
     """Plans one parsed statement. Errors carry their position in the whole query string."""
+    if session.status == "E":
+        session.refuse_in_failed_block(statement)
     try:
         if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
             return _prepare_query(session, statement, types)

@@ -72,17 +72,25 @@ class Prepared:
         return run
 
     def decode(self, parameters: list[bytes | None], formats: tuple[int, ...]) -> list[object]:
-        """Bind's parameters in internal form. Raises 08P01 for a wrong count, and what the types' inputs raise."""
+        """Bind's parameters, one for each type, in internal form. Raises what the types' inputs raise."""
         decoders = self._decoders.get(formats)
         if decoders is None:
             decoders = self._decoders[formats] = self._make_decoders(formats)
-        if len(parameters) != len(decoders):
-            message = (
-                f"bind message supplies {len(parameters)} parameters, "
-                f'but prepared statement "" requires {len(decoders)}'
-            )
-            raise SqlError("08P01", message)
         return [None if value is None else decoder(value) for value, decoder in zip(parameters, decoders, strict=True)]
+
+    def explain_parameter(
+        self, error: SqlError, portal: bytes, parameters: list[bytes | None], formats: tuple[int, ...]
+    ) -> None:
+        """Says in the error's context which parameter could not be read, without its value, as PostgreSQL does."""
+        for number, (value, decoder) in enumerate(zip(parameters, self._decoders.get(formats, ()), strict=False), 1):
+            try:
+                if value is not None:
+                    decoder(value)
+            except SqlError:
+                binary = formats and formats[number - 1 if len(formats) > 1 else 0]
+                shown = f'portal "{portal.decode()}"' if portal else "unnamed portal"
+                error.context = f"{shown} parameter ${number}" + ("" if binary else " = '...'")
+                return
 
     def _make_decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:
         count = len(self.parameter_types)

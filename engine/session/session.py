@@ -422,6 +422,8 @@ class Session:
         if name and name in self.prepared:
             raise SqlError("42P05", f'prepared statement "{name.decode()}" already exists')
         prepared = planning.prepare_text(self, sql, types)
+        if self.status == "E":
+            self.refuse_in_failed_block(prepared.statement)
         self.prepared[name] = prepared
         return prepared
 
@@ -434,6 +436,11 @@ class Session:
         if prepared.catalog is not self.committed_catalog or not self._plain() or prepared.key is not self.key:
             prepared = self.prepared[name] = planning.renew(self, prepared)
         return prepared
+
+    def refuse_in_failed_block(self, statement: ast.Statement) -> None:
+        """25P02 for what a failed block does not take, before its names are looked up."""
+        if not ends_block(statement.tree) and statement.text:
+            raise aborted()
 
     def bind(
         self,
@@ -449,7 +456,17 @@ class Session:
             raise aborted()
         if name and name in self.portals:
             raise SqlError("42P03", f'cursor "{name.decode()}" already exists')
-        values = prepared.decode(parameters, parameter_formats)
+        if len(parameters) != len(prepared.parameter_types):
+            message = (
+                f"bind message supplies {len(parameters)} parameters, "
+                f'but prepared statement "{statement.decode()}" requires {len(prepared.parameter_types)}'
+            )
+            raise SqlError("08P01", message)
+        try:
+            values = prepared.decode(parameters, parameter_formats)
+        except SqlError as error:
+            prepared.explain_parameter(error, name, parameters, parameter_formats)
+            raise
         portal = Portal(prepared, values, prepared.formats(result_formats), name)
         old = self.portals.get(name)
         if old is not None and old.stream is not None:
@@ -463,6 +480,11 @@ class Session:
         if portal is None:
             raise SqlError("34000", f'portal "{name.decode()}" does not exist')
         return portal
+
+    def end_portals(self) -> None:
+        """Sync outside a block ends every named portal that is not WITH HOLD; the unnamed one is soon replaced."""
+        if len(self.portals) > 1 or b"" not in self.portals:
+            self._close_portals(committed=True)
 
     def close_portal(self, name: bytes) -> None:
         portal = self.portals.pop(name, None)
@@ -523,6 +545,7 @@ class Session:
             portal.started = True
             if prepared.kind == "empty":
                 portal.done = True
+                sink.empty()
                 return
             if prepared.kind == "utility":
                 from engine.session import utility
@@ -669,8 +692,8 @@ class Session:
                 break
             portal.pending, portal.pending_rows = chunk
         portal.done = True
-        count = portal.count if prepared.writes or not limit else sent
-        sink.complete(tag(prepared.command, count))
+        # A tag counts the rows of this Execute: a portal may have been suspended before.
+        sink.complete(tag(prepared.command, portal.count if prepared.writes else sent))
 
     # ---- ends ---------------------------------------------------------------------------------------------------
 
@@ -754,7 +777,11 @@ def canceled() -> SqlError:
 
 def ends_transaction(prepared: Prepared) -> bool:
     """Whether a failed block accepts it: COMMIT, ROLLBACK, ROLLBACK TO."""
-    node = prepared.statement.tree
+    return ends_block(prepared.statement.tree)
+
+
+def ends_block(node: ast.Node) -> bool:
+    """The same of a parsed statement."""
     return isinstance(node, ast.TransactionStmt) and node.kind in ("commit", "end", "rollback", "abort", "rollback_to")
 
 

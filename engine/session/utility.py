@@ -16,7 +16,7 @@ from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
 from engine.session import planning
 from engine.session.collect import Collector
-from engine.session.prepared import Portal
+from engine.session.prepared import Portal, Prepared
 from engine.session.settings import DEFINITIONS
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
@@ -44,9 +44,9 @@ def fields(session: Session, statement: ast.Node) -> tuple[Field, ...] | None:
     if isinstance(statement, ast.ExplainStmt):
         return (Field("QUERY PLAN", TEXT),)
     if isinstance(statement, ast.ExecuteStmt):
-        return session.statement(statement.name.encode()).fields
+        return _executed(session, statement).fields
     if isinstance(statement, ast.FetchStmt) and not statement.move:
-        return session.portal(statement.cursor.encode()).prepared.fields
+        return _cursor(session, statement.cursor).prepared.fields
     return None
 
 
@@ -186,7 +186,8 @@ async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink
     sink.complete("PREPARE")
 
 
-async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink: Sink) -> None:
+def _executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:
+    """The statement that EXECUTE names. Raises 26000, and 42601 for another number of arguments."""
     prepared = session.statement(tree.name.encode())
     if len(tree.arguments) != len(prepared.parameter_types):
         raise SqlError(
@@ -194,6 +195,11 @@ async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink
             f'wrong number of parameters for prepared statement "{tree.name}"',
             detail=f"Expected {len(prepared.parameter_types)} parameters but got {len(tree.arguments)}.",
         )
+    return prepared
+
+
+async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink: Sink) -> None:
+    prepared = _executed(session, tree)
     context = session.context()
     values = []
     for node, oid in zip(tree.arguments, prepared.parameter_types, strict=True):
@@ -277,10 +283,16 @@ def _refuse_backward(cursor: Portal) -> None:
         raise SqlError("55000", message, hint="Declare it with SCROLL option to enable backward scan.")
 
 
-async def _fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
-    cursor = session.portals.get(tree.cursor.encode())
+def _cursor(session: Session, name: str) -> Portal:
+    """The cursor of that name. Raises 34000."""
+    cursor = session.portals.get(name.encode())
     if cursor is None or cursor.rows is None:
-        raise SqlError("34000", f'cursor "{tree.cursor}" does not exist')
+        raise SqlError("34000", f'cursor "{name}" does not exist')
+    return cursor
+
+
+async def _fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
+    cursor = _cursor(session, tree.cursor)
     taken = _window(cursor, tree)
     if not tree.move and taken:
         await sink.rows(b"".join(taken))
