@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from catalog.errors import SqlError
@@ -205,12 +205,24 @@ class Connection(asyncio.Protocol):
                 event = next_event()
                 if event is need_data:
                     break
-                handlers[type(event)](event)
+                try:
+                    handlers[type(event)](event)
+                except SqlError as error:
+                    self._failed(event, error)
+                except Exception as error:
+                    self._failed(event, self._defect(error))
         except SqlError as error:
             self._fatal(error)
-        except Exception as error:
-            self._fatal(self._defect(error))
         self._flush()
+
+    def _failed(self, event: object, error: SqlError) -> None:
+        """What an error does depends on the message that met it (55.2.2, 55.2.3)."""
+        if self.session is None or error.severity == "FATAL":
+            self._fatal(error)
+        elif isinstance(event, core.Query | core.Sync | core.FunctionCall):
+            self._query_failed(error)
+        else:
+            self._extended_failed(error)
 
     def _defect(self, error: BaseException) -> SqlError:
         """XX000: an error that is ours. The log has the traceback."""
@@ -278,7 +290,7 @@ class Connection(asyncio.Protocol):
                 return
             prepared, parameters = found
             if prepared.kind == "row":
-                data, count, lsn = session.execute_row(prepared, prepared.run_row(prepared.text_formats), parameters)
+                data, count, lsn = session.execute_row(prepared, prepared.text_run or prepared.run_text(), parameters)
                 if prepared.fields is not None:
                     data = self._description(prepared, prepared.text_formats) + data
                 data += complete_bytes(prepared.command, count)
@@ -293,13 +305,7 @@ class Connection(asyncio.Protocol):
                 self._start(self._simple_query(event.sql))
                 return
         except (LockWait, RowPathFull) as wait:
-            self._start(self._simple_query(event.sql, wait))
-            return
-        except SqlError as error:
-            self._query_failed(error)
-            return
-        except Exception as error:
-            self._query_failed(self._defect(error))
+            self._start(self._found_query(prepared, parameters, wait))
             return
         if session.notices:
             self._send_notices()
@@ -342,13 +348,21 @@ class Connection(asyncio.Protocol):
         self._write(messages.error_response(error))
         self._ready()
 
-    async def _simple_query(self, sql: bytes, wait: BaseException | None = None) -> None:
+    async def _found_query(self, prepared: Prepared, parameters: Sequence[object], wait: BaseException) -> None:
+        session = self.session
+        assert session is not None
+        await self._answer_query(session.run_simple(prepared, parameters, self, wait))
+
+    async def _simple_query(self, sql: bytes) -> None:
+        session = self.session
+        assert session is not None
+        await self._answer_query(session.simple_query(sql, self))
+
+    async def _answer_query(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
         assert session is not None
         try:
-            if isinstance(wait, LockWait):
-                await session.wait_for(wait)
-            await session.simple_query(sql, self)
+            await work
         except SqlError as error:
             session.fail(error)
             self._send_notices()
@@ -358,15 +372,6 @@ class Connection(asyncio.Protocol):
 
     # ---- extended query -----------------------------------------------------------------------------------------
 
-    def _guard(self, action: Callable[[], None]) -> None:
-        self._extended = True
-        try:
-            action()
-        except SqlError as error:
-            self._extended_failed(error)
-        except Exception as error:
-            self._extended_failed(self._defect(error))
-
     def _extended_failed(self, error: SqlError) -> None:
         assert self.session is not None
         self.session.fail(error)
@@ -375,42 +380,34 @@ class Connection(asyncio.Protocol):
         self.core.error()
 
     def _on_parse(self, event: core.Parse) -> None:
-        def parse() -> None:
-            assert self.session is not None
-            self.session.parse(event.name, event.sql, event.types)
-            self._write(messages.PARSE_COMPLETE)
-
-        self._guard(parse)
+        assert self.session is not None
+        self._extended = True
+        self.session.parse(event.name, event.sql, event.types)
+        self._out.append(messages.PARSE_COMPLETE)
 
     def _on_bind(self, event: core.Bind) -> None:
+        assert self.session is not None
         self._extended = True
-        session = self.session
-        assert session is not None
-        try:
-            session.bind(event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats)
-            self._out.append(messages.BIND_COMPLETE)
-        except SqlError as error:
-            self._extended_failed(error)
-        except Exception as error:
-            self._extended_failed(self._defect(error))
+        self.session.bind(
+            event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
+        )
+        self._out.append(messages.BIND_COMPLETE)
 
     def _on_describe(self, event: core.Describe) -> None:
-        def describe() -> None:
-            session = self.session
-            assert session is not None
-            if event.kind == "S":
-                prepared = session.statement(event.name)
-                self._write(messages.parameter_description(prepared.parameter_types))
-                formats = (0,) * len(prepared.fields or ())
-            else:
-                portal = session.portal(event.name)
-                prepared, formats = portal.prepared, portal.formats
-            if prepared.fields is None:
-                self._write(messages.NO_DATA)
-            else:
-                self._write(self._description(prepared, formats))
-
-        self._guard(describe)
+        session = self.session
+        assert session is not None
+        self._extended = True
+        if event.kind == "S":
+            prepared = session.statement(event.name)
+            self._out.append(messages.parameter_description(prepared.parameter_types))
+            formats = prepared.text_formats
+        else:
+            portal = session.portal(event.name)
+            prepared, formats = portal.prepared, portal.formats
+        if prepared.fields is None:
+            self._out.append(messages.NO_DATA)
+        else:
+            self._out.append(self._description(prepared, formats))
 
     def _description(self, prepared: Prepared, formats: tuple[int, ...]) -> bytes:
         known = prepared.wire_cache.get(formats)
@@ -446,12 +443,6 @@ class Connection(asyncio.Protocol):
                 return
         except (LockWait, RowPathFull) as wait:
             self._start(self._execute(portal, 0, wait))
-            return
-        except SqlError as error:
-            self._extended_failed(error)
-            return
-        except Exception as error:
-            self._extended_failed(self._defect(error))
             return
         if session.notices:
             self._send_notices()
@@ -491,16 +482,14 @@ class Connection(asyncio.Protocol):
         self._send_notices()
 
     def _on_close(self, event: core.Close) -> None:
-        def close() -> None:
-            session = self.session
-            assert session is not None
-            if event.kind == "S":
-                session.prepared.pop(event.name, None)
-            else:
-                session.close_portal(event.name)
-            self._write(messages.CLOSE_COMPLETE)
-
-        self._guard(close)
+        session = self.session
+        assert session is not None
+        self._extended = True
+        if event.kind == "S":
+            session.prepared.pop(event.name, None)
+        else:
+            session.close_portal(event.name)
+        self._out.append(messages.CLOSE_COMPLETE)
 
     def _on_sync(self, _: core.Sync) -> None:
         session = self.session
@@ -508,11 +497,7 @@ class Connection(asyncio.Protocol):
         self._extended = False
         lsn, self._pending_lsn = self._pending_lsn, 0
         if session.transaction is not None and not session.in_block:
-            try:
-                lsn = max(lsn, session.finish())
-            except SqlError as error:
-                self._query_failed(error)
-                return
+            lsn = max(lsn, session.finish())
             if session.notices:
                 self._send_notices()
         if session.portals and not session.in_block:

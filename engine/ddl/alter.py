@@ -480,11 +480,9 @@ class Alteration:
     def owner(self, command: ast.AlterTableCmd) -> None:
         owner = _owner(self.context, command)
         self.builder.table = replace(self.table, owner=owner)
-        for item in self.context.catalog.objects.values():
-            own_index = isinstance(item, Index) and item.table == self.table.oid
-            own_sequence = isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == self.table.oid
-            if own_index or own_sequence:
-                self.context.change({item.oid: replace(item, owner=owner)})  # type: ignore[call-arg]
+        for item in list(self.context.catalog.objects.values()):
+            if (isinstance(item, Index) and item.table == self.table.oid) or (isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == self.table.oid):
+                self.context.change({item.oid: replace(item, owner=owner)})
 
     def tablespace(self, command: ast.AlterTableCmd) -> None:
         oid = names.tablespace_oid(self.context, command.value)

@@ -17,7 +17,7 @@ from engine.txn.interface import Transaction
 @dataclass(frozen=True, slots=True)
 class RewriteTable:
     """Every row of `old` goes to `new`'s storage id and key, through `conversions` (column number -> expression over
-    the old row, range entry 0) where a column's type changed; then every index of `new` is built. Raises 23502, 23505."""
+    the old row, range entry 0) where a column's type changed; then every index of `new` is built. 23502, 23505."""
 
     old: Table
     new: Table

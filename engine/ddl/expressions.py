@@ -26,7 +26,7 @@ def stored_default(context: DdlContext, constraint: ast.ConstraintDef, target: T
 
 def default_text(context: DdlContext, expression: ast.Node, target: TypeRef) -> str:
     found = analyze_expression(expression, context.environment, None, target, "DEFAULT expressions")
-    return deparse_expression(found, None, context.catalog)
+    return stored_text(context, found)
 
 
 def stored_generated(context: DdlContext, table: Table, constraint: ast.ConstraintDef, target: TypeRef) -> str:
@@ -35,28 +35,36 @@ def stored_generated(context: DdlContext, table: Table, constraint: ast.Constrai
     kind = "column generation expressions"
     found = analyze_expression(constraint.expression, context.environment, table, target, kind)
     _immutable(found, "generation expression is not immutable")
-    return deparse_expression(found, table, context.catalog)
+    return stored_text(context, found, table)
 
 
 def stored_check(context: DdlContext, table: Table, constraint: ast.ConstraintDef) -> tuple[str, tuple[int, ...]]:
     """A check's text, and the columns that it uses."""
     assert constraint.expression is not None
     found = analyze_expression(constraint.expression, context.environment, table, BOOL, "check constraints")
-    return deparse_expression(found, table, context.catalog), columns_used(found)
+    return stored_text(context, found, table), columns_used(found)
 
 
 def stored_index_expression(context: DdlContext, table: Table, expression: ast.Node) -> tuple[str, TypeRef]:
     """An index column's expression and type. Raises 42P17 for what is not immutable."""
     found = analyze_expression(expression, context.environment, table, None, "index expressions")
     _immutable(found, "functions in index expression must be marked IMMUTABLE")
-    return deparse_expression(found, table, context.catalog), found.type
+    return stored_text(context, found, table), found.type
 
 
 def stored_predicate(context: DdlContext, table: Table, expression: ast.Node) -> str:
     """A partial index's condition."""
     found = analyze_expression(expression, context.environment, table, BOOL, "index predicates")
     _immutable(found, "functions in index predicate must be marked IMMUTABLE")
-    return deparse_expression(found, table, context.catalog)
+    return stored_text(context, found, table)
+
+
+def stored_text(context: DdlContext, expression: tree.Expr, table: Table | None = None) -> str:
+    """An analysed expression as text that parses back; its columns are those of `table`."""
+    if table is None:
+        return deparse_expression(expression, (), context.catalog)
+    columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
+    return deparse_expression(expression, (tree.RangeTable(table, table.name, columns),), context.catalog)
 
 
 def columns_used(expression: tree.Expr) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from catalog.errors import not_supported
 from catalog.schema import SchemaObject, Table, View
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
+from engine.ddl.expressions import stored_text
 from engine.sql.analyze import analyze_expression
-from engine.sql.deparse import deparse_expression
 from engine.sql.parser import parse_expression
 
 BOOL = TypeRef(16)
@@ -28,7 +28,7 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
 
     def rewritten(text: str, target: TypeRef | None, kind: str) -> str:
         found = analyze_expression(parse_expression(text), context.environment, old, target, kind)
-        return deparse_expression(found, new, context.catalog)
+        return stored_text(context, found, new)
 
     constraints = tuple(
         replace(item, check=rewritten(item.check, BOOL, "check constraints")) if item.check is not None else item

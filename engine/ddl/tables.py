@@ -1,7 +1,7 @@
 """CREATE TABLE, and the builder of table definitions.
 
 A `TableBuilder` takes columns and constraints one by one and gives the objects that they amount to: the table, the
-indexes behind its keys, the sequences behind its serial and identity columns. ALTER TABLE starts one from an existing table.
+indexes behind its keys, the sequences behind its serial and identity columns. ALTER TABLE starts one from a table.
 
 Rows are clustered by primary key, so a primary key's index shares the table's storage id and has no entries of its own.
 """
@@ -247,8 +247,9 @@ class TableBuilder:
 
     def objects(self) -> dict[int, SchemaObject | None]:
         """Everything to write."""
-        found: dict[int, SchemaObject | None] = {item.oid: item for item in (*self.indexes, *self.sequences)}
-        found[self.table.oid] = self.table
+        found: dict[int, SchemaObject | None] = {self.table.oid: self.table}
+        found.update({item.oid: item for item in self.indexes})
+        found.update({item.oid: item for item in self.sequences})
         return found
 
 
@@ -307,11 +308,11 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
             builder.add_column(element)
         elif isinstance(element, ast.LikeClause):
             _copy_columns(builder, element)
-    for element in _keys_first(statement.elements):
-        if isinstance(element, ast.ColumnDef):
-            builder.add_column_constraints(element)
-        elif isinstance(element, ast.ConstraintDef):
-            builder.add_constraint(element)
+    for part in _keys_first(statement.elements):
+        if isinstance(part, ast.ColumnDef):
+            builder.add_column_constraints(part)
+        elif isinstance(part, ast.ConstraintDef):
+            builder.add_constraint(part)
     builder.table = replace(builder.table, layouts=(layout(0, builder.table.columns),))
     context.change(builder.objects())
     return "CREATE TABLE"

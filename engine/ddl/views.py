@@ -29,7 +29,7 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     columns = _columns(query, statement.columns)
     context.lock_name(schema.oid, relation.name)
     existing = context.catalog.relation(schema.oid, relation.name)
-    text = deparse_query(query, context.catalog, tuple(column.name for column in columns))
+    text = deparse_query(query, context.catalog, names=[column.name for column in columns])
     if existing is None:
         view = View(
             context.new_oid(), schema.oid, relation.name, columns, text, context.user_oid,

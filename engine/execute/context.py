@@ -70,6 +70,9 @@ class RowPlan(Protocol):
     writes: bool
     relations: tuple[int, ...]
 
+    def explain(self) -> list[str]:
+        """The plan as EXPLAIN (COSTS OFF) prints it, a line each."""
+
     def rows(self, context: ExecContext, parameters: Sequence[object]) -> tuple[list[tuple[object, ...]], int]:
         """Runs it: the result rows in internal form (empty without RETURNING), and the number of rows of the command
         tag. Raises LockWait, RowPathFull (reads only, before anything was written), SqlError."""

@@ -58,7 +58,7 @@ def describe(prepared: Prepared, verbose: bool) -> list[str]:
         assert prepared.dml is not None
         query = prepared.dml.query
         found = [f"{prepared.command.title()} through Columnar Query"]
-    names = [table.name for table in (*query.tables, *query.virtual_tables)]
+    names = [table.name for table in query.tables] + [table.name for table in query.virtual_tables]
     if names:
         found.append(f"  Tables: {', '.join(names)}")
     if verbose:

@@ -20,6 +20,7 @@ from engine.sql import ast, tree
 
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 ParameterDecoder = Callable[[bytes], object]
+_NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
 
 
 @dataclass(slots=True)
@@ -47,10 +48,16 @@ class Prepared:
     runs: dict[tuple[int, ...], RunRow] = field(default_factory=dict)
     _decoders: dict[tuple[int, ...], tuple[ParameterDecoder, ...]] = field(default_factory=dict)
 
-    @property
-    def text_formats(self) -> tuple[int, ...]:
-        """Every result column as text, as simple queries get them."""
-        return (0,) * len(self.fields or ())
+    text_formats: tuple[int, ...] = ()  # every result column as text, as simple queries get them
+    text_run: RunRow | None = None
+
+    def __post_init__(self) -> None:
+        self.text_formats = (0,) * len(self.fields or ())
+
+    def run_text(self) -> RunRow:
+        """The compiled function for results in text, made on first use."""
+        self.text_run = self.run_row(self.text_formats)
+        return self.text_run
 
     def formats(self, requested: tuple[int, ...]) -> tuple[int, ...]:
         """One format code per result column from those of Bind: none, one for all, or one each. Raises 08P01."""
@@ -105,17 +112,18 @@ class Prepared:
             if code == 1:
                 decoders.append(lookup(oid).binary_decoder())
             elif code == 0:
-                decoders.append(_from_text(lookup(oid).text_decoder(self.key.format)))
+                decoders.append(_from_text(lookup(oid).text_decoder(self.key.format), oid not in _NUMBERS))
             else:
                 raise SqlError("08P01", f"unsupported format code: {code}")
         return tuple(decoders)
 
 
-def _from_text(decode: Callable[[str], object]) -> ParameterDecoder:
-    def decoder(value: bytes) -> object:
-        return decode(utf8(value))
+def _from_text(decode: Callable[[str], object], textual: bool) -> ParameterDecoder:
+    if not textual:
+        # What is not ASCII is refused by the type's input, with the text in its message.
+        return lambda value: decode(value.decode() if value.isascii() else utf8(value))
 
-    return decoder
+    return lambda value: decode(utf8(value))
 
 
 def utf8(value: bytes) -> str:
@@ -131,32 +139,33 @@ def utf8(value: bytes) -> str:
     return text
 
 
-async def _no_chunks() -> AsyncIterator[tuple[bytes, int]]:
-    none: tuple[tuple[bytes, int], ...] = ()
-    for chunk in none:
-        yield chunk
-
-
-@dataclass(slots=True)
 class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
 
-    prepared: Prepared
-    parameters: Sequence[object]
-    formats: tuple[int, ...]
-    name: bytes = b""
-    started: bool = False
-    done: bool = False
-    pending: bytes = b""
-    pending_rows: int = 0
-    stream: ResultStream | None = None
-    chunks: AsyncIterator[tuple[bytes, int]] = field(default_factory=_no_chunks)
-    count: int = 0
-    tag: str = ""
-    holdable: bool = False
-    scroll: bool = False
-    position: int = 0
-    rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
+    __slots__ = (
+        "chunks", "count", "done", "formats", "holdable", "name", "parameters", "pending", "pending_rows", "position",
+        "prepared", "rows", "scroll", "started", "stream",
+    )  # fmt: skip
+
+    chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
+
+    def __init__(
+        self, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...], name: bytes = b""
+    ) -> None:
+        self.prepared = prepared
+        self.parameters = parameters
+        self.formats = formats
+        self.name = name
+        self.started = False
+        self.done = False
+        self.pending = b""
+        self.pending_rows = 0
+        self.stream: ResultStream | None = None
+        self.count = 0
+        self.holdable = False
+        self.scroll = False
+        self.position = 0
+        self.rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
 
     def take(self, limit: int) -> tuple[bytes, int]:
         """Up to `limit` pending rows (0: all), and how many they are."""

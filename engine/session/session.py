@@ -504,15 +504,27 @@ class Session:
             prepared = planning.prepare(self, statement, ())
             if len(statements) == 1 and self._plain() and planning.cacheable(prepared):
                 self.cache.put(sql, prepared)
-            portal = Portal(prepared, (), prepared.text_formats)
-            answer = Answer(sink)
-            sink.fields(prepared, portal.formats)
-            await self.run(portal, 0, answer)
-            if number == len(statements) or self.ends_implicit(statement):
-                lsn = self.finish()
-                if lsn:
-                    await self.durable(lsn)
-            answer.release()
+            last = number == len(statements) or self.ends_implicit(statement)
+            await self._run_simple(prepared, (), sink, last)
+
+    async def run_simple(
+        self, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: BaseException | None
+    ) -> None:
+        """A statement that `find` gave and `execute_row` could not finish, because of `wait` (LockWait, RowPathFull)."""
+        if isinstance(wait, LockWait):
+            await self.wait_for(wait)
+        await self._run_simple(prepared, parameters, sink, True)
+
+    async def _run_simple(self, prepared: Prepared, parameters: Sequence[object], sink: Sink, last: bool) -> None:
+        portal = Portal(prepared, parameters, prepared.text_formats)
+        answer = Answer(sink)
+        sink.fields(prepared, portal.formats)
+        await self.run(portal, 0, answer)
+        if last:
+            lsn = self.finish()
+            if lsn:
+                await self.durable(lsn)
+        answer.release()
 
     def ends_implicit(self, statement: ast.Statement) -> bool:
         """COMMIT and ROLLBACK in a query string of several statements end what came before them."""

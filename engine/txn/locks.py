@@ -122,7 +122,12 @@ class LockSpace:
         self._held: dict[Hashable, Owner | Contended] = {}
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
-        """Takes the lock and returns None, or queues and returns the ticket. Raises 40P01."""
+        """Takes the lock and returns None, or queues and returns the ticket. Raises 40P01.
+
+        An owner waits for one ticket at a time: two of its own in one queue could stand around another's, and wait for
+        each other through it.
+        """
+        assert owner.waiting is None, "a transaction that waits cannot ask for another lock"
         place = self._held.get(name)
         if place is None:
             self._held[name] = owner
