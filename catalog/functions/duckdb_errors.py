@@ -31,6 +31,10 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"value [^ ]+ can't be cast .*out of range for the destination type (INT16|INT32|INT64)", "22003", "{0}"),
         (r"Overflow in (?:addition|subtract|subtraction|multiplication|SUM|negation) of DECIMAL", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
         (r"Could not cast value .* to DECIMAL\(", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
+        (r"Date and time not in timestamp range|Conversion Error: Date out of range", "22008", "timestamp out of range"),  # noqa: E501
+        (r"Out of Range Error: Date out of range", "22008", "date out of range"),
+        (r"with value [^ ]+(?: \(BC\))? can't be cast to the destination type INT64|Out of Range Error: Timestamp out of range", "22008", "date out of range for timestamp"),  # noqa: E501
+        (r"Cannot subtract infinite timestamps", "22008", "cannot subtract infinite timestamps"),
         (r"Division by zero", "22012", "division by zero"),
         (r"(?i)sum.*out of range|HUGEINT.*INT64|(INT64) out of range", "22003", "bigint out of range"),
         (r"out of range for the destination type FLOAT", "22003", "value out of range: overflow"),

@@ -1,0 +1,235 @@
+"""Casts among date, time, timetz, timestamp, timestamptz and interval, and comparisons that cast on the way.
+
+What stands between local time and UTC is the session's time zone: such functions take the context. On the columnar path
+they are UDFs, or run as their zone-less twin where the session's zone is UTC (`duckdb_in_utc`).
+
+Infinite dates and timestamps stay infinite; the time of day of one is NULL. Dates reach further than timestamps: a date
+beyond them cannot be cast (22008), but compares as what it is.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.functions.base import CallContext
+from catalog.functions.duckdb_sql import once
+from catalog.functions.registry import implement
+from catalog.types import lookup, oids
+from catalog.types.base import Interval
+from catalog.types.datetime import (
+    DATE_INFINITY,
+    DATE_MINUS_INFINITY,
+    END_TIMESTAMP,
+    TIMESTAMP_INFINITY,
+    TIMESTAMP_MINUS_INFINITY,
+    USECS_PER_DAY,
+    USECS_PER_SECOND,
+    check_timestamp,
+    local_offset,
+    offset_at,
+    timestamp_is_infinite,
+    to_local,
+    to_utc,
+)
+from catalog.types.timezones import find_zone
+
+_END_TIMESTAMP_DAYS = END_TIMESTAMP // USECS_PER_DAY
+
+
+# ---- casts ----
+
+
+def date_to_timestamp(days: int) -> int:
+    """Midnight of the day. Raises 22008."""
+    if days in (DATE_INFINITY, DATE_MINUS_INFINITY):
+        return TIMESTAMP_INFINITY if days > 0 else TIMESTAMP_MINUS_INFINITY
+    if days >= _END_TIMESTAMP_DAYS:
+        raise SqlError("22008", "date out of range for timestamp")
+    return days * USECS_PER_DAY
+
+
+def timestamp_to_date(value: int) -> int:
+    if value in (TIMESTAMP_INFINITY, TIMESTAMP_MINUS_INFINITY):
+        return DATE_INFINITY if value > 0 else DATE_MINUS_INFINITY
+    return value // USECS_PER_DAY
+
+
+def timestamp_to_time(value: int) -> int | None:
+    return None if timestamp_is_infinite(value) else value % USECS_PER_DAY
+
+
+def local_time(context: CallContext, value: int) -> int:
+    """timestamptz -> timestamp in the session's zone. Raises 22008."""
+    return to_local(value, find_zone(context.timezone))
+
+
+def utc_time(context: CallContext, value: int) -> int:
+    """timestamp in the session's zone -> timestamptz. Raises 22008."""
+    return to_utc(value, find_zone(context.timezone))
+
+
+def date_to_timestamptz(context: CallContext, days: int) -> int:
+    """Raises 22008."""
+    value = date_to_timestamp(days)
+    if timestamp_is_infinite(value):
+        return value
+    try:
+        return to_utc(value, find_zone(context.timezone))
+    except SqlError:
+        raise SqlError("22008", "date out of range for timestamp") from None
+
+
+def date_and_time(days: int, microseconds: int) -> int:
+    """date + time. Raises 22008."""
+    value = date_to_timestamp(days)
+    if timestamp_is_infinite(value):
+        return value
+    return check_timestamp(value + microseconds)
+
+
+def date_and_timetz(days: int, time: tuple[int, int]) -> int:
+    """date + timetz. Raises 22008."""
+    if days in (DATE_INFINITY, DATE_MINUS_INFINITY):
+        return date_to_timestamp(days)
+    if days >= _END_TIMESTAMP_DAYS:
+        raise SqlError("22008", "date out of range for timestamp")
+    value = days * USECS_PER_DAY + time[0] + time[1] * USECS_PER_SECOND
+    try:
+        return check_timestamp(value)
+    except SqlError:
+        raise SqlError("22008", "date out of range for timestamp") from None
+
+
+def _timestamptz_to_timetz(context: CallContext, value: int) -> tuple[int, int] | None:
+    if timestamp_is_infinite(value):
+        return None
+    zone = find_zone(context.timezone)
+    return to_local(value, zone) % USECS_PER_DAY, -offset_at(zone, value)
+
+
+def _time_to_timetz(context: CallContext, value: int) -> tuple[int, int]:
+    """With the offset that the session's zone has at that time on the day of the transaction."""
+    zone = find_zone(context.timezone)
+    today = to_local(context.transaction_time, zone) // USECS_PER_DAY
+    return value, -local_offset(zone, today * USECS_PER_DAY + value)
+
+
+def _after(
+    convert: Callable[[Any], object], inner: Callable[[CallContext, int], int]
+) -> Callable[[CallContext, int], object]:
+    return lambda context, value: convert(inner(context, value))
+
+
+_DAY = "CAST({0} AS DATE)"
+_TIME = once("(CASE WHEN isfinite({0}) THEN CAST({0} AS TIME) END)")
+_MIDNIGHT = "CAST({0} AS TIMESTAMP)"
+_DATE_AND_TIME = "(CASE WHEN isfinite(@) THEN @ + # WHEN # IS NOT NULL THEN CAST(@ AS TIMESTAMP) END)"
+
+
+def _casts() -> None:
+    implement("date_timestamp", date_to_timestamp, _MIDNIGHT)
+    implement("date_timestamptz", date_to_timestamptz, needs_context=True, duckdb_in_utc=_MIDNIGHT)
+    implement("timestamp_date", timestamp_to_date, _DAY, inline="timestamp_to_date({0})",
+              names={"timestamp_to_date": timestamp_to_date})  # fmt: skip
+    implement("timestamptz_date", _after(timestamp_to_date, local_time), needs_context=True, duckdb_in_utc=_DAY)
+    implement("timestamp_time", timestamp_to_time, _TIME)
+    implement("timestamptz_time", _after(timestamp_to_time, local_time), needs_context=True, duckdb_in_utc=_TIME)
+    implement("timestamptz_timetz", _timestamptz_to_timetz, needs_context=True)
+    implement("timestamp_timestamptz", utc_time, needs_context=True, duckdb_in_utc="{0}")
+    implement("timestamptz_timestamp", local_time, needs_context=True, duckdb_in_utc="{0}")
+    implement("timetz_time", lambda value: value[0])
+    implement("time_timetz", _time_to_timetz, needs_context=True)
+    implement("time_interval", lambda value: Interval(0, 0, value))
+    implement("interval_time", lambda value: value.microseconds % USECS_PER_DAY)
+    implement("datetime_timestamp", date_and_time, once(_DATE_AND_TIME.replace("@", "{0}").replace("#", "{1}")))
+    implement("timedate_pl", lambda time, date: date_and_time(date, time),
+              once(_DATE_AND_TIME.replace("@", "{1}").replace("#", "{0}")))  # fmt: skip
+    implement("datetimetz_timestamptz", date_and_timetz)
+    implement("timetzdate_pl", lambda time, date: date_and_timetz(date, time))
+    implement("timestamptz", lambda context, date, time: utc_time(context, date_and_time(date, time)),
+              needs_context=True)  # fmt: skip
+
+
+# ---- length coercions as functions: timestamp(2) of a value of its own type ----
+
+
+def _scale(oid: int) -> Callable[[Any, int], object]:
+    def scale(value: Any, typmod: int) -> object:
+        coerce = lookup(oid).length_coercion(typmod, True)
+        return value if coerce is None else coerce(value)
+
+    return scale
+
+
+def _scales() -> None:
+    for name, oid in (
+        ("timestamp", oids.TIMESTAMP),
+        ("timestamptz", oids.TIMESTAMPTZ),
+        ("time", oids.TIME),
+        ("timetz", oids.TIMETZ),
+        ("interval", oids.INTERVAL),
+    ):
+        implement(f"{name}_scale", _scale(oid))
+
+
+# ---- comparisons across types ----
+
+_OPERATORS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
+    ("eq", "=", operator.eq), ("ne", "<>", operator.ne), ("lt", "<", operator.lt),
+    ("le", "<=", operator.le), ("gt", ">", operator.gt), ("ge", ">=", operator.ge),
+)  # fmt: skip
+
+
+def _instant_of_timestamp(context: CallContext, value: int) -> int:
+    """A local time as an instant for comparison: it may lie outside the range of timestamptz."""
+    if timestamp_is_infinite(value):
+        return value
+    return value - local_offset(find_zone(context.timezone), value) * USECS_PER_SECOND
+
+
+def _instant_of_date(context: CallContext, days: int) -> int:
+    if days in (DATE_INFINITY, DATE_MINUS_INFINITY):
+        return date_to_timestamp(days)
+    if days >= _END_TIMESTAMP_DAYS:
+        return TIMESTAMP_INFINITY - 1
+    return _instant_of_timestamp(context, days * USECS_PER_DAY)
+
+
+def _same_instant(context: CallContext, value: int) -> int:
+    return value
+
+
+def _compared(
+    compare: Callable[[Any, Any], Any],
+    left_instant: Callable[[CallContext, int], int],
+    right_instant: Callable[[CallContext, int], int],
+) -> Callable[[CallContext, int, int], Any]:
+    return lambda context, left, right: compare(left_instant(context, left), right_instant(context, right))
+
+
+def order(left: Any, right: Any) -> int:
+    """-1, 0 or 1, as a btree support function."""
+    return int(left > right) - int(left < right)
+
+
+# DuckDB's comparison in UTC: a date becomes midnight (one past the range of timestamps cannot: 22008).
+_IN_UTC = {"date": "CAST({} AS TIMESTAMP)", "timestamp": "{}", "timestamptz": "{}"}
+
+
+def _comparisons_in_zone() -> None:
+    instants = {"date": _instant_of_date, "timestamp": _instant_of_timestamp, "timestamptz": _same_instant}
+    for left, right in (("date", "timestamptz"), ("timestamptz", "date"), ("timestamp", "timestamptz"),
+                        ("timestamptz", "timestamp")):  # fmt: skip
+        for suffix, symbol, compare in _OPERATORS:
+            side = f"({_IN_UTC[left].format('{0}')} {symbol} {_IN_UTC[right].format('{1}')})"
+            implement(f"{left}_{suffix}_{right}", _compared(compare, instants[left], instants[right]),
+                      needs_context=True, duckdb_in_utc=side)  # fmt: skip
+        implement(f"{left}_cmp_{right}", _compared(order, instants[left], instants[right]), needs_context=True)
+
+
+_casts()
+_scales()
+_comparisons_in_zone()

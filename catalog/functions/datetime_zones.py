@@ -1,0 +1,121 @@
+"""AT TIME ZONE: timezone(text | interval, ...) and the zones that date_trunc and make_timestamptz are told.
+
+A zone's name is looked up as PostgreSQL does: first among the abbreviations ('EST', 'MSK'), then among the zones
+('America/New_York', in any case), then as a POSIX string, whose sign counts west: '+03' is three hours behind UTC.
+Abbreviations whose meaning has changed take the offset that they had at the moment in question.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+from catalog.functions.base import CallContext
+from catalog.functions.registry import implement
+from catalog.types.base import DEFAULT_FORMAT, Interval
+from catalog.types.datetime import (
+    UNIX_EPOCH_SECONDS,
+    USECS_PER_DAY,
+    USECS_PER_SECOND,
+    check_timestamp,
+    offset_at,
+    timestamp_is_infinite,
+    to_local,
+    to_utc,
+)
+from catalog.types.interval_text import interval_formatter
+from catalog.types.timezones import Offset, Zone, abbreviations, find_zone, zone_or_none
+
+_TOKEN_LENGTH = 10
+_SHORT_POSIX = re.compile(r"[A-Za-z]{0,2}([+-]?)(\d{1,3})(?::(\d{1,2}))?(?::(\d{1,2}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedZone:
+    """A zone as a function's argument names it; `abbreviation` is set where that decides on the offset."""
+
+    zone: Zone
+    abbreviation: str = ""
+
+    def to_utc(self, local: int) -> int:
+        """timestamp -> timestamptz. Raises 22008."""
+        if not self.abbreviation or timestamp_is_infinite(local):
+            return to_utc(local, self.zone)
+        seconds = local // USECS_PER_SECOND + UNIX_EPOCH_SECONDS
+        offset = self.zone.abbreviation_offset(self.abbreviation, seconds)
+        return check_timestamp(local - offset * USECS_PER_SECOND)
+
+    def to_local(self, utc: int) -> int:
+        """timestamptz -> timestamp. Raises 22008."""
+        if not self.abbreviation or timestamp_is_infinite(utc):
+            return to_local(utc, self.zone)
+        return check_timestamp(utc + self.offset(utc) * USECS_PER_SECOND)
+
+    def offset(self, utc: int) -> int:
+        """Seconds east at an instant."""
+        own = offset_at(self.zone, utc)
+        if not self.abbreviation:
+            return own
+        return self.zone.abbreviation_offset(self.abbreviation, utc // USECS_PER_SECOND + UNIX_EPOCH_SECONDS + own)
+
+
+def fixed_zone(seconds: int) -> Zone:
+    """A zone of one offset, in seconds east."""
+    offset = Offset(seconds, False, "")
+    return Zone("", [], [], offset, offset, None)
+
+
+@functools.lru_cache(maxsize=512)
+def named_zone(name: str) -> NamedZone:
+    """The zone that an argument names. Raises 22023."""
+    known = abbreviations().get(name.lower()[:_TOKEN_LENGTH])
+    if known is not None:
+        if known.zone is None:
+            return NamedZone(fixed_zone(known.seconds))
+        return NamedZone(find_zone(known.zone), name[:_TOKEN_LENGTH])
+    found = zone_or_none(name)
+    if found is None:
+        match = _SHORT_POSIX.fullmatch(name)
+        if match is None:
+            raise SqlError("22023", f'time zone "{name}" not recognized')
+        sign, hours, minutes, seconds = match.groups()
+        west = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+        found = fixed_zone(west if sign == "-" else -west)
+    return NamedZone(found)
+
+
+def interval_offset(interval: Interval) -> int:
+    """Seconds east of an interval as time zone. Raises 22023."""
+    if interval.months or interval.days:
+        text = interval_formatter(DEFAULT_FORMAT)(interval)
+        raise SqlError("22023", f'interval time zone "{text}" must not include months or days')
+    return int(interval.microseconds / USECS_PER_SECOND)
+
+
+def _shifted(value: int, seconds: int) -> int:
+    return value if timestamp_is_infinite(value) else check_timestamp(value + seconds * USECS_PER_SECOND)
+
+
+def _timetz_at(value: tuple[int, int], offset: int) -> tuple[int, int]:
+    """The same instant of the day under another offset (seconds east)."""
+    microseconds, west = value
+    return (microseconds + (west + offset) * USECS_PER_SECOND) % USECS_PER_DAY, -offset
+
+
+def _timetz_in_zone(context: CallContext, name: str, value: tuple[int, int]) -> tuple[int, int]:
+    return _timetz_at(value, named_zone(name).offset(context.transaction_time))
+
+
+implement(
+    "timestamp_zone", lambda name, value: value if timestamp_is_infinite(value) else named_zone(name).to_utc(value)
+)
+implement("timestamptz_zone",
+          lambda name, value: value if timestamp_is_infinite(value) else named_zone(name).to_local(value))  # fmt: skip
+implement("timestamp_izone", lambda interval, value: value if timestamp_is_infinite(value)
+          else _shifted(value, -interval_offset(interval)))  # fmt: skip
+implement("timestamptz_izone", lambda interval, value: value if timestamp_is_infinite(value)
+          else _shifted(value, interval_offset(interval)))  # fmt: skip
+implement("timetz_zone", _timetz_in_zone, needs_context=True)
+implement("timetz_izone", lambda interval, value: _timetz_at(value, interval_offset(interval)))
