@@ -74,7 +74,8 @@ def resolve(future: asyncio.Future[None]) -> None:
 class PlanCache:
     """Plans of one PlanKey by statement text, the oldest dropped first."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: PlanKey) -> None:
+        self.key = key
         self.plans: dict[object, Prepared | None] = {}
 
     def put(self, key: object, plan: Prepared | None) -> None:
@@ -184,7 +185,7 @@ class Node:
         """The plan cache for one combination of the settings that plans depend on."""
         cache = self._plans.get(key)
         if cache is None:
-            cache = self._plans[key] = PlanCache()
+            cache = self._plans[key] = PlanCache(key)
             if len(self._plans) > PLAN_KEYS:
                 self._plans.popitem(last=False)
         else:

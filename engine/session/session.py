@@ -133,9 +133,11 @@ class Session:
     def _settings_changed(self) -> None:
         settings = self.settings
         path = settings.search_path(self.user_name)
-        self.key = PlanKey(self.database_oid, path, self.user_name, settings.format_settings())
         self.search_path = path
-        self.cache: PlanCache = self.node.plans(self.key)
+        self.cache: PlanCache = self.node.plans(
+            PlanKey(self.database_oid, path, self.user_name, settings.format_settings())
+        )
+        self.key = self.cache.key  # one object for all sessions with these settings
         self._find = self.cache.plans
         self.statement_timeout = milliseconds(settings.get("statement_timeout"))
         self.lock_timeout = milliseconds(settings.get("lock_timeout"))
@@ -516,7 +518,12 @@ class Session:
         await self._run_simple(prepared, parameters, sink, True)
 
     async def _run_simple(self, prepared: Prepared, parameters: Sequence[object], sink: Sink, last: bool) -> None:
-        portal = Portal(prepared, parameters, prepared.text_formats)
+        formats = prepared.text_formats
+        if prepared.kind == "utility":
+            from engine.session import utility
+
+            formats = utility.simple_formats(self, prepared)
+        portal = Portal(prepared, parameters, formats)
         answer = Answer(sink)
         sink.fields(prepared, portal.formats)
         await self.run(portal, 0, answer)
