@@ -40,6 +40,7 @@ from catalog.schema import (
 )
 from engine.columnar.client import WorkerClient
 from engine.session.settings import PlanKey
+from engine.session.system import SystemCache
 from engine.storage.keys import prefix_range
 from engine.storage.tablespace import Tablespace as Store
 from engine.txn.commit import CommitQueue
@@ -101,6 +102,7 @@ class Node:
         self.sessions: dict[int, Session] = {}
         self.secrets: dict[int, bytes] = {}
         self.started = clock()
+        self.system = SystemCache()
         self._background: set[asyncio.Task[None]] = set()
         self._plans: OrderedDict[PlanKey, PlanCache] = OrderedDict()
         self._row_numbers: dict[int, itertools.count[int]] = {}

@@ -1,9 +1,10 @@
-"""Writes catalog/data/*.tsv: the built-in types, functions, operators, casts and aggregates as PostgreSQL declares them.
+"""Writes catalog/data/*.tsv: the built-in types, functions, operators, casts, aggregates and relations as PostgreSQL
+declares them.
 
 They are facts of the interface (names, argument types, OIDs), read from a running server, and make name resolution
 and pg_catalog agree with PostgreSQL. Run once per supported release, against a freshly initialised server:
 
-    python tools/dump_builtin_catalog.py "host=127.0.0.1 port=5433 user=postgres"
+    python tools/dump_builtin_catalog.py "host=127.0.0.1 port=5433 user=postgres" [name ...]
 """
 
 from __future__ import annotations
@@ -35,15 +36,35 @@ QUERIES = {
     "pg_description": """SELECT objoid, classoid::regclass, description FROM pg_description
         WHERE objoid < 16384 AND objsubid = 0
         AND classoid IN ('pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass) ORDER BY 1, 2""",
+    "pg_relations": """SELECT c.oid, n.nspname, c.relname, c.relkind, (SELECT string_agg(concat_ws(':', attname,
+        CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE a.atttypid END,
+        CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END,
+        attnotnull::int, attcollation), ' ' ORDER BY attnum)
+        FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = c.oid AND attnum > 0)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+        WHERE c.oid < 16384 AND relkind IN ('r', 'v') AND nspname <> 'pg_toast' ORDER BY c.oid""",
+    "pg_views": """SELECT c.oid, pg_get_viewdef(c.oid) FROM pg_class c
+        WHERE c.oid < 16384 AND relkind = 'v' ORDER BY c.oid""",
+    "pg_am": "SELECT oid, amname, amhandler::oid, amtype FROM pg_am ORDER BY oid",
+    "pg_collation": """SELECT oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
+        collcollate, collctype FROM pg_collation WHERE collname IN ('default', 'C', 'POSIX') ORDER BY oid""",
+    "pg_language": "SELECT * FROM pg_language WHERE oid < 10000 ORDER BY oid",
+    "pg_opclass": "SELECT * FROM pg_opclass WHERE opcmethod = 403 AND oid < 16384 ORDER BY oid",
+    "pg_opfamily": "SELECT * FROM pg_opfamily WHERE opfmethod = 403 AND oid < 16384 ORDER BY oid",
+    "pg_range": """SELECT rngtypid, rngsubtype, rngmultitypid, rngcollation, rngsubopc, rngcanonical::oid,
+        rngsubdiff::oid FROM pg_range WHERE rngtypid < 16384 ORDER BY rngtypid""",
     "pg_timezone_abbrevs": "SELECT abbrev, extract(epoch FROM utc_offset)::int, is_dst FROM pg_timezone_abbrevs",
     "pg_keywords": "SELECT word, catcode, barelabel FROM pg_get_keywords()",
 }
 
 
-def main(dsn: str) -> None:
-    """Reads every listed catalog through COPY and writes it as text format with a header line of column names."""
+def main(dsn: str, *names: str) -> None:
+    """Reads every listed catalog (all, or those named) through COPY and writes it in text format with a header line of
+    column names."""
     with psycopg.connect(dsn) as connection:
         for name, query in QUERIES.items():
+            if names and name not in names:
+                continue
             with (DATA / f"{name}.tsv").open("wb") as out:
                 with connection.cursor().copy(f"COPY ({query}) TO STDOUT (HEADER)") as copy:
                     for block in copy:
@@ -51,4 +72,4 @@ def main(dsn: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

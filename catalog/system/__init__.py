@@ -1,0 +1,32 @@
+"""pg_catalog and information_schema: relations whose rows are computed from the catalog and the running node.
+
+    relations     the relations that there are, from catalog/data; the internal ones of catalog functions
+    content       parts, slices and scopes: how a relation's columns come about and how long they are kept
+    objects       pg_class, pg_attribute, pg_type, pg_index, pg_constraint, ...: the objects of a database
+    shared        pg_namespace, pg_database, pg_authid, ...: schemas, and what all databases share
+    builtin       pg_proc, pg_operator, pg_cast, ...: what every server of this release has
+    live          pg_settings, pg_stat_activity, pg_locks, ...: the running node
+    names         the internal tables in which catalog functions find names, definitions and privileges
+    definitions   the texts of definitions, and names as they are shown
+    lookups       catalog functions as DuckDB SQL over all these
+    numbering     OIDs of what has none of its own here
+
+A relation without a part is empty: nothing of its kind exists here (triggers, publications, foreign tables, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from catalog.schema import View, VirtualTable
+from catalog.system import builtin, live, names, objects, shared  # each registers its parts
+from catalog.system.relations import system_relations
+
+_LOADED = (builtin, live, names, objects, shared)
+
+virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
+    key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)
+}
+system_views: Mapping[tuple[int, str], View] = {
+    key: relation for key, relation in system_relations().items() if isinstance(relation, View)
+}

@@ -62,12 +62,17 @@ def constant(node: object) -> bool:
         return True
     if isinstance(node, tree.FuncExpr):
         stable = node.function.volatility != "v" and not node.function.returns_set
-        return stable and all(constant(argument) for argument in node.arguments)
+        return stable and all(constant(argument) for argument in node.arguments) and _has_python(node.function.source)
     if isinstance(node, (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod)):
         return constant(node.argument)
     if isinstance(node, tree.ArrayExpr):
         return all(constant(element) for element in node.elements)
     return False
+
+
+def _has_python(source: str) -> bool:
+    found = registry.implementation(source)
+    return found is not None and (found.python is not None or found.python_for_types is not None)
 
 
 @makes(tree.FuncExpr)
@@ -87,11 +92,11 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         parts = [to_text(scope.generation, expression(scope, item), item.type.oid).sql for item in node.arguments]
         return Piece(f"({' || '.join(parts)})", "VARCHAR")
     answered = catalog_functions.get(source)
-    if answered is None and source not in _TO_DECIMAL:
+    if source not in _TO_DECIMAL:
         found = registry.implementation(source)
-        if found is None:
+        if found is None and answered is None:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
-        if found.needs_context and constant(node):
+        if found is not None and found.needs_context and constant(node):
             return scope.generation.compute(node)
     make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression
     arguments = [make(scope, argument) for argument in node.arguments]

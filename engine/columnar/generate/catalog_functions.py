@@ -15,21 +15,27 @@ from dataclasses import dataclass
 from catalog import types
 from catalog.schema import VirtualTable
 from engine.columnar.generate.state import Generation
+from engine.columnar.generate.udf import named_signature
 
 _PLACEHOLDER = re.compile(r"\{v(\d+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogFunction:
-    """`sql` maps the arguments' SQL to the call's; `tables` are the virtual tables whose placeholders it may use."""
+    """`sql` maps the arguments' SQL to the call's; `tables` are the virtual tables whose placeholders it may use,
+    `udfs` the sources of the functions that it calls by `catalog.functions.base.udf_name`."""
 
     sql: Callable[[list[str]], str]
     tables: tuple[VirtualTable, ...] = ()
+    udfs: tuple[str, ...] = ()
 
     def make(self, generation: Generation, arguments: list[str]) -> str:
         """The call, its placeholders in the generation's own spelling."""
         marks = [generation.alias() for _ in arguments]
         places = {table.oid: table for table in self.tables}
+        for source in self.udfs:
+            signature = named_signature(source)
+            generation.functions[signature.name] = signature
         text = self.sql([f"\x03{mark}\x03" for mark in marks])
         text = _PLACEHOLDER.sub(lambda found: generation.table(places[int(found[1])]), text)
         for mark, argument in zip(marks, arguments, strict=True):
@@ -47,7 +53,10 @@ catalog_functions: dict[str, CatalogFunction] = {}
 
 
 def register_catalog_function(
-    source: str, sql: Callable[[list[str]], str], tables: tuple[VirtualTable, ...] = ()
+    source: str,
+    sql: Callable[[list[str]], str],
+    tables: tuple[VirtualTable, ...] = (),
+    udfs: tuple[str, ...] = (),
 ) -> None:
     """Registers what answers the function of that prosrc."""
-    catalog_functions[source] = CatalogFunction(sql, tables)
+    catalog_functions[source] = CatalogFunction(sql, tables, udfs)

@@ -1,0 +1,473 @@
+"""System information: the session, names, privileges, definitions (PostgreSQL 16 manual, 9.26 and 9.27).
+
+The Python sides, which serve statements without tables and arguments that are constants. Over many rows the same
+functions are sub-queries on virtual tables (catalog/system/lookups.py); those that have no Python side here exist only
+there. `_shown` and `_read` are the output and input of the reg types, which print and read names.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from catalog import types
+from catalog.errors import SqlError
+from catalog.functions.base import CallContext, Function
+from catalog.functions.quoting import quote_identifier
+from catalog.functions.registry import declare, implement, implements
+from catalog.schema import PG_CATALOG_OID, Catalog, Index, Role, Schema, Sequence, Table, View
+from catalog.types import oids
+from catalog.types.base import Array
+
+VERSION = "PostgreSQL 15.0 (Shoal 0.1.0)"
+_REG_TYPES = {
+    oids.REGCLASS: "regclass",
+    oids.REGTYPE: "regtype",
+    oids.REGPROC: "regproc",
+    oids.REGPROCEDURE: "regprocedure",
+    oids.REGOPER: "regoper",
+    oids.REGOPERATOR: "regoperator",
+    oids.REGNAMESPACE: "regnamespace",
+    oids.REGROLE: "regrole",
+}
+
+
+class _Services(Protocol):
+    """What these functions ask of the session beside settings: engine/session/system.py, SessionSurroundings."""
+
+    catalog: Catalog
+    path: tuple[int, ...]
+    user: Role | None
+    temporary_schema: str
+
+    def expression(self, text: str, table: Table | None, pretty: bool) -> str: ...
+    def view(self, view: View, pretty: bool) -> str: ...
+    def read_name(self, type_oid: int, text: str) -> int: ...
+    def signal(self, process_id: int, terminate: bool) -> bool: ...
+
+
+class _Session(Protocol):
+    process_id: int
+    user_name: str
+    session_user_name: str
+    database_name: str
+    search_path: tuple[str, ...]
+
+    @property
+    def surroundings(self) -> _Services: ...
+    def setting(self, name: str) -> str: ...
+    def set_setting(self, name: str, value: str, local: bool) -> None: ...
+
+
+def _session(call: CallContext) -> _Session:
+    return cast(_Session, call.session)
+
+
+def _services(call: CallContext) -> _Services:
+    return _session(call).surroundings
+
+
+# ---- the session ----------------------------------------------------------------------------------------------------
+
+
+@implements("current_schema", needs_context=True)
+def _current_schema(call: CallContext) -> str | None:
+    services = _services(call)
+    for oid in services.path:
+        if oid != PG_CATALOG_OID or "pg_catalog" in _session(call).search_path:
+            return _schema_name(services.catalog, oid)
+    return None
+
+
+@implements("current_schemas", needs_context=True)
+def _current_schemas(call: CallContext, implicit: bool) -> Array:
+    services, named = _services(call), _session(call).search_path
+    temporary = services.temporary_schema
+    names = [_schema_name(services.catalog, oid) for oid in services.path]
+    return Array.of(tuple(n for n in names if implicit or (n in named if n == "pg_catalog" else n != temporary)))
+
+
+def _schema_name(catalog: Catalog, oid: int) -> str:
+    from catalog.system.objects import schema_name
+
+    return schema_name(catalog, oid)
+
+
+implement("current_database", lambda call: _session(call).database_name, needs_context=True)
+implement("current_user", lambda call: _session(call).user_name, needs_context=True)
+implement("session_user", lambda call: _session(call).session_user_name, needs_context=True)
+implement("pg_backend_pid", lambda call: _session(call).process_id, needs_context=True)
+implement("pgsql_version", lambda: VERSION)
+implement("getdatabaseencoding", lambda: "UTF8")
+implement("pg_client_encoding", lambda: "UTF8")
+implement("pg_is_in_recovery", lambda: False)
+implement("pg_is_wal_replay_paused", lambda: False)
+implement("pg_jit_available", lambda: False)
+implement("pg_trigger_depth", lambda: 0)
+for _source in ("inet_client_addr", "inet_client_port", "inet_server_addr", "inet_server_port"):
+    implement(_source, lambda call: None, needs_context=True)  # as over a Unix-domain socket
+
+
+@implements("pg_postmaster_start_time", "pg_conf_load_time", needs_context=True)
+def _start_time(call: CallContext) -> int:
+    return int(cast(Any, call.session).node.started)
+
+
+@implements("show_config_by_name", "show_config_by_name_missing_ok", needs_context=True)
+def _current_setting(call: CallContext, name: str, missing_ok: bool = False) -> str | None:
+    try:
+        return _session(call).setting(name)
+    except SqlError:
+        if missing_ok:
+            return None
+        raise
+
+
+@implements("set_config_by_name", needs_context=True)
+def _set_config(call: CallContext, name: str | None, value: str | None, local: bool | None) -> str:
+    if name is None:
+        raise SqlError("22004", "SET requires parameter name")
+    _session(call).set_setting(name, value if value is not None else "", bool(local))
+    return _session(call).setting(name)
+
+
+@implements("pg_my_temp_schema", needs_context=True)
+def _temporary_schema(call: CallContext) -> int:
+    services = _services(call)
+    return services.catalog.schemas.get(services.temporary_schema, 0) if services.temporary_schema else 0
+
+
+@implements("pg_is_other_temp_schema", needs_context=True)
+def _is_other_temporary(call: CallContext, oid: int) -> bool:
+    services = _services(call)
+    found = services.catalog.get(oid)
+    if not isinstance(found, Schema) or not found.name.startswith("pg_temp_"):
+        return False
+    return found.name != services.temporary_schema
+
+
+@implements("pg_cancel_backend", needs_context=True)
+def _cancel_backend(call: CallContext, process_id: int) -> bool:
+    return _services(call).signal(process_id, False)
+
+
+@implements("pg_terminate_backend", needs_context=True)
+def _terminate_backend(call: CallContext, process_id: int, timeout: int = 0) -> bool:
+    return _services(call).signal(process_id, True)
+
+
+# ---- encodings and types --------------------------------------------------------------------------------------------
+
+_ENCODINGS = {0: "SQL_ASCII", 6: "UTF8"}
+
+
+@implements("PG_encoding_to_char")
+def _encoding_name(number: int) -> str:
+    return _ENCODINGS.get(number, "")
+
+
+@implements("PG_char_to_encoding")
+def _encoding_number(name: str) -> int:
+    return {"utf8": 6, "unicode": 6, "sqlascii": 0}.get(re.sub(r"[^a-z0-9]", "", name.lower()), -1)
+
+
+@implements("pg_encoding_max_length_sql")
+def _encoding_length(number: int) -> int | None:
+    return {0: 1, 6: 4}.get(number)
+
+
+@implements("format_type")
+def _format_type(oid: int | None, typmod: int | None) -> str | None:
+    """Of built-in types; row types have their names in the catalog (lookups.py)."""
+    return None if oid is None else types.format_type(oid, typmod)
+
+
+def _type_of(argument_types: Any, result: Any) -> Callable[..., object]:
+    oid = argument_types[0].oid
+    return lambda value: oid
+
+
+implement("pg_typeof", python_for_types=_type_of)
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def canonical_name(text: str) -> str:
+    """A possibly qualified name in the spelling that quote_ident gives its parts: 'S."T"' is 's."T"'."""
+    text = text.strip()
+    if re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*", text):
+        return ".".join(quote_identifier(part) for part in text.split("."))
+    parts = re.findall(r'\s*(?:"((?:[^"]|"")+)"|([^".\s]+(?: [^".]+)*))\s*(?:\.|$)', text)
+    return ".".join(quote_identifier(quoted.replace('""', '"') if quoted else plain.lower()) for quoted, plain in parts)
+
+
+declare(
+    Function(9900, "shoal_canonical_name", "shoal_canonical_name", "f", True, False, "i", (oids.TEXT,), oids.TEXT, 0, 0)
+)
+implement("shoal_canonical_name", canonical_name)
+
+
+def _shown(type_oid: int, call: CallContext, oid: int) -> str:
+    """A reg type's value as its name; '-' for 0, the number if there is no such object."""
+    if oid == 0:
+        return "-"
+    return _names(type_oid, _services(call), oid) or str(oid)
+
+
+def _names(type_oid: int, services: _Services, oid: int) -> str | None:
+    from catalog.system import definitions
+
+    catalog, path = services.catalog, services.path
+    if type_oid == oids.REGTYPE:
+        name = definitions.type_name(catalog, path, oid)
+        return None if name == "???" else name
+    if type_oid == oids.REGCLASS:
+        relation = definitions.find_relation(catalog, oid)
+        return None if relation is None else definitions.relation_name(catalog, path, relation)
+    if type_oid in (oids.REGNAMESPACE, oids.REGROLE):
+        found = catalog.get(oid)
+        return quote_identifier(found.name) if isinstance(found, Schema | Role) else None
+    return _builtin_names(type_oid).get(oid)
+
+
+@functools.cache
+def _builtin_names(type_oid: int) -> dict[int, str]:
+    """Names of functions and operators as regproc, regprocedure, regoper or regoperator shows them."""
+    from catalog.system import names
+
+    wanted = "signature" if type_oid in (oids.REGPROCEDURE, oids.REGOPERATOR) else "shown"
+    source = names.function_names if type_oid in (oids.REGPROC, oids.REGPROCEDURE) else names.operator_names
+    columns = cast("dict[str, list[Any]]", source([], None))
+    return dict(zip(columns["oid"], columns[wanted], strict=True))
+
+
+for _oid, _name in _REG_TYPES.items():
+    implement(f"{_name}out", functools.partial(_shown, _oid), needs_context=True)
+
+
+def _read(type_oid: int, call: CallContext, text: str) -> int:
+    return _services(call).read_name(type_oid, text)
+
+
+def _read_if_there(type_oid: int, call: CallContext, text: str) -> int | None:
+    try:
+        return _services(call).read_name(type_oid, text)
+    except SqlError as error:
+        if error.sqlstate in ("42P01", "3F000", "42704", "42883", "42725"):
+            return None
+        raise
+
+
+for _oid, _name in _REG_TYPES.items():
+    implement(f"{_name}in", functools.partial(_read, _oid), needs_context=True)
+    implement(f"to_{_name}", functools.partial(_read_if_there, _oid), needs_context=True)
+implement("text_regclass", functools.partial(_read, oids.REGCLASS), needs_context=True)
+
+
+@implements("pg_get_userbyid", needs_context=True)
+def _user_by_id(call: CallContext, oid: int) -> str:
+    found = _services(call).catalog.get(oid)
+    return found.name if isinstance(found, Role) else f"unknown (OID={oid})"
+
+
+@implements("pg_table_is_visible", needs_context=True)
+def _table_is_visible(call: CallContext, oid: int) -> bool | None:
+    from catalog.system import definitions
+
+    services = _services(call)
+    found = definitions.find_relation(services.catalog, oid)
+    return None if found is None else definitions.is_visible(services.catalog, services.path, found)
+
+
+# ---- definitions ----------------------------------------------------------------------------------------------------
+
+
+@implements("pg_get_viewdef", "pg_get_viewdef_ext", needs_context=True)
+def _view_definition(call: CallContext, oid: int, pretty: bool = False) -> str | None:
+    from catalog.system import definitions
+    from catalog.system.relations import system_view_text
+
+    services = _services(call)
+    found = definitions.find_relation(services.catalog, oid)
+    if not isinstance(found, View):
+        return None
+    return system_view_text(oid) or services.view(found, pretty)
+
+
+@implements("pg_get_viewdef_name", "pg_get_viewdef_name_ext", needs_context=True)
+def _view_definition_by_name(call: CallContext, name: str, pretty: bool = False) -> object:
+    return _view_definition(call, _services(call).read_name(oids.REGCLASS, name), pretty)
+
+
+@implements("pg_get_indexdef", "pg_get_indexdef_ext", needs_context=True)
+def _index_definition(call: CallContext, oid: int, column: int = 0, pretty: bool = False) -> str | None:
+    from catalog.system import definitions
+
+    services: Any = _services(call)
+    found = services.catalog.get(oid)
+    if not isinstance(found, Index):
+        return None
+    table = services.catalog.table(found.table)
+    if column:
+        return definitions.index_column_definition(services, found, table, column, pretty)
+    return definitions.index_definition(services, found, table, pretty)
+
+
+@implements("pg_get_constraintdef", "pg_get_constraintdef_ext", needs_context=True)
+def _constraint_definition(call: CallContext, oid: int, pretty: bool = False) -> str | None:
+    from catalog.system import definitions
+
+    services: Any = _services(call)
+    for table in services.catalog.tables():
+        for constraint in table.constraints:
+            if constraint.oid == oid:
+                return definitions.constraint_definition(services, table, constraint, pretty)
+    return None
+
+
+@implements("pg_get_serial_sequence", needs_context=True)
+def _serial_sequence(call: CallContext, table_name: str, column_name: str) -> str | None:
+    from catalog.system.objects import qualified_name
+
+    services = _services(call)
+    table = services.catalog.get(services.read_name(oids.REGCLASS, table_name))
+    column = table.column(column_name) if isinstance(table, Table) else None
+    if not isinstance(table, Table) or column is None:
+        raise SqlError("42703", f'column "{column_name}" of relation "{table_name}" does not exist')
+    for item in services.catalog.objects.values():
+        if isinstance(item, Sequence) and item.owned_by == (table.oid, column.number):
+            return qualified_name(services.catalog, item)
+    return None
+
+
+# ---- privileges -----------------------------------------------------------------------------------------------------
+
+_PRIVILEGES = {
+    "table": "SELECT INSERT UPDATE DELETE TRUNCATE REFERENCES TRIGGER RULE",
+    "sequence": "USAGE SELECT UPDATE",
+    "database": "CREATE TEMPORARY TEMP CONNECT",
+    "schema": "CREATE USAGE",
+    "tablespace": "CREATE",
+    "function": "EXECUTE",
+    "type": "USAGE",
+    "language": "USAGE",
+    "column": "SELECT INSERT UPDATE REFERENCES",
+    "any_column": "SELECT INSERT UPDATE REFERENCES",
+}
+
+
+def _check_privilege(kind: str, text: str) -> bool:
+    """Whether more than public privileges are asked for. Raises 22023 for an unknown privilege."""
+    strong = False
+    for part in text.split(","):
+        word = part.strip().upper().removesuffix(" WITH GRANT OPTION")
+        if word not in _PRIVILEGES[kind].split():
+            raise SqlError("22023", f'unrecognized privilege type: "{part.strip()}"')
+        strong = strong or word == "CREATE"
+    return strong
+
+
+def _role(services: _Services, role: str | int) -> Role | None:
+    """The role of that name or OID. Raises 42704."""
+    found = services.catalog.get(services.catalog.roles.get(role, 0) if isinstance(role, str) else role)
+    if not isinstance(found, Role):
+        if isinstance(role, str):
+            raise SqlError("42704", f'role "{role}" does not exist')
+        return None
+    return found
+
+
+def _may(user: Role | None, owner: int) -> bool:
+    return user is not None and (user.superuser or user.oid == owner or owner in user.member_of)
+
+
+def _on_relation(kind: str, call: CallContext, user: Role | None, relation: str | int, text: str) -> bool | None:
+    from catalog.system import definitions
+
+    services = _services(call)
+    _check_privilege(kind, text)
+    oid = services.read_name(oids.REGCLASS, relation) if isinstance(relation, str) else relation
+    found = definitions.find_relation(services.catalog, oid)
+    if found is None:
+        return None
+    if kind == "sequence" and not isinstance(found, Sequence):
+        raise SqlError("42809", f'"{found.name}" is not a sequence')
+    return _may(user, found.owner) if isinstance(found, Table | View | Sequence | Index) else True
+
+
+def _on_schema(call: CallContext, user: Role | None, schema: str | int, text: str) -> bool | None:
+    services = _services(call)
+    strong = _check_privilege("schema", text)
+    found = services.catalog.get(services.read_name(oids.REGNAMESPACE, schema) if isinstance(schema, str) else schema)
+    if not isinstance(found, Schema):
+        return None
+    return _may(user, found.owner) or (not strong and found.oid in (11, 2200, 13000))
+
+
+def _on_database(call: CallContext, user: Role | None, database: str | int, text: str) -> bool | None:
+    services = _services(call)
+    strong = _check_privilege("database", text)
+    oid = services.catalog.databases.get(database) if isinstance(database, str) else database
+    found = services.catalog.get(oid or 0)
+    if found is None:
+        if isinstance(database, str):
+            raise SqlError("3D000", f'database "{database}" does not exist')
+        return None
+    return not strong or _may(user, getattr(found, "owner", 0))
+
+
+def _public(kind: str, call: CallContext, user: Role | None, item: str | int, text: str) -> bool:
+    """Built-in functions, types and languages are everybody's."""
+    _check_privilege(kind, text)
+    return True
+
+
+_CHECKS: dict[str, Callable[..., bool | None]] = {
+    "table": functools.partial(_on_relation, "table"),
+    "any_column": functools.partial(_on_relation, "any_column"),
+    "sequence": functools.partial(_on_relation, "sequence"),
+    "schema": _on_schema,
+    "database": _on_database,
+    "function": functools.partial(_public, "function"),
+    "type": functools.partial(_public, "type"),
+    "language": functools.partial(_public, "language"),
+}
+
+
+def _own(check: Callable[..., bool | None], call: CallContext, item: str | int, text: str) -> bool | None:
+    return check(call, _services(call).user, item, text)
+
+
+def _others(
+    check: Callable[..., bool | None], call: CallContext, role: str | int, item: str | int, text: str
+) -> bool | None:
+    return check(call, _role(_services(call), role), item, text)
+
+
+for _kind, _check in _CHECKS.items():
+    for _item in ("name", "id"):
+        implement(f"has_{_kind}_privilege_{_item}", functools.partial(_own, _check), needs_context=True)
+        for _who in ("name", "id"):
+            implement(f"has_{_kind}_privilege_{_who}_{_item}", functools.partial(_others, _check), needs_context=True)
+
+
+def _own_column(call: CallContext, relation: str | int, column: str | int, text: str) -> bool | None:
+    return _on_relation("column", call, _services(call).user, relation, text)
+
+
+for _item in ("name_name", "name_attnum", "id_name", "id_attnum"):
+    implement(f"has_column_privilege_{_item}", _own_column, needs_context=True)
+
+
+def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) -> bool | None:
+    found = _role(_services(call), role)
+    return None if found is None else _may(user, found.oid)
+
+
+for _item in ("name", "id"):
+    implement(f"pg_has_role_{_item}", functools.partial(_own, _has_role), needs_context=True)
+    for _who in ("name", "id"):
+        implement(f"pg_has_role_{_who}_{_item}", functools.partial(_others, _has_role), needs_context=True)

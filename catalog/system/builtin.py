@@ -1,0 +1,145 @@
+"""pg_proc, pg_operator, pg_cast, pg_type and the other catalogs that every server of this release has alike."""
+
+from __future__ import annotations
+
+from catalog import types
+from catalog.functions import registry
+from catalog.schema import BOOTSTRAP_ROLE_OID, PG_CATALOG_OID, VirtualTable
+from catalog.system import numbering
+from catalog.system.content import Columns, Item, Surroundings, content, of_rows, system_table
+from catalog.system.relations import read_fields, read_rows
+from catalog.types import lookup
+from catalog.types.array import vector_of
+from catalog.types.base import Array
+
+INTERNAL, SQL = 12, 14
+
+
+def _rows(table: VirtualTable, source: str) -> Columns:
+    """The rows of catalog/data/<source>.tsv in internal form; columns that it lacks are left to `complete`."""
+    by_name = {column.name: column for column in table.columns}
+    decoders = {name: lookup(column.type.oid).text_decoder() for name, column in by_name.items()}
+    return of_rows(
+        [
+            {key: None if text is None else decoders[key](text) for key, text in row.items() if key in decoders}
+            for row in read_rows(source)
+        ]
+    )
+
+
+def _as_dumped(name: str) -> None:
+    table = system_table(name)
+
+    @content(table, "fixed")
+    def rows(_: list[Item], __: Surroundings) -> Columns:
+        return _rows(table, name)
+
+
+for _name in ("pg_am", "pg_collation", "pg_language", "pg_opclass", "pg_opfamily", "pg_range", "pg_cast"):
+    _as_dumped(_name)
+
+
+def _number(text: str | None) -> int:
+    return int(text or 0)
+
+
+def _oids(text: str | None) -> tuple[int, ...]:
+    return tuple(map(int, text.split())) if text else ()
+
+
+@content("pg_proc", "fixed")
+def _functions(_: list[Item], __: Surroundings) -> Columns:
+    lines = list(read_fields("pg_proc"))  # some of its columns share a name
+    return {
+        "oid": [int(line[0] or 0) for line in lines],
+        "proname": [line[1] for line in lines],
+        "pronamespace": PG_CATALOG_OID,
+        "proowner": BOOTSTRAP_ROLE_OID,
+        "prolang": [_number(line[18]) for line in lines],
+        "procost": [float(line[15] or 0) for line in lines],
+        "prorows": [float(line[16] or 0) for line in lines],
+        "provariadic": [_number(line[9]) for line in lines],
+        "prokind": [line[3] for line in lines],
+        "proisstrict": [line[4] == "t" for line in lines],
+        "proretset": [line[5] == "t" for line in lines],
+        "provolatile": [line[6] for line in lines],
+        "proparallel": "s",
+        "pronargs": [_number(line[7]) for line in lines],
+        "pronargdefaults": [_number(line[8]) for line in lines],
+        "prorettype": [_number(line[10]) for line in lines],
+        "proargtypes": [vector_of(_oids(line[11])) for line in lines],
+        "proallargtypes": [Array.of(_oids(line[12])) if line[12] else None for line in lines],
+        "proargmodes": [Array.of(tuple(line[13])) if line[13] else None for line in lines],
+        "proargnames": [Array.of(tuple(line[14].split(","))) if line[14] is not None else None for line in lines],
+        "proargdefaults": [None if line[17] is None else f"{line[17]}\x1f{line[17]}" for line in lines],
+        "prosrc": [line[2] for line in lines],
+    }
+
+
+@content("pg_operator", "fixed")
+def _operators(_: list[Item], __: Surroundings) -> Columns:
+    return {
+        **_rows(system_table("pg_operator"), "pg_operator"),
+        "oprnamespace": PG_CATALOG_OID,
+        "oprowner": BOOTSTRAP_ROLE_OID,
+    }
+
+
+@content("pg_aggregate", "fixed")
+def _aggregates(_: list[Item], __: Surroundings) -> Columns:
+    return _rows(system_table("pg_aggregate"), "pg_aggregate")
+
+
+@content("pg_type", "fixed")
+def _types(_: list[Item], __: Surroundings) -> Columns:
+    rows = types.pg_type_rows
+    subscript = {
+        False: registry.functions_named("raw_array_subscript_handler")[0].oid,
+        True: registry.functions_named("array_subscript_handler")[0].oid,
+    }
+    return {
+        "oid": [row.oid for row in rows],
+        "typname": [row.name for row in rows],
+        "typnamespace": PG_CATALOG_OID,
+        "typowner": BOOTSTRAP_ROLE_OID,
+        "typlen": [row.length for row in rows],
+        "typbyval": [row.by_value for row in rows],
+        "typtype": [row.kind for row in rows],
+        "typcategory": [row.category for row in rows],
+        "typispreferred": [row.preferred for row in rows],
+        "typisdefined": True,
+        "typdelim": [row.delimiter for row in rows],
+        "typrelid": [row.relation for row in rows],
+        "typsubscript": [subscript[row.length == -1] if row.element else 0 for row in rows],
+        "typelem": [row.element for row in rows],
+        "typarray": [row.array for row in rows],
+        "typinput": [row.input for row in rows],
+        "typoutput": [row.output for row in rows],
+        "typreceive": [row.receive for row in rows],
+        "typsend": [row.send for row in rows],
+        "typmodin": [row.typmod_in for row in rows],
+        "typmodout": [row.typmod_out for row in rows],
+        "typalign": [row.alignment for row in rows],
+        "typstorage": [row.storage for row in rows],
+        "typbasetype": [row.base for row in rows],
+        "typtypmod": [row.typmod for row in rows],
+        "typcollation": [row.collation for row in rows],
+    }
+
+
+_CLASSES = {
+    "pg_proc": numbering.PG_PROC,
+    "pg_type": numbering.PG_TYPE,
+    "pg_operator": numbering.PG_OPERATOR,
+}
+
+
+@content("pg_description", "fixed")
+def _descriptions(_: list[Item], __: Surroundings) -> Columns:
+    rows = list(read_rows("pg_description"))
+    return {
+        "objoid": [_number(row["objoid"]) for row in rows],
+        "classoid": [_CLASSES[str(row["classoid"])] for row in rows],
+        "objsubid": 0,
+        "description": [row["description"] for row in rows],
+    }

@@ -1,0 +1,185 @@
+"""How the content of system relations is put together.
+
+A relation's content is a list of parts. A part is a function from a list of items to columns, and says what it depends
+on (`scope`), which is how long its result may be kept:
+
+    fixed      what every server of this release has: built-in types, functions, operators
+    catalog    the schema objects
+    session    the schema objects, and what this session's search path and user make of them (names without schema,
+               definitions, privileges)
+    live       the running node: sessions, locks, settings; computed for each query
+
+Items are tuples that begin with a schema object. They are cut into slices by the object's OID, and a slice's columns
+are made again only when one of its items has changed (compared by value, so an item names everything that its row
+depends on): after a DDL statement one slice of pg_attribute is rebuilt, not fifty thousand rows.
+
+Columns are given by name: a list with one value an item, or a constant for all of them. What is not given is NULL, or
+the type's zero where the column is NOT NULL. Values are in internal form (catalog/types/base.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from catalog import types
+from catalog.schema import Catalog, Index, Role, Schema, SchemaObject, Table, View, VirtualTable
+from catalog.schema import Sequence as SequenceObject
+from catalog.system.relations import system_relations
+from catalog.types.base import EMPTY_ARRAY
+
+Columns = Mapping[str, object]
+Item = tuple[Any, ...]
+
+
+class Live(Protocol):
+    """What the running node tells (engine/session/system.py). Times are timestamptz in internal form."""
+
+    def settings(self) -> list[dict[str, object]]: ...
+    def activity(self) -> list[dict[str, object]]: ...
+    def locks(self) -> list[dict[str, object]]: ...
+    def cursors(self) -> list[dict[str, object]]: ...
+    def prepared_statements(self) -> list[dict[str, object]]: ...
+    def timezones(self) -> list[dict[str, object]]: ...
+    def databases(self) -> list[dict[str, object]]: ...
+    def sequence_values(self) -> list[tuple[int, int | None]]: ...
+    def started(self) -> int: ...
+
+
+class Surroundings(Protocol):
+    """What content depends on. `path` are the OIDs of the schemas that are searched, in order, pg_catalog included."""
+
+    catalog: Catalog
+    path: tuple[int, ...]
+    user: Role | None
+    temporary_schema: str
+    live: Live
+
+    def expression(self, text: str, table: Table | None, pretty: bool) -> str:
+        """A stored expression as pg_get_expr shows it to this session."""
+
+    def is_call(self, text: str, table: Table) -> bool:
+        """Whether the expression prints as a function call, so that an index definition puts no parentheses around."""
+
+    def expression_name(self, text: str) -> str:
+        """The name that a column over the expression gets in an index: 'lower', 'expr'."""
+
+    def view(self, view: View, pretty: bool) -> str:
+        """A view's query as pg_get_viewdef shows it to this session, with the semicolon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`items` None: one fixed or live part without items (the function then gets an empty list)."""
+
+    relation: VirtualTable
+    scope: str  # fixed | catalog | session | live
+    items: Callable[[Catalog], list[Item]] | None
+    columns: Callable[[list[Item], Surroundings], Columns]
+
+
+parts: dict[int, list[Part]] = defaultdict(list)
+
+
+def system_table(name: str) -> VirtualTable:
+    """The table of pg_catalog with that name."""
+    found = system_relations()[11, name]
+    assert isinstance(found, VirtualTable), name
+    return found
+
+
+def content(
+    relation: str | VirtualTable, scope: str, items: Callable[[Catalog], list[Item]] | None = None
+) -> Callable[[Callable[[list[Item], Surroundings], Columns]], Callable[[list[Item], Surroundings], Columns]]:
+    """Decorator: the function gives a part of the relation's columns."""
+    table = system_table(relation) if isinstance(relation, str) else relation
+
+    def register(
+        function: Callable[[list[Item], Surroundings], Columns],
+    ) -> Callable[[list[Item], Surroundings], Columns]:
+        parts[table.oid].append(Part(table, scope, items, function))
+        return function
+
+    return register
+
+
+def of_rows(rows: Sequence[Mapping[str, object]]) -> Columns:
+    """Columns from rows as dictionaries; a key that a row lacks is NULL there."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+_ZEROS: dict[str, object] = {"N": 0, "B": False, "S": "", "Z": "", "A": EMPTY_ARRAY}
+
+
+def complete(relation: VirtualTable, columns: Columns, count: int) -> list[object]:
+    """A list or a constant for every column of the relation, in its order. Raises KeyError for an unknown name."""
+    given = dict(columns)
+    found = []
+    for column in relation.columns:
+        if column.name in given:
+            value = given.pop(column.name)
+            assert not isinstance(value, list) or len(value) == count, (relation.name, column.name)
+        elif column.not_null:
+            value = _ZEROS.get(types.lookup(column.type.oid).category, 0)
+        else:
+            value = None
+        found.append(value)
+    if given:
+        raise KeyError(f"{relation.name} has no column {', '.join(given)}")
+    return found
+
+
+def row_count(columns: Columns) -> int:
+    """How many rows columns without items have: as many as their lists; one if all are constants."""
+    return next((len(value) for value in columns.values() if isinstance(value, list)), 1 if columns else 0)
+
+
+# ---- objects --------------------------------------------------------------------------------------------------------
+
+
+def own_schemas(catalog: Catalog) -> set[int]:
+    """The OIDs of the schemas of the catalog's own database; a catalog knows the objects of all."""
+    return {
+        oid for oid, item in catalog.objects.items() if isinstance(item, Schema) and item.database == catalog.database
+    }
+
+
+def objects_of(*kinds: type) -> Callable[[Catalog], list[Item]]:
+    """Items of one object each: the relations of these kinds in the catalog's own database."""
+
+    def items(catalog: Catalog) -> list[Item]:
+        own = own_schemas(catalog)
+        found = [(item,) for item in catalog.objects.values() if isinstance(item, kinds) and _schema(item) in own]
+        found.sort(key=lambda item: item[0].oid)
+        return found
+
+    return items
+
+
+def shared_objects(kind: type) -> Callable[[Catalog], list[Item]]:
+    """Items of one object each: roles, databases, tablespaces."""
+
+    def items(catalog: Catalog) -> list[Item]:
+        return sorted([(item,) for item in catalog.objects.values() if isinstance(item, kind)], key=lambda i: i[0].oid)
+
+    return items
+
+
+def _schema(item: SchemaObject) -> int:
+    return item.schema if isinstance(item, Table | Index | SequenceObject | View) else 0
+
+
+tables = objects_of(Table)
+views = objects_of(View)
+sequences = objects_of(SequenceObject)
+tables_and_views = objects_of(Table, View)
+
+
+def indexes(catalog: Catalog) -> list[Item]:
+    """(index, its table)."""
+    return [(index, catalog.table(index.table)) for (index,) in objects_of(Index)(catalog)]

@@ -1,0 +1,176 @@
+"""The texts of definitions: pg_get_constraintdef, pg_get_indexdef, and names as the reg types show them.
+
+`pretty` is what psql asks for: fewer parentheses, names without schema where the search path finds them.
+(PostgreSQL's ruleutils.c and regproc.c say what the texts look like.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from catalog import types
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import Catalog, Constraint, Index, IndexColumn, Relation, Sequence, Table, View
+from catalog.system import numbering
+from catalog.system.content import Surroundings
+from catalog.system.objects import index_columns, qualified_name
+from catalog.system.relations import system_relations
+
+_ACTIONS = {"a": "", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def is_visible(catalog: Catalog, path: tuple[int, ...], relation: Relation) -> bool:
+    """Whether the relation is what its bare name means under the search path (pg_table_is_visible)."""
+    system = system_relations()
+    for schema in path:
+        if schema == relation.schema:
+            return True
+        if (schema, relation.name) in catalog.relations or (schema, relation.name) in system:
+            return False
+    return False
+
+
+def relation_name(catalog: Catalog, path: tuple[int, ...], relation: Relation) -> str:
+    """A relation as regclass shows it: with its schema unless it is visible."""
+    if is_visible(catalog, path, relation):
+        return quote_identifier(relation.name)
+    return qualified_name(catalog, relation)
+
+
+def find_relation(catalog: Catalog, oid: int) -> Relation | None:
+    """The relation with this OID, built in or not."""
+    found = catalog.objects.get(oid)
+    if isinstance(found, Table | View | Index | Sequence):
+        return found
+    return system_relations_by_oid().get(oid)
+
+
+_BY_OID: dict[int, Relation] = {}
+
+
+def system_relations_by_oid() -> Mapping[int, Relation]:
+    """Every relation of pg_catalog and information_schema, by OID."""
+    if not _BY_OID:
+        _BY_OID.update({relation.oid: relation for relation in system_relations().values()})
+    return _BY_OID
+
+
+def type_name(catalog: Catalog, path: tuple[int, ...], oid: int, typmod: int | None = None) -> str:
+    """format_type(oid, typmod), row types included."""
+    relation_oid = numbering.relation_of_type(catalog, oid)
+    if relation_oid is None:
+        return types.format_type(oid, typmod)
+    relation = catalog.objects[relation_oid]
+    assert isinstance(relation, Table | View)
+    return relation_name(catalog, path, relation) + ("[]" if oid >= numbering.ARRAY_TYPES else "")
+
+
+# ---- constraints ----------------------------------------------------------------------------------------------------
+
+
+def constraint_definition(surroundings: Surroundings, table: Table, constraint: Constraint, pretty: bool) -> str:
+    """pg_get_constraintdef(oid, pretty)."""
+    text = {"p": _key, "u": _key, "f": _foreign, "c": _check}[constraint.kind](surroundings, table, constraint, pretty)
+    if constraint.deferrable:
+        text += " DEFERRABLE"
+    if constraint.initially_deferred:
+        text += " INITIALLY DEFERRED"
+    if constraint.kind == "c" and constraint.no_inherit:
+        text += " NO INHERIT"
+    return text if constraint.validated else text + " NOT VALID"
+
+
+def _names(table: Table, numbers: tuple[int, ...]) -> str:
+    return ", ".join(quote_identifier(table.column_by_number(number).name) for number in numbers)
+
+
+def _key(surroundings: Surroundings, table: Table, constraint: Constraint, pretty: bool) -> str:
+    text = "PRIMARY KEY" if constraint.kind == "p" else "UNIQUE"
+    index = surroundings.catalog.objects.get(constraint.index or 0)
+    if isinstance(index, Index) and index.nulls_not_distinct:
+        text += " NULLS NOT DISTINCT"
+    text += f" ({_names(table, constraint.columns)})"
+    if isinstance(index, Index) and index.include:
+        text += f" INCLUDE ({_names(table, index.include)})"
+    return text
+
+
+def _foreign(surroundings: Surroundings, table: Table, constraint: Constraint, pretty: bool) -> str:
+    catalog = surroundings.catalog
+    target = catalog.table(constraint.references or 0)
+    name = relation_name(catalog, surroundings.path, target)
+    text = (
+        f"FOREIGN KEY ({_names(table, constraint.columns)}) REFERENCES {name}"
+        f"({_names(target, constraint.referenced_columns)})"
+    )
+    if constraint.match == "f":
+        text += " MATCH FULL"
+    if action := _ACTIONS[constraint.on_update]:
+        text += f" ON UPDATE {action}"
+    if action := _ACTIONS[constraint.on_delete]:
+        text += f" ON DELETE {action}"
+    return text
+
+
+def _check(surroundings: Surroundings, table: Table, constraint: Constraint, pretty: bool) -> str:
+    return f"CHECK ({surroundings.expression(constraint.check or '', table, pretty)})"
+
+
+# ---- indexes --------------------------------------------------------------------------------------------------------
+
+
+def index_definition(surroundings: Surroundings, index: Index, table: Table, pretty: bool) -> str:
+    """pg_get_indexdef(oid): the CREATE INDEX statement."""
+    catalog = surroundings.catalog
+    name = relation_name(catalog, surroundings.path, table) if pretty else qualified_name(catalog, table)
+    columns = ", ".join(_index_column(surroundings, table, part, pretty) for part in index.columns)
+    unique = "UNIQUE " if index.unique else ""
+    text = f"CREATE {unique}INDEX {quote_identifier(index.name)} ON {name} USING btree ({columns})"
+    if index.include:
+        text += f" INCLUDE ({_names(table, index.include)})"
+    if index.nulls_not_distinct:
+        text += " NULLS NOT DISTINCT"
+    if index.predicate is not None:
+        text += f" WHERE {surroundings.expression(index.predicate, table, pretty)}"
+    return text
+
+
+def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, pretty: bool) -> str:
+    text = _bare_index_column(surroundings, table, part, pretty)
+    if part.collation and part.collation != _own_collation(table, part):
+        text += f" COLLATE {quote_identifier({100: 'default', 950: 'C', 951: 'POSIX'}.get(part.collation, '?'))}"
+    if part.descending:
+        text += " DESC" if part.nulls_first else " DESC NULLS LAST"
+    elif part.nulls_first:
+        text += " NULLS FIRST"
+    return text
+
+
+def _own_collation(table: Table, part: IndexColumn) -> int:
+    column = table.column_by_number(part.number) if part.number else None
+    row = types.pg_type_by_oid.get(column.type.oid if column else part.type.oid)
+    return (column.collation if column else 0) or (row.collation if row else 0)
+
+
+def _bare_index_column(surroundings: Surroundings, table: Table, part: IndexColumn, pretty: bool) -> str:
+    if part.number:
+        return quote_identifier(table.column_by_number(part.number).name)
+    text = surroundings.expression(part.expression or "", table, pretty)
+    return text if surroundings.is_call(part.expression or "", table) else f"({text})"
+
+
+def index_column_definition(
+    surroundings: Surroundings, index: Index, table: Table, number: int, pretty: bool
+) -> str | None:
+    """pg_get_indexdef(oid, number, pretty): the column's name or expression, without its order."""
+    if not 1 <= number <= len(index.columns) + len(index.include):
+        return ""
+    if number > len(index.columns):
+        return quote_identifier(index_columns(surroundings, index, table)[number - 1].name)
+    part = index.columns[number - 1]
+    if part.number:
+        return quote_identifier(table.column_by_number(part.number).name)
+    return _bare_index_column(surroundings, table, part, pretty)

@@ -1,0 +1,43 @@
+"""What the running node shows: settings, sessions, locks, cursors, time zones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from catalog.system.content import Columns, Item, Live, Surroundings, content, of_rows, system_table
+from catalog.system.relations import read_fields
+from catalog.types.base import Interval
+
+
+def _live(name: str, rows: Callable[[Live], list[dict[str, object]]]) -> None:
+    @content(system_table(name), "live")
+    def columns(_: list[Item], surroundings: Surroundings) -> Columns:
+        return of_rows(rows(surroundings.live))
+
+
+_live("pg_settings", lambda live: live.settings())
+_live("pg_stat_activity", lambda live: live.activity())
+_live("pg_locks", lambda live: live.locks())
+_live("pg_cursors", lambda live: live.cursors())
+_live("pg_prepared_statements", lambda live: live.prepared_statements())
+_live("pg_timezone_names", lambda live: live.timezones())
+_live("pg_stat_database", lambda live: live.databases())
+
+
+@content("pg_timezone_abbrevs", "fixed")
+def _abbreviations(_: list[Item], __: Surroundings) -> Columns:
+    rows = list(read_fields("pg_timezone_abbrevs"))
+    return {
+        "abbrev": [row[0] for row in rows],
+        "utc_offset": [Interval(0, 0, int(row[1] or 0) * 1_000_000) for row in rows],
+        "is_dst": [row[2] == "t" for row in rows],
+    }
+
+
+@content("pg_stat_bgwriter", "live")
+def _background_writer(_: list[Item], surroundings: Surroundings) -> Columns:
+    counters = (
+        "checkpoints_timed", "checkpoints_req", "buffers_checkpoint", "buffers_clean", "maxwritten_clean",
+        "buffers_backend", "buffers_backend_fsync", "buffers_alloc",
+    )  # fmt: skip
+    return {**dict.fromkeys(counters, 0), "stats_reset": [surroundings.live.started()]}

@@ -1,0 +1,354 @@
+"""Catalog functions as DuckDB SQL: sub-queries over virtual tables, for queries with many rows.
+
+`catalog_calls` maps the prosrc of a function (or, for output and input of a type, its codec: 'regclassout') to what
+makes the SQL of a call. Calls with constant arguments do not come here: the engine computes them
+(catalog/functions/system.py).
+
+An argument stands in the SQL once only, as it may be long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from catalog.functions.base import udf_name
+from catalog.functions.duckdb_errors import sql_error_call_of
+from catalog.schema import VirtualTable
+from catalog.system import numbering
+from catalog.system.content import system_table
+from catalog.system.relations import (
+    CONSTRAINT_TEXTS,
+    FUNCTION_NAMES,
+    INDEX_TEXTS,
+    OPERATOR_NAMES,
+    OWNED_SEQUENCES,
+    RELATION_INPUT,
+    RELATION_NAMES,
+    ROLE_NAMES,
+    SCHEMA_NAMES,
+    SEQUENCE_VALUES,
+    TYPE_INPUT,
+    TYPE_NAMES,
+    VIEW_TEXTS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogCall:
+    """`sql` gives the call's SQL from its arguments'; placeholders {v<oid>} are of `tables`; `udfs` are sources."""
+
+    sql: Callable[[list[str]], str]
+    tables: tuple[VirtualTable, ...] = ()
+    udfs: tuple[str, ...] = ()
+
+
+catalog_calls: dict[str, CatalogCall] = {}
+
+
+def _register(sources: str, sql: Callable[[list[str]], str], *tables: VirtualTable, udfs: tuple[str, ...] = ()) -> None:
+    for source in sources.split():
+        catalog_calls[source] = CatalogCall(sql, tables, udfs)
+
+
+def _column(table: VirtualTable, name: str) -> str:
+    return next(f"c{column.number}" for column in table.columns if column.name == name)
+
+
+def _place(table: VirtualTable) -> str:
+    return f"{{v{table.oid}}}"
+
+
+def look_up(table: VirtualTable, wanted: str, argument: str, key: str = "oid", more: str = "") -> str:
+    """SQL of the value in column `wanted` of the row whose `key` is the argument; NULL if there is none."""
+    return (
+        f"(SELECT any_value(l.{_column(table, wanted)}) FROM {_place(table)} AS l "
+        f"WHERE l.{_column(table, key)} = {argument}{more})"
+    )
+
+
+def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") -> None:
+    """Functions whose result is the value found for their first argument."""
+    _register(sources, lambda arguments: look_up(table, wanted, arguments[0], key), table)
+
+
+# ---- names: output and input of the reg types -----------------------------------------------------------------------
+
+
+def _shown(found: str, argument: str) -> str:
+    """A name, '-' for 0 and the number where there is no such object."""
+    return f"coalesce({found}, CASE {argument} WHEN 0 THEN '-' ELSE CAST({argument} AS VARCHAR) END)"
+
+
+def _output(type_name: str, table: VirtualTable, wanted: str = "shown") -> None:
+    _register(f"{type_name}out", lambda arguments: _shown(look_up(table, wanted, arguments[0]), arguments[0]), table)
+
+
+_output("regclass", RELATION_NAMES)
+_output("regproc", FUNCTION_NAMES)
+_output("regprocedure", FUNCTION_NAMES, "signature")
+_output("regoper", OPERATOR_NAMES)
+_output("regoperator", OPERATOR_NAMES, "signature")
+_output("regnamespace", SCHEMA_NAMES)
+_output("regrole", ROLE_NAMES)
+
+_FORMAT = udf_name("format_type")
+_CANONICAL = udf_name("shoal_canonical_name")
+
+
+def format_type(oid: str, typmod: str) -> str:
+    """SQL of format_type: row types are looked up, built-in ones come from the function."""
+    named = look_up(TYPE_NAMES, "shown", oid)
+    return (
+        f"CASE WHEN {oid} < {numbering.ROW_TYPES} THEN {_FORMAT}({oid}, CAST({typmod} AS INTEGER)) "
+        f"WHEN {oid} IS NOT NULL THEN coalesce({named}, '???') END"
+    )
+
+
+_register("format_type", lambda arguments: format_type(*arguments), TYPE_NAMES, udfs=("format_type",))
+_register("regtypeout", lambda arguments: format_type(arguments[0], "NULL"), TYPE_NAMES, udfs=("format_type",))
+
+
+def _input(
+    table: VirtualTable, key: str, missing: str, sqlstate: str, strict: bool = True
+) -> Callable[[list[str]], str]:
+    """A name to the OID: looked up in canonical spelling; the digits of an OID stand for themselves."""
+
+    def sql(arguments: list[str]) -> str:
+        text = arguments[0]
+        found = look_up(table, "oid", f"{_CANONICAL}({text})", key)
+        if not strict:
+            return found
+        digits = f"regexp_full_match({text}, '[0-9]+')"
+        number = f"CASE WHEN {digits} THEN CAST({text} AS BIGINT) WHEN {text} = '-' THEN 0 END"
+        message = missing.replace("$", f"' || {text} || '")
+        error = sql_error_call_of(sqlstate, f"'{message}'")
+        return f"CASE WHEN {text} IS NOT NULL THEN coalesce({number}, {found}, {error}) END"
+
+    return sql
+
+
+_NAMES = ("shoal_canonical_name",)
+_CLASS_INPUT = _input(RELATION_INPUT, "name", 'relation "$" does not exist', "42P01")
+_register("regclassin text_regclass", _CLASS_INPUT, RELATION_INPUT, udfs=_NAMES)
+_register("to_regclass", _input(RELATION_INPUT, "name", "", "", False), RELATION_INPUT, udfs=_NAMES)
+_register("regtypein", _input(TYPE_INPUT, "name", 'type "$" does not exist', "42704"), TYPE_INPUT, udfs=_NAMES)
+_register("to_regtype", _input(TYPE_INPUT, "name", "", "", False), TYPE_INPUT, udfs=_NAMES)
+_register(
+    "regnamespacein", _input(SCHEMA_NAMES, "shown", 'schema "$" does not exist', "3F000"), SCHEMA_NAMES, udfs=_NAMES
+)
+_register("to_regnamespace", _input(SCHEMA_NAMES, "shown", "", "", False), SCHEMA_NAMES, udfs=_NAMES)
+_register("regrolein", _input(ROLE_NAMES, "shown", 'role "$" does not exist', "42704"), ROLE_NAMES, udfs=_NAMES)
+_register("to_regrole", _input(ROLE_NAMES, "shown", "", "", False), ROLE_NAMES, udfs=_NAMES)
+
+_register(
+    "pg_get_userbyid",
+    lambda a: f"coalesce({look_up(ROLE_NAMES, 'name', a[0])}, 'unknown (OID=' || CAST({a[0]} AS VARCHAR) || ')')",
+    ROLE_NAMES,
+)
+_register(
+    "pg_encoding_to_char",
+    lambda a: f"coalesce(map {{0: 'SQL_ASCII', 6: 'UTF8'}}[{a[0]}], CASE WHEN {a[0]} IS NOT NULL THEN '' END)",
+)
+_register(
+    "oidvectortypes",
+    lambda a: f"array_to_string(list_transform({a[0]}, lambda t: {_FORMAT}(t, NULL::INTEGER)), ', ')",
+    udfs=("format_type",),
+)
+
+# ---- visibility -----------------------------------------------------------------------------------------------------
+
+_by_key("pg_table_is_visible", RELATION_NAMES, "visible")
+_register(
+    "pg_type_is_visible",
+    lambda a: f"CASE WHEN {a[0]} < {numbering.ROW_TYPES} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
+    TYPE_NAMES,
+)
+_register(
+    "pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
+    "pg_collation_is_visible pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
+    "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible",
+    lambda a: f"({a[0]} IS NOT NULL)",
+)
+_by_key("pg_is_other_temp_schema", SCHEMA_NAMES, "other_temporary")
+
+# ---- definitions ----------------------------------------------------------------------------------------------------
+
+
+def _pretty(table: VirtualTable) -> Callable[[list[str]], str]:
+    """By OID, the pretty text if the second argument says so."""
+
+    def sql(arguments: list[str]) -> str:
+        plain, pretty = _column(table, "plain"), _column(table, "pretty")
+        return (
+            f"(SELECT any_value(CASE WHEN {arguments[1]} THEN l.{pretty} ELSE l.{plain} END) "
+            f"FROM {_place(table)} AS l WHERE l.{_column(table, 'oid')} = {arguments[0]})"
+        )
+
+    return sql
+
+
+_by_key("pg_get_constraintdef", CONSTRAINT_TEXTS, "plain")
+_register("pg_get_constraintdef_ext", _pretty(CONSTRAINT_TEXTS), CONSTRAINT_TEXTS)
+_by_key("pg_get_viewdef", VIEW_TEXTS, "plain")
+_register("pg_get_viewdef_ext", _pretty(VIEW_TEXTS), VIEW_TEXTS)
+_register("pg_get_viewdef_wrap", lambda a: look_up(VIEW_TEXTS, "pretty", a[0]), VIEW_TEXTS)
+_register("pg_get_indexdef", lambda a: look_up(INDEX_TEXTS, "plain", a[0], more=" AND l.c2 = 0"), INDEX_TEXTS)
+_register(
+    "pg_get_indexdef_ext",
+    lambda a: (
+        f"(SELECT any_value(CASE WHEN {a[2]} THEN l.c4 ELSE l.c3 END) FROM {_place(INDEX_TEXTS)} AS l "
+        f"WHERE l.c1 = {a[0]} AND l.c2 = {a[1]})"
+    ),
+    INDEX_TEXTS,
+)
+_register("pg_get_expr", lambda a: f"string_split({a[0]}, chr(31))[1]")
+_register("pg_get_expr_ext", lambda a: f"string_split({a[0]}, chr(31))[CASE WHEN {a[2]} THEN 2 ELSE 1 END]")
+_by_key("pg_get_function_arguments", FUNCTION_NAMES, "arguments")
+_by_key("pg_get_function_identity_arguments", FUNCTION_NAMES, "identity")
+_by_key("pg_get_function_result", FUNCTION_NAMES, "result")
+_register(
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext pg_get_partkeydef "
+    "pg_get_partition_constraintdef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
+    "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default pg_tablespace_location",
+    lambda a: "NULL::VARCHAR",
+)
+_register(
+    "pg_get_serial_sequence",
+    lambda a: (
+        f"(SELECT any_value(l.c3) FROM {_place(OWNED_SEQUENCES)} AS l WHERE l.c1 = "
+        f"{_CLASS_INPUT([a[0]])} AND l.c2 = {a[1]})"
+    ),
+    OWNED_SEQUENCES,
+    RELATION_INPUT,
+    udfs=_NAMES,
+)
+
+# ---- comments -------------------------------------------------------------------------------------------------------
+
+_DESCRIPTIONS = system_table("pg_description")
+_SHARED_DESCRIPTIONS = system_table("pg_shdescription")
+
+
+def _object_comment(arguments: list[str]) -> str:
+    """obj_description(oid, catalog name): the name of the catalog is nearly always a constant."""
+    more = " AND l.c3 = 0"
+    if len(arguments) > 1:
+        more += f" AND l.c2 = (SELECT any_value(k.c1) FROM {_place(_CLASSES)} AS k WHERE k.c2 = {arguments[1]})"
+    return look_up(_DESCRIPTIONS, "description", arguments[0], "objoid", more)
+
+
+_CLASSES = system_table("pg_class")
+_register("obj_description", _object_comment, _DESCRIPTIONS, _CLASSES)
+_register(
+    "col_description",
+    lambda a: look_up(
+        _DESCRIPTIONS, "description", a[0], "objoid", f" AND l.c2 = {numbering.PG_CLASS} AND l.c3 = {a[1]}"
+    ),
+    _DESCRIPTIONS,
+)
+_register(
+    "shobj_description",
+    lambda a: look_up(
+        _SHARED_DESCRIPTIONS,
+        "description",
+        a[0],
+        "objoid",
+        f" AND l.c2 = (SELECT any_value(k.c1) FROM {_place(_CLASSES)} AS k WHERE k.c2 = {a[1]})",
+    ),
+    _SHARED_DESCRIPTIONS,
+    _CLASSES,
+)
+
+# ---- privileges -----------------------------------------------------------------------------------------------------
+
+_ON_RELATIONS = "has_table_privilege has_sequence_privilege has_any_column_privilege"
+for _name in _ON_RELATIONS.split():
+    _by_key(f"{_name}_id", RELATION_NAMES, "owned")
+    _register(
+        f"{_name}_name",
+        lambda a: look_up(RELATION_NAMES, "owned", _CLASS_INPUT([a[0]])),
+        RELATION_NAMES,
+        RELATION_INPUT,
+        udfs=_NAMES,
+    )
+_by_key("has_column_privilege_id_name has_column_privilege_id_attnum", RELATION_NAMES, "owned")
+_register(
+    "has_column_privilege_name_name has_column_privilege_name_attnum",
+    lambda a: look_up(RELATION_NAMES, "owned", _CLASS_INPUT([a[0]])),
+    RELATION_NAMES,
+    RELATION_INPUT,
+    udfs=_NAMES,
+)
+_register(
+    "has_schema_privilege_id",
+    lambda a: (
+        f"(SELECT any_value(l.c4 OR (l.c1 IN (11, 2200, 13000) AND NOT contains(upper({a[1]}), 'CREATE'))) "
+        f"FROM {_place(SCHEMA_NAMES)} AS l WHERE l.c1 = {a[0]})"
+    ),
+    SCHEMA_NAMES,
+)
+_register(
+    "has_schema_privilege_name",
+    lambda a: (
+        f"(SELECT any_value(l.c4 OR (l.c1 IN (11, 2200, 13000) AND NOT contains(upper({a[1]}), 'CREATE'))) "
+        f"FROM {_place(SCHEMA_NAMES)} AS l WHERE l.c2 = {a[0]})"
+    ),
+    SCHEMA_NAMES,
+)
+_register(
+    "has_database_privilege_id has_database_privilege_name has_function_privilege_id has_type_privilege_id "
+    "has_language_privilege_id has_tablespace_privilege_id has_server_privilege_id "
+    "has_foreign_data_wrapper_privilege_id has_foreign_data_wrapper_privilege_name has_server_privilege_name",
+    lambda a: f"({a[0]} IS NOT NULL)",
+)
+_by_key("pg_has_role_id", ROLE_NAMES, "held")
+_by_key("pg_has_role_name", ROLE_NAMES, "held", "name")
+_register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")
+
+# ---- sizes and statistics: what is not measured is zero -----------------------------------------------------------
+
+_register(
+    "pg_relation_size pg_table_size pg_indexes_size pg_total_relation_size pg_tablespace_size_oid "
+    "pg_tablespace_size_name pg_database_size_oid pg_database_size_name",
+    lambda a: f"CASE WHEN {a[0]} IS NOT NULL THEN 0::BIGINT END",
+)
+_COUNTERS = (
+    "numscans tuples_returned tuples_fetched tuples_inserted tuples_updated tuples_deleted tuples_hot_updated "
+    "live_tuples dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "
+    "autovacuum_count analyze_count autoanalyze_count xact_numscans xact_tuples_returned xact_tuples_fetched "
+    "xact_tuples_inserted xact_tuples_updated xact_tuples_deleted xact_tuples_hot_updated"
+)
+_register(" ".join(f"pg_stat_get_{name}" for name in _COUNTERS.split()), lambda a: "0::BIGINT")
+_register(
+    "pg_stat_get_last_vacuum_time pg_stat_get_last_autovacuum_time pg_stat_get_last_analyze_time "
+    "pg_stat_get_last_autoanalyze_time",
+    lambda a: "NULL::TIMESTAMP",
+)
+_by_key("pg_sequence_last_value", SEQUENCE_VALUES, "last")
+
+
+def _of_kind(sources: str, condition: str) -> None:
+    """Functions that look at a relation's kind (k) and OID (l.c1)."""
+    kind = "l." + _column(_CLASSES, "relkind")
+    made = condition.replace("@", kind)
+    _register(
+        sources, lambda a: f"(SELECT any_value({made}) FROM {_place(_CLASSES)} AS l WHERE l.c1 = {a[0]})", _CLASSES
+    )
+
+
+_of_kind("pg_relation_is_updatable", "CASE @ WHEN 'r' THEN 28 ELSE 0 END")  # INSERT, UPDATE and DELETE
+_of_kind("pg_column_is_updatable", "@ = 'r'")
+_of_kind("pg_relation_is_publishable", "@ = 'r' AND l.c1 >= 16384")
+
+# ---- information_schema's own functions -----------------------------------------------------------------------------
+
+_INDEXES = system_table("pg_index")
+_register(
+    "_pg_index_position",
+    lambda a: (
+        f"(SELECT any_value(CAST(list_position(l.{_column(_INDEXES, 'indkey')}, {a[1]}) AS INTEGER)) "
+        f"FROM {_place(_INDEXES)} AS l WHERE l.c1 = {a[0]})"
+    ),
+    _INDEXES,
+)

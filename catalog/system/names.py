@@ -1,0 +1,295 @@
+"""The content of the internal tables: names, definitions and privileges as this session sees them.
+
+Catalog functions (lookups.py) find their answers here. Everything depends on the search path or the user, so the scope
+is 'session'; relations come in slices like the rows of pg_class.
+"""
+
+from __future__ import annotations
+
+from catalog import types
+from catalog.functions import registry
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import Index, Role, Sequence, Table, View
+from catalog.system import numbering
+from catalog.system import relations as internal
+from catalog.system.content import (
+    Columns,
+    Item,
+    Surroundings,
+    content,
+    indexes,
+    objects_of,
+    sequences,
+    tables_and_views,
+    views,
+)
+from catalog.system.definitions import (
+    constraint_definition,
+    index_column_definition,
+    index_definition,
+    is_visible,
+    relation_name,
+    type_name,
+)
+from catalog.system.objects import all_constraints, constraint_items, index_columns, qualified_name
+from catalog.system.relations import read_fields, system_relations
+from catalog.system.shared import roles, schemas
+from catalog.types import oids
+
+# ---- relations ------------------------------------------------------------------------------------------------------
+
+
+def _owned(surroundings: Surroundings, owner: int) -> bool:
+    """Whether the user may do everything with what this role owns."""
+    user = surroundings.user
+    return user is not None and (user.superuser or user.oid == owner or owner in user.member_of)
+
+
+def _relation_columns(items: list[Item], surroundings: Surroundings) -> Columns:
+    catalog, path = surroundings.catalog, surroundings.path
+    found = [item[0] for item in items]
+    return {
+        "oid": [item.oid for item in found],
+        "shown": [relation_name(catalog, path, item) for item in found],
+        "visible": [is_visible(catalog, path, item) for item in found],
+        "owned": [_owned(surroundings, item.owner) if hasattr(item, "owner") else True for item in found],
+        "comment": [item.comment for item in found],
+    }
+
+
+@content(internal.RELATION_NAMES, "session", objects_of(Table, View, Index, Sequence))
+def _relations(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _relation_columns(items, surroundings)
+
+
+@content(internal.RELATION_NAMES, "session", lambda _: [(item,) for item in system_relations().values()])
+def _system_names(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _relation_columns(items, surroundings)
+
+
+def _input_columns(items: list[Item], surroundings: Surroundings) -> Columns:
+    catalog, path = surroundings.catalog, surroundings.path
+    names: list[tuple[str, int]] = []
+    for item, *_ in items:
+        names.append((qualified_name(catalog, item), item.oid))
+        if is_visible(catalog, path, item):
+            names.append((quote_identifier(item.name), item.oid))
+    return {"name": [name for name, _ in names], "oid": [oid for _, oid in names]}
+
+
+@content(internal.RELATION_INPUT, "session", objects_of(Table, View, Index, Sequence))
+def _relation_input(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _input_columns(items, surroundings)
+
+
+@content(internal.RELATION_INPUT, "session", lambda _: [(item,) for item in system_relations().values()])
+def _system_input(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _input_columns(items, surroundings)
+
+
+@content(internal.OWNED_SEQUENCES, "session", sequences)
+def _owned_sequences(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = []
+    for (sequence,) in items:
+        if sequence.owned_by is not None:
+            table_oid, number = sequence.owned_by
+            table = surroundings.catalog.objects.get(table_oid)
+            if isinstance(table, Table):
+                name = table.column_by_number(number).name
+                found.append((table.oid, name, qualified_name(surroundings.catalog, sequence)))
+    return {
+        "relation": [row[0] for row in found],
+        "name": [row[1] for row in found],
+        "shown": [row[2] for row in found],
+    }
+
+
+# ---- definitions ----------------------------------------------------------------------------------------------------
+
+
+@content(internal.CONSTRAINT_TEXTS, "session", constraint_items)
+def _constraints(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = all_constraints(items)
+    return {
+        "oid": [constraint.oid for _, constraint in found],
+        "plain": [constraint_definition(surroundings, table, constraint, False) for table, constraint in found],
+        "pretty": [constraint_definition(surroundings, table, constraint, True) for table, constraint in found],
+    }
+
+
+@content(internal.INDEX_TEXTS, "session", indexes)
+def _indexes(items: list[Item], surroundings: Surroundings) -> Columns:
+    """Number 0 is the whole definition, the others are columns."""
+    found: list[tuple[int, int, str | None, str | None]] = []
+    for index, table in items:
+        plain = index_definition(surroundings, index, table, False)
+        found.append((index.oid, 0, plain, index_definition(surroundings, index, table, True)))
+        for number in range(1, len(index_columns(surroundings, index, table)) + 1):
+            texts = [index_column_definition(surroundings, index, table, number, pretty) for pretty in (False, True)]
+            found.append((index.oid, number, *texts))
+    return {name: [row[i] for row in found] for i, name in enumerate(("oid", "number", "plain", "pretty"))}
+
+
+@content(internal.VIEW_TEXTS, "session", views)
+def _views(items: list[Item], surroundings: Surroundings) -> Columns:
+    return {
+        "oid": [view.oid for (view,) in items],
+        "plain": [surroundings.view(view, False) for (view,) in items],
+        "pretty": [surroundings.view(view, True) for (view,) in items],
+    }
+
+
+@content(internal.VIEW_TEXTS, "fixed")
+def _system_views(_: list[Item], __: Surroundings) -> Columns:
+    found = [(int(row[0] or 0), row[1]) for row in read_fields("pg_views")]
+    texts = [text for _, text in found]
+    return {"oid": [oid for oid, _ in found], "plain": texts, "pretty": texts}
+
+
+# ---- types, functions, operators ------------------------------------------------------------------------------------
+
+
+@content(internal.TYPE_NAMES, "session", tables_and_views)
+def _types(items: list[Item], surroundings: Surroundings) -> Columns:
+    catalog, path = surroundings.catalog, surroundings.path
+    found = [number(item.oid) for (item,) in items for number in (numbering.row_type, numbering.row_array_type)]
+    return {
+        "oid": found,
+        "shown": [type_name(catalog, path, oid) for oid in found],
+        "visible": [is_visible(catalog, path, item) for (item,) in items for _ in range(2)],
+    }
+
+
+@content(internal.TYPE_INPUT, "session", tables_and_views)
+def _type_input(items: list[Item], surroundings: Surroundings) -> Columns:
+    names = _input_columns(items, surroundings)
+    named, found = names["name"], names["oid"]
+    assert isinstance(named, list) and isinstance(found, list)
+    return {
+        "name": named + [f"{name}[]" for name in named],
+        "oid": [numbering.row_type(oid) for oid in found] + [numbering.row_array_type(oid) for oid in found],
+    }
+
+
+@content(internal.TYPE_INPUT, "fixed")
+def _builtin_type_input(_: list[Item], __: Surroundings) -> Columns:
+    names: dict[str, int] = {}
+    for row in types.pg_type_rows:
+        for name in (row.name, types.format_type(row.oid)):
+            names.setdefault(name, row.oid)
+            names.setdefault(f"pg_catalog.{name}", row.oid)
+    names |= {"char": oids.BPCHAR, "int": oids.INT4, "decimal": oids.NUMERIC, "float": oids.FLOAT8}
+    return {"name": list(names), "oid": list(names.values())}
+
+
+@content(internal.FUNCTION_NAMES, "fixed")
+def function_names(_: list[Item], __: Surroundings | None) -> Columns:
+    """Built-in functions as regproc and regprocedure show them, and the parts of their declarations."""
+    lines = list(read_fields("pg_proc"))
+    counts: dict[str | None, int] = {}
+    for line in lines:
+        counts[line[1]] = counts.get(line[1], 0) + 1
+    shown = [quote_identifier(line[1] or "") for line in lines]
+    inputs = [", ".join(types.format_type(int(oid)) for oid in (line[11] or "").split()) for line in lines]
+    return {
+        "oid": [int(line[0] or 0) for line in lines],
+        "shown": [n if counts[line[1]] == 1 else f"pg_catalog.{n}" for n, line in zip(shown, lines, strict=True)],
+        "signature": [f"{n}({i.replace(', ', ',')})" for n, i in zip(shown, inputs, strict=True)],
+        "arguments": [_arguments(line, True) for line in lines],
+        "identity": [_arguments(line, False) for line in lines],
+        "result": [_result(line) for line in lines],
+    }
+
+
+_MODES = {"i": "", "o": "OUT ", "b": "INOUT ", "v": "VARIADIC ", "t": ""}
+
+
+def _arguments(line: list[str | None], with_defaults: bool) -> str:
+    """pg_get_function_arguments: 'a integer, VARIADIC b text[], c text DEFAULT NULL::text'."""
+    types_ = [int(oid) for oid in (line[12] or line[11] or "").split()]
+    modes = line[13] or "i" * len(types_)
+    names = line[14].split(",") if line[14] is not None else [""] * len(types_)
+    declared = registry.function(int(line[0] or 0))
+    defaults = declared.defaults if with_defaults else ()
+    first_default = len(declared.argument_types) - len(defaults)
+    parts = []
+    inputs = 0
+    for oid, mode, name in zip(types_, modes, names, strict=True):
+        if mode == "t":
+            continue
+        text = _MODES[mode] + (f"{quote_identifier(name)} " if name else "") + types.format_type(oid)
+        if mode != "o":
+            if inputs >= first_default:
+                text += f" DEFAULT {defaults[inputs - first_default]}"
+            inputs += 1
+        parts.append(text)
+    if line[3] == "a" and (aggregate := registry.aggregate(declared.oid)).kind != "n":
+        direct = aggregate.direct_arguments
+        return f"{', '.join(parts[:direct])} ORDER BY {', '.join(parts[direct:] or parts[-1:])}".strip()
+    return ", ".join(parts)
+
+
+def _result(line: list[str | None]) -> str | None:
+    """pg_get_function_result: 'SETOF integer', 'TABLE(...)'; NULL for a procedure."""
+    if line[3] == "p":
+        return None
+    modes, names = line[13] or "", (line[14] or "").split(",")
+    if "t" in modes:
+        every = [int(oid) for oid in (line[12] or "").split()]
+        columns = [
+            f"{quote_identifier(name)} {types.format_type(oid)}"
+            for oid, mode, name in zip(every, modes, names, strict=True)
+            if mode == "t"
+        ]
+        return f"TABLE({', '.join(columns)})"
+    return ("SETOF " if line[5] == "t" else "") + types.format_type(int(line[10] or 0))
+
+
+@content(internal.OPERATOR_NAMES, "fixed")
+def operator_names(_: list[Item], __: Surroundings | None) -> Columns:
+    """Built-in operators as regoper and regoperator show them."""
+    found = [registry.operator(oid) for oid in map(int, registry.operator_oids())]
+    counts: dict[str, int] = {}
+    for operator in found:
+        counts[operator.name] = counts.get(operator.name, 0) + 1
+    return {
+        "oid": [operator.oid for operator in found],
+        "shown": [o.name if counts[o.name] == 1 else f"pg_catalog.{o.name}" for o in found],
+        "signature": [
+            f"{o.name}({types.format_type(o.left) if o.left else 'NONE'},{types.format_type(o.right)})" for o in found
+        ],
+    }
+
+
+# ---- schemas and roles ----------------------------------------------------------------------------------------------
+
+
+@content(internal.SCHEMA_NAMES, "session", schemas)
+def _schemas(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = [schema for (schema,) in items]
+    return {
+        "oid": [schema.oid for schema in found],
+        "name": [schema.name for schema in found],
+        "shown": [quote_identifier(schema.name) for schema in found],
+        "owned": [_owned(surroundings, schema.owner) for schema in found],
+        "other_temporary": [
+            schema.name.startswith("pg_temp_") and schema.name != surroundings.temporary_schema for schema in found
+        ],
+    }
+
+
+@content(internal.ROLE_NAMES, "session", roles)
+def _roles(items: list[Item], surroundings: Surroundings) -> Columns:
+    found: list[Role] = [role for (role,) in items]
+    return {
+        "oid": [role.oid for role in found],
+        "name": [role.name for role in found],
+        "shown": [quote_identifier(role.name) for role in found],
+        "held": [_owned(surroundings, role.oid) for role in found],
+    }
+
+
+@content(internal.SEQUENCE_VALUES, "live")
+def _sequence_values(_: list[Item], surroundings: Surroundings) -> Columns:
+    found = surroundings.live.sequence_values()
+    return {"oid": [oid for oid, _ in found], "last": [value for _, value in found]}

@@ -1,0 +1,49 @@
+"""OIDs of what has none of its own here: row types and their arrays, defaults, rules.
+
+A table's OID is below 2^29, so each kind of dependent object has a range of its own above, and all stay below 2^31, for
+clients that keep OIDs in signed integers. A default's number is made of table and column; it serves to join pg_attrdef
+with pg_depend.
+"""
+
+from __future__ import annotations
+
+from catalog.schema import Catalog
+
+RANGE = 1 << 28
+ROW_TYPES = 2 * RANGE
+ARRAY_TYPES = 3 * RANGE
+RULES = 4 * RANGE
+DEFAULTS = 5 * RANGE
+
+PG_CLASS, PG_TYPE, PG_PROC, PG_OPERATOR, PG_NAMESPACE = 1259, 1247, 1255, 2617, 2615
+PG_CONSTRAINT, PG_ATTRDEF, PG_REWRITE, PG_DATABASE, PG_TABLESPACE, PG_AUTHID = 2606, 2604, 2618, 1262, 1213, 1260
+HEAP, BTREE = 2, 403
+DEFAULT_COLLATION, C_COLLATION = 100, 950
+COLUMNS_EACH = 1 << 11  # more than a table can have
+
+
+def row_type(relation: int) -> int:
+    """The OID of a table's or view's row type."""
+    return ROW_TYPES + relation
+
+
+def row_array_type(relation: int) -> int:
+    return ARRAY_TYPES + relation
+
+
+def rule(view: int) -> int:
+    """The OID of a view's _RETURN rule."""
+    return RULES + view
+
+
+def default_number(table: int, column: int) -> int:
+    """The OID of a column's default."""
+    return DEFAULTS + (table * COLUMNS_EACH + column) % (3 * RANGE - 1)
+
+
+def relation_of_type(catalog: Catalog, oid: int) -> int | None:
+    """The table or view whose row type, or array of it, has this OID; None if there is none."""
+    if not ROW_TYPES <= oid < RULES:
+        return None
+    relation = oid - (ARRAY_TYPES if oid >= ARRAY_TYPES else ROW_TYPES)
+    return relation if relation in catalog.objects else None

@@ -1,0 +1,552 @@
+"""pg_class, pg_attribute, pg_type, pg_index, pg_constraint and what else describes the objects of a database.
+
+The rows of user objects, in slices (content.py), and those of the system relations themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from functools import cache
+
+from catalog import types
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import (
+    BOOTSTRAP_ROLE_OID,
+    DEFAULT_TABLESPACE_OID,
+    FIRST_USER_OID,
+    Catalog,
+    Column,
+    Constraint,
+    Index,
+    IndexColumn,
+    Table,
+    View,
+    VirtualTable,
+)
+from catalog.schema import Sequence as SequenceObject
+from catalog.system import numbering
+from catalog.system.content import (
+    Columns,
+    Item,
+    Surroundings,
+    content,
+    indexes,
+    objects_of,
+    sequences,
+    tables,
+    tables_and_views,
+    views,
+)
+from catalog.system.relations import read_rows, system_relations
+from catalog.types import oids
+from catalog.types.array import vector_of
+from catalog.types.base import Array, TypeRef
+
+SEQUENCE_COLUMNS = (
+    Column(1, "last_value", TypeRef(oids.INT8), True),
+    Column(2, "log_cnt", TypeRef(oids.INT8), True),
+    Column(3, "is_called", TypeRef(oids.BOOL), True),
+)
+
+
+# ---- pg_class -------------------------------------------------------------------------------------------------------
+
+
+def _tablespace(oid: int) -> int:
+    return 0 if oid == DEFAULT_TABLESPACE_OID else oid
+
+
+def _referenced(catalog: Catalog) -> list[Item]:
+    """(table, whether a foreign key refers to it)."""
+    found = tables(catalog)
+    wanted = {constraint.references for (table,) in found for constraint in table.constraints}
+    return [(table, table.oid in wanted) for (table,) in found]
+
+
+def _acl(item: Table | View | SequenceObject) -> Array | None:
+    return None if item.acl is None else Array.of(item.acl)
+
+
+@content("pg_class", "catalog", _referenced)
+def _tables(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Table] = [table for table, _ in items]
+    return {
+        "oid": [table.oid for table in found],
+        "relname": [table.name for table in found],
+        "relnamespace": [table.schema for table in found],
+        "reltype": [numbering.row_type(table.oid) for table in found],
+        "relowner": [table.owner for table in found],
+        "relam": numbering.HEAP,
+        "relfilenode": [table.storage_id for table in found],
+        "reltablespace": [_tablespace(table.tablespace) for table in found],
+        "reltuples": -1.0,
+        "relhasindex": [bool(table.indexes) for table in found],
+        "relpersistence": [table.persistence for table in found],
+        "relkind": "r",
+        "relnatts": [len(table.columns) for table in found],
+        "relchecks": [sum(constraint.kind == "c" for constraint in table.constraints) for table in found],
+        "relhastriggers": [
+            referenced or any(constraint.kind == "f" for constraint in table.constraints) for table, referenced in items
+        ],
+        "relispopulated": True,
+        "relreplident": "d",
+        "relacl": [_acl(table) for table in found],
+        "reloptions": [
+            Array.of(tuple(f"{name}={value}" for name, value in table.options)) if table.options else None
+            for table in found
+        ],
+    }
+
+
+@content("pg_class", "catalog", indexes)
+def _indexes(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Index] = [index for index, _ in items]
+    return {
+        "oid": [index.oid for index in found],
+        "relname": [index.name for index in found],
+        "relnamespace": [index.schema for index in found],
+        "relowner": [table.owner for _, table in items],
+        "relam": numbering.BTREE,
+        "relfilenode": [index.storage_id for index in found],
+        "reltablespace": [_tablespace(index.tablespace) for index in found],
+        "relpersistence": [table.persistence for _, table in items],
+        "relkind": "i",
+        "relnatts": [len(index.columns) + len(index.include) for index in found],
+        "relispopulated": True,
+        "relreplident": "n",
+    }
+
+
+@content("pg_class", "catalog", views)
+def _views(items: list[Item], _: Surroundings) -> Columns:
+    found: list[View] = [view for (view,) in items]
+    return {
+        "oid": [view.oid for view in found],
+        "relname": [view.name for view in found],
+        "relnamespace": [view.schema for view in found],
+        "reltype": [numbering.row_type(view.oid) for view in found],
+        "relowner": [view.owner for view in found],
+        "relpersistence": "p",
+        "relkind": "v",
+        "relnatts": [len(view.columns) for view in found],
+        "relhasrules": True,
+        "relispopulated": True,
+        "relreplident": "n",
+        "relacl": [_acl(view) for view in found],
+    }
+
+
+@content("pg_class", "catalog", sequences)
+def _sequences(items: list[Item], _: Surroundings) -> Columns:
+    found: list[SequenceObject] = [sequence for (sequence,) in items]
+    return {
+        "oid": [sequence.oid for sequence in found],
+        "relname": [sequence.name for sequence in found],
+        "relnamespace": [sequence.schema for sequence in found],
+        "relowner": [sequence.owner for sequence in found],
+        "relfilenode": [sequence.storage_id for sequence in found],
+        "reltablespace": [_tablespace(sequence.tablespace) for sequence in found],
+        "relpersistence": "p",
+        "relkind": "S",
+        "relnatts": len(SEQUENCE_COLUMNS),
+        "relispopulated": True,
+        "relreplident": "n",
+        "relacl": [_acl(sequence) for sequence in found],
+    }
+
+
+@cache
+def _system() -> tuple[VirtualTable | View, ...]:
+    return tuple(sorted(system_relations().values(), key=lambda relation: relation.oid))
+
+
+@content("pg_class", "fixed")
+def _system_classes(_: list[Item], __: Surroundings) -> Columns:
+    found = _system()
+    kinds = ["v" if isinstance(relation, View) else relation.kind for relation in found]
+    return {
+        "oid": [relation.oid for relation in found],
+        "relname": [relation.name for relation in found],
+        "relnamespace": [relation.schema for relation in found],
+        "relowner": BOOTSTRAP_ROLE_OID,
+        "relam": [numbering.HEAP if kind == "r" else 0 for kind in kinds],
+        "reltuples": [-1.0 if kind == "r" else 0.0 for kind in kinds],
+        "relpersistence": "p",
+        "relkind": kinds,
+        "relnatts": [len(relation.columns) for relation in found],
+        "relhasrules": [kind == "v" for kind in kinds],
+        "relispopulated": True,
+        "relreplident": "n",
+    }
+
+
+# ---- pg_attribute, pg_attrdef ---------------------------------------------------------------------------------------
+
+
+def collation_of(column: Column | IndexColumn) -> int:
+    """A column's collation: its own, or its type's."""
+    if column.collation:
+        return column.collation
+    row = types.pg_type_by_oid.get(column.type.oid)
+    return row.collation if row else 0
+
+
+def _attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
+    """Rows of pg_attribute for (relation OID, attnum, column)."""
+    rows = [types.pg_type_by_oid.get(column.type.oid) for _, _, column in columns]
+    return {
+        "attrelid": [relation for relation, _, _ in columns],
+        "attname": [column.name for _, _, column in columns],
+        "atttypid": [column.type.oid for _, _, column in columns],
+        "attstattarget": -1,
+        "attlen": [row.length if row else -1 for row in rows],
+        "attnum": [number for _, number, _ in columns],
+        "attndims": [1 if row and row.category == "A" else 0 for row in rows],
+        "attcacheoff": -1,
+        "atttypmod": [column.type.typmod for _, _, column in columns],
+        "attbyval": [bool(row and row.by_value) for row in rows],
+        "attalign": [row.alignment if row else "d" for row in rows],
+        "attstorage": [row.storage if row else "x" for row in rows],
+        "attnotnull": [column.not_null for _, _, column in columns],
+        "atthasdef": [column.default is not None or column.generated is not None for _, _, column in columns],
+        "atthasmissing": [column.missing is not None for _, _, column in columns],
+        "attidentity": [column.identity for _, _, column in columns],
+        "attgenerated": ["s" if column.generated is not None else "" for _, _, column in columns],
+        "attislocal": True,
+        "attcollation": [collation_of(column) for _, _, column in columns],
+    }
+
+
+@content("pg_attribute", "catalog", tables_and_views)
+def _table_columns(items: list[Item], _: Surroundings) -> Columns:
+    return _attributes([(item.oid, column.number, column) for (item,) in items for column in item.columns])
+
+
+@content("pg_attribute", "catalog", sequences)
+def _sequence_columns(items: list[Item], _: Surroundings) -> Columns:
+    return _attributes([(item.oid, column.number, column) for (item,) in items for column in SEQUENCE_COLUMNS])
+
+
+@content("pg_attribute", "catalog", indexes)
+def _index_columns(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = []
+    for index, table in items:
+        for number, column in enumerate(index_columns(surroundings, index, table), 1):
+            found.append((index.oid, number, column))
+    return _attributes(found)
+
+
+@content("pg_attribute", "fixed")
+def _system_columns(_: list[Item], __: Surroundings) -> Columns:
+    return _attributes([(item.oid, column.number, column) for item in _system() for column in item.columns])
+
+
+def index_columns(surroundings: Surroundings, index: Index, table: Table) -> list[Column]:
+    """An index's columns as pg_attribute names them: expressions by their function, or 'expr', numbered when taken."""
+    found: list[Column] = []
+    taken: set[str] = set()
+    for part in (*index.columns, *(IndexColumn(number) for number in index.include)):
+        if part.number:
+            column = table.column_by_number(part.number)
+            name, type_, collation = column.name, column.type, part.collation or column.collation
+        else:
+            name, type_, collation = surroundings.expression_name(part.expression or ""), part.type, part.collation
+        base, count = name, 0
+        while name in taken:
+            count += 1
+            name = f"{base}{count}"
+        taken.add(name)
+        found.append(Column(len(found) + 1, name, type_, collation=collation))
+    return found
+
+
+@content("pg_attrdef", "session", tables)
+def _defaults(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = [
+        (table, column, column.default if column.default is not None else column.generated)
+        for (table,) in items
+        for column in table.columns
+        if column.default is not None or column.generated is not None
+    ]
+    return {
+        "oid": [numbering.default_number(table.oid, column.number) for table, column, _ in found],
+        "adrelid": [table.oid for table, _, _ in found],
+        "adnum": [column.number for _, column, _ in found],
+        "adbin": [expression_tree(surroundings, text or "", table) for table, _, text in found],
+    }
+
+
+def expression_tree(surroundings: Surroundings, text: str, table: Table) -> str:
+    """What a pg_node_tree column holds: the expression's two texts, which pg_get_expr takes apart."""
+    return f"{surroundings.expression(text, table, False)}\x1f{surroundings.expression(text, table, True)}"
+
+
+# ---- pg_type --------------------------------------------------------------------------------------------------------
+
+
+@content("pg_type", "catalog", tables_and_views)
+def _row_types(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Table | View] = [item for (item,) in items]
+    return {
+        "oid": [numbering.row_type(item.oid) for item in found],
+        "typname": [item.name for item in found],
+        "typnamespace": [item.schema for item in found],
+        "typowner": [item.owner for item in found],
+        "typlen": -1,
+        "typtype": "c",
+        "typcategory": "C",
+        "typisdefined": True,
+        "typdelim": ",",
+        "typrelid": [item.oid for item in found],
+        "typarray": [numbering.row_array_type(item.oid) for item in found],
+        "typinput": _source_oid("record_in"),
+        "typoutput": _source_oid("record_out"),
+        "typreceive": _source_oid("record_recv"),
+        "typsend": _source_oid("record_send"),
+        "typalign": "d",
+        "typstorage": "x",
+        "typtypmod": -1,
+    }
+
+
+@content("pg_type", "catalog", tables_and_views)
+def _row_array_types(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Table | View] = [item for (item,) in items]
+    return {
+        "oid": [numbering.row_array_type(item.oid) for item in found],
+        "typname": [f"_{item.name}"[:63] for item in found],
+        "typnamespace": [item.schema for item in found],
+        "typowner": [item.owner for item in found],
+        "typlen": -1,
+        "typtype": "b",
+        "typcategory": "A",
+        "typisdefined": True,
+        "typdelim": ",",
+        "typsubscript": _source_oid("array_subscript_handler"),
+        "typelem": [numbering.row_type(item.oid) for item in found],
+        "typinput": _source_oid("array_in"),
+        "typoutput": _source_oid("array_out"),
+        "typreceive": _source_oid("array_recv"),
+        "typsend": _source_oid("array_send"),
+        "typanalyze": _source_oid("array_typanalyze"),
+        "typalign": "d",
+        "typstorage": "x",
+        "typtypmod": -1,
+    }
+
+
+def _source_oid(name: str) -> int:
+    from catalog.functions import registry
+
+    return registry.functions_named(name)[0].oid
+
+
+# ---- pg_index, pg_constraint ----------------------------------------------------------------------------------------
+
+
+@cache
+def _operator_classes() -> dict[int, int]:
+    """The default btree operator class of each type that has one."""
+    return {
+        int(str(row["opcintype"])): int(str(row["oid"])) for row in read_rows("pg_opclass") if row["opcdefault"] == "t"
+    }
+
+
+def _operator_class(type_: int) -> int:
+    classes = _operator_classes()
+    if type_ == oids.VARCHAR:
+        return classes[oids.TEXT]
+    if type_ not in classes and types.element_of(type_):
+        return classes[oids.ANYARRAY]
+    return classes.get(type_, 0)
+
+
+def _deferrable(index: Index, table: Table) -> bool:
+    return any(constraint.index == index.oid and constraint.deferrable for constraint in table.constraints)
+
+
+@content("pg_index", "session", indexes)
+def _index_rows(items: list[Item], surroundings: Surroundings) -> Columns:
+    keys = [index_columns(surroundings, index, table)[: len(index.columns)] for index, table in items]
+    return {
+        "indexrelid": [index.oid for index, _ in items],
+        "indrelid": [table.oid for _, table in items],
+        "indnatts": [len(index.columns) + len(index.include) for index, _ in items],
+        "indnkeyatts": [len(index.columns) for index, _ in items],
+        "indisunique": [index.unique for index, _ in items],
+        "indnullsnotdistinct": [index.nulls_not_distinct for index, _ in items],
+        "indisprimary": [index.primary for index, _ in items],
+        "indimmediate": [not _deferrable(index, table) for index, table in items],
+        "indisvalid": [index.ready for index, _ in items],
+        "indisready": [index.ready for index, _ in items],
+        "indislive": True,
+        "indkey": [vector_of((*(part.number for part in index.columns), *index.include)) for index, _ in items],
+        "indcollation": [vector_of(tuple(collation_of(column) for column in columns)) for columns in keys],
+        "indclass": [vector_of(tuple(_operator_class(column.type.oid) for column in columns)) for columns in keys],
+        "indoption": [
+            vector_of(tuple(int(part.descending) + 2 * int(part.nulls_first) for part in index.columns))
+            for index, _ in items
+        ],
+        "indexprs": [_expressions(surroundings, index, table) for index, table in items],
+        "indpred": [
+            None if index.predicate is None else expression_tree(surroundings, index.predicate, table)
+            for index, table in items
+        ],
+    }
+
+
+def _expressions(surroundings: Surroundings, index: Index, table: Table) -> str | None:
+    texts = [part.expression for part in index.columns if part.expression is not None]
+    if not texts:
+        return None
+    shown = (", ".join(surroundings.expression(text, table, pretty) for text in texts) for pretty in (False, True))
+    return "\x1f".join(shown)
+
+
+def constraint_items(catalog: Catalog) -> list[Item]:
+    """(table, names of the tables that its foreign keys refer to, with their columns)."""
+    found: list[Item] = []
+    for (table,) in tables(catalog):
+        if table.constraints:
+            wanted = [c.references for c in table.constraints if c.references is not None]
+            found.append((table, tuple(catalog.table(oid) for oid in wanted)))
+    return found
+
+
+def all_constraints(items: list[Item]) -> list[tuple[Table, Constraint]]:
+    """Every constraint of the items' tables that pg_constraint shows."""
+    return [(item[0], c) for item in items for c in item[0].constraints if c.kind in "pucf"]
+
+
+@content("pg_constraint", "session", constraint_items)
+def _constraints(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = all_constraints(items)
+    foreign = [constraint.kind == "f" for _, constraint in found]
+    return {
+        "oid": [constraint.oid for _, constraint in found],
+        "conname": [constraint.name for _, constraint in found],
+        "connamespace": [table.schema for table, _ in found],
+        "contype": [constraint.kind for _, constraint in found],
+        "condeferrable": [constraint.deferrable for _, constraint in found],
+        "condeferred": [constraint.initially_deferred for _, constraint in found],
+        "convalidated": [constraint.validated for _, constraint in found],
+        "conrelid": [table.oid for table, _ in found],
+        "conindid": [constraint.index or 0 for _, constraint in found],
+        "confrelid": [constraint.references or 0 for _, constraint in found],
+        "confupdtype": [c.on_update if is_foreign else " " for (_, c), is_foreign in zip(found, foreign, strict=True)],
+        "confdeltype": [c.on_delete if is_foreign else " " for (_, c), is_foreign in zip(found, foreign, strict=True)],
+        "confmatchtype": [c.match if is_foreign else " " for (_, c), is_foreign in zip(found, foreign, strict=True)],
+        "conislocal": True,
+        "connoinherit": [constraint.no_inherit or constraint.kind in "puf" for _, constraint in found],
+        "conkey": [Array.of(constraint.columns) if constraint.columns else None for _, constraint in found],
+        "confkey": [
+            Array.of(c.referenced_columns) if is_foreign else None
+            for (_, c), is_foreign in zip(found, foreign, strict=True)
+        ],
+        "conbin": [None if c.check is None else expression_tree(surroundings, c.check, table) for table, c in found],
+    }
+
+
+# ---- pg_sequence, pg_rewrite, pg_depend, pg_description -------------------------------------------------------------
+
+
+@content("pg_sequence", "catalog", sequences)
+def _sequence_rows(items: list[Item], _: Surroundings) -> Columns:
+    found: list[SequenceObject] = [sequence for (sequence,) in items]
+    return {
+        "seqrelid": [sequence.oid for sequence in found],
+        "seqtypid": [sequence.type.oid for sequence in found],
+        "seqstart": [sequence.start for sequence in found],
+        "seqincrement": [sequence.increment for sequence in found],
+        "seqmax": [sequence.maximum for sequence in found],
+        "seqmin": [sequence.minimum for sequence in found],
+        "seqcache": [sequence.cache for sequence in found],
+        "seqcycle": [sequence.cycle for sequence in found],
+    }
+
+
+@content("pg_rewrite", "catalog", views)
+def _rules(items: list[Item], _: Surroundings) -> Columns:
+    return {
+        "oid": [numbering.rule(view.oid) for (view,) in items],
+        "rulename": "_RETURN",
+        "ev_class": [view.oid for (view,) in items],
+        "ev_type": "1",
+        "ev_enabled": "O",
+        "is_instead": True,
+        "ev_qual": "<>",
+        "ev_action": [view.query for (view,) in items],
+    }
+
+
+_Dependency = tuple[int, int, int, int, int, int, str]
+
+
+def _dependencies_of(item: Table | View | SequenceObject | Index) -> list[_Dependency]:
+    """(class, object, column, referenced class, object, column, type), as pg_depend has them."""
+    relation, schema = numbering.PG_CLASS, numbering.PG_NAMESPACE
+    if isinstance(item, SequenceObject):
+        found: list[_Dependency] = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
+        if item.owned_by is not None:
+            found.append((relation, item.oid, 0, relation, *item.owned_by, item.owned_kind))
+        return found
+    if isinstance(item, Index):
+        return []
+    found = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
+    if isinstance(item, View):
+        rule = (numbering.PG_REWRITE, numbering.rule(item.oid), 0)
+        found.append((*rule, relation, item.oid, 0, "i"))
+        found += [(*rule, relation, oid, 0, "n") for oid in item.depends_on if oid >= FIRST_USER_OID]
+        return found
+    for column in item.columns:
+        if column.default is not None or column.generated is not None:
+            default = (numbering.PG_ATTRDEF, numbering.default_number(item.oid, column.number), 0)
+            found.append((*default, relation, item.oid, column.number, "a"))
+            if column.sequence is not None and not column.identity:
+                found.append((*default, relation, column.sequence, 0, "n"))
+    for constraint in item.constraints:
+        own = (numbering.PG_CONSTRAINT, constraint.oid, 0)
+        if constraint.kind in "pu" and constraint.index is not None:
+            found.append((relation, constraint.index, 0, *own, "i"))
+        found += [(*own, relation, item.oid, number, "a") for number in constraint.columns]
+        if constraint.kind == "f" and constraint.references is not None:
+            found += [(*own, relation, constraint.references, n, "n") for n in constraint.referenced_columns]
+            found.append((*own, relation, constraint.index or 0, 0, "n"))
+    constrained = {constraint.index for constraint in item.constraints}
+    found += [(relation, oid, 0, relation, item.oid, 0, "a") for oid in item.indexes if oid not in constrained]
+    return found
+
+
+@content("pg_depend", "catalog", objects_of(Table, View, SequenceObject))
+def _dependencies(items: list[Item], _: Surroundings) -> Columns:
+    found = [dependency for (item,) in items for dependency in _dependencies_of(item)]
+    names = ("classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype")
+    return {name: [row[position] for row in found] for position, name in enumerate(names)}
+
+
+def _comments(item: Table | View | SequenceObject | Index) -> list[tuple[int, int, int, str]]:
+    found = []
+    if item.comment is not None:
+        found.append((item.oid, numbering.PG_CLASS, 0, item.comment))
+    if isinstance(item, Table | View):
+        found += [(item.oid, numbering.PG_CLASS, c.number, c.comment) for c in item.columns if c.comment is not None]
+    if isinstance(item, Table):
+        found += [(c.oid, numbering.PG_CONSTRAINT, 0, c.comment) for c in item.constraints if c.comment is not None]
+    return found
+
+
+@content("pg_description", "catalog", objects_of(Table, View, SequenceObject, Index))
+def _descriptions(items: list[Item], _: Surroundings) -> Columns:
+    found = [comment for (item,) in items for comment in _comments(item)]
+    names = ("objoid", "classoid", "objsubid", "description")
+    return {name: [row[position] for row in found] for position, name in enumerate(names)}
+
+
+def qualified_name(catalog: Catalog, relation: Table | View | Index | SequenceObject | VirtualTable) -> str:
+    """'schema.name', each quoted where it needs it."""
+    return f"{quote_identifier(schema_name(catalog, relation.schema))}.{quote_identifier(relation.name)}"
+
+
+def schema_name(catalog: Catalog, oid: int) -> str:
+    """A schema's name; system schemas have theirs in every database."""
+    return {11: "pg_catalog", 13000: "information_schema"}.get(oid) or catalog.schema_name(oid)

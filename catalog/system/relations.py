@@ -1,0 +1,153 @@
+"""The relations of pg_catalog and information_schema: their names, OIDs and columns, and the text of the views.
+
+catalog/data/pg_relations.tsv and pg_views.tsv hold them as PostgreSQL declares them. A view whose text reads other
+relations is a `View` and is expanded like a user's; one that PostgreSQL fills from a function of the running server
+(`COMPUTED`: pg_settings, pg_stat_activity, ...) is a `VirtualTable`, as every table is.
+
+The views of information_schema use domains, and functions written in SQL that take whole rows. Their text is brought to
+what Shoal has: a domain becomes the type under it (which is what PostgreSQL tells clients, too), and the two functions
+over rows become the CASE that they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from catalog.schema import INFORMATION_SCHEMA_OID, PG_CATALOG_OID, Column, View, VirtualTable
+from catalog.types import oids
+from catalog.types.base import TypeRef
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+
+# Views over functions of the running server: computed as tables are.
+COMPUTED = frozenset({
+    "pg_settings", "pg_stat_activity", "pg_locks", "pg_cursors", "pg_prepared_statements", "pg_prepared_xacts",
+    "pg_timezone_names", "pg_timezone_abbrevs", "pg_available_extensions", "pg_available_extension_versions",
+    "pg_file_settings", "pg_hba_file_rules", "pg_ident_file_mappings", "pg_config", "pg_shmem_allocations",
+    "pg_backend_memory_contexts", "pg_publication_tables", "pg_replication_slots", "pg_replication_origin_status",
+    "pg_stat_replication", "pg_stat_replication_slots", "pg_stat_wal_receiver", "pg_stat_subscription",
+    "pg_stat_subscription_stats", "pg_stat_ssl", "pg_stat_gssapi", "pg_stat_archiver", "pg_stat_bgwriter",
+    "pg_stat_wal", "pg_stat_slru", "pg_stat_database", "pg_stat_database_conflicts", "pg_stat_recovery_prefetch",
+    "pg_stat_progress_analyze", "pg_stat_progress_basebackup", "pg_stat_progress_cluster", "pg_stat_progress_copy",
+    "pg_stat_progress_create_index", "pg_stat_progress_vacuum", "pg_stat_user_functions",
+    "pg_stat_xact_user_functions", "pg_seclabels",
+})  # fmt: skip
+# Extended statistics and large objects do not exist here, nor do the types of these columns.
+OMITTED = frozenset({"pg_statistic_ext_data", "pg_stats_ext", "pg_stats_ext_exprs", "pg_largeobject"})
+
+_SCHEMAS = {"pg_catalog": PG_CATALOG_OID, "information_schema": INFORMATION_SCHEMA_OID}
+_DOMAINS = {
+    "sql_identifier": "name",
+    "character_data": "character varying",
+    "cardinal_number": "integer",
+    "yes_or_no": "character varying(3)",
+    "time_stamp": "timestamp(2) with time zone",
+}
+_DOMAIN = re.compile(rf"::information_schema\.({'|'.join(_DOMAINS)})\b")
+_OF_ROWS = re.compile(r"information_schema\._pg_truetyp(id|mod)\((\w+)\.\*, (\w+)\.\*\)")
+_FUNCTION = re.compile(r"information_schema\.(_pg_[a-z_]+\()")
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def read_rows(name: str) -> Iterator[dict[str, str | None]]:
+    """The rows of catalog/data/<name>.tsv (COPY text form with a header line), by column name; None for NULL."""
+    with (DATA / f"{name}.tsv").open(encoding="utf-8") as file:
+        names = file.readline().rstrip("\n").split("\t")
+    for fields in read_fields(name):
+        yield dict(zip(names, fields, strict=True))
+
+
+def read_fields(name: str) -> Iterator[list[str | None]]:
+    """The rows of catalog/data/<name>.tsv as lists of fields."""
+    lines = (DATA / f"{name}.tsv").read_text(encoding="utf-8").split("\n")
+    for line in lines[1:]:
+        if line:
+            yield [_unescaped(item) for item in line.split("\t")]
+
+
+def _unescaped(item: str) -> str | None:
+    if item == "\\N":
+        return None
+    if "\\" not in item:
+        return item
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), item)
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    columns = []
+    for number, item in enumerate(text.split(" "), 1):
+        name, oid, typmod, not_null, collation = item.split(":")
+        columns.append(Column(number, name, TypeRef(int(oid), int(typmod)), not_null == "1", collation=int(collation)))
+    return tuple(columns)
+
+
+def view_text(text: str) -> str:
+    """A view's text in the types and functions that there are."""
+    text = text.strip().removesuffix(";")
+    text = _DOMAIN.sub(lambda found: "::" + _DOMAINS[found[1]], text)
+    text = _OF_ROWS.sub(_true_type, text)
+    return _FUNCTION.sub(r"\1", text)
+
+
+def _true_type(found: re.Match[str]) -> str:
+    """The type or modifier of a column, through its domain if it has one."""
+    own, base = ("typid", "basetype") if found[1] == "id" else ("typmod", "typmod")
+    return f"(CASE WHEN {found[3]}.typtype = 'd' THEN {found[3]}.typ{base} ELSE {found[2]}.att{own} END)"
+
+
+@cache
+def system_relations() -> Mapping[tuple[int, str], VirtualTable | View]:
+    """Every relation of pg_catalog and information_schema, by (schema OID, name)."""
+    texts = {row["oid"]: row["pg_get_viewdef"] for row in read_rows("pg_views")}
+    found: dict[tuple[int, str], VirtualTable | View] = {}
+    for row in read_rows("pg_relations"):
+        name, kind, columns = str(row["relname"]), str(row["relkind"]), _columns(str(row["string_agg"]))
+        if name in OMITTED:
+            continue
+        oid, schema = int(str(row["oid"])), _SCHEMAS[str(row["nspname"])]
+        text = texts.get(row["oid"])
+        if text is None or name in COMPUTED:
+            found[schema, name] = VirtualTable(oid, schema, name, columns, kind)
+        else:
+            found[schema, name] = View(oid, schema, name, columns, view_text(text))
+    return found
+
+
+@cache
+def _view_texts() -> Mapping[int, str]:
+    return {int(row[0] or 0): row[1] or "" for row in read_fields("pg_views")}
+
+
+def system_view_text(oid: int) -> str | None:
+    """The definition of a view of PostgreSQL's, as PostgreSQL prints it; None if it is not one."""
+    return _view_texts().get(oid)
+
+
+def _table(number: int, title: str, /, **columns: int) -> VirtualTable:
+    """An internal relation, which no query can name: what catalog functions look things up in."""
+    made = [Column(position, name, TypeRef(oid)) for position, (name, oid) in enumerate(columns.items(), 1)]
+    return VirtualTable(number, PG_CATALOG_OID, title, tuple(made))
+
+
+_O, _T, _B = oids.OID, oids.TEXT, oids.BOOL
+RELATION_NAMES = _table(15001, "relation_names", oid=_O, shown=_T, visible=_B, owned=_B, comment=_T)
+RELATION_INPUT = _table(15002, "relation_input", name=_T, oid=_O)
+TYPE_NAMES = _table(15003, "type_names", oid=_O, shown=_T, visible=_B)
+TYPE_INPUT = _table(15004, "type_input", name=_T, oid=_O)
+FUNCTION_NAMES = _table(15005, "function_names", oid=_O, shown=_T, signature=_T, arguments=_T, identity=_T, result=_T)
+OPERATOR_NAMES = _table(15006, "operator_names", oid=_O, shown=_T, signature=_T)
+CONSTRAINT_TEXTS = _table(15007, "constraint_texts", oid=_O, plain=_T, pretty=_T)
+INDEX_TEXTS = _table(15008, "index_texts", oid=_O, number=oids.INT4, plain=_T, pretty=_T)
+VIEW_TEXTS = _table(15009, "view_texts", oid=_O, plain=_T, pretty=_T)
+SCHEMA_NAMES = _table(15010, "schema_names", oid=_O, name=_T, shown=_T, owned=_B, other_temporary=_B)
+ROLE_NAMES = _table(15011, "role_names", oid=_O, name=_T, shown=_T, held=_B)
+OWNED_SEQUENCES = _table(15012, "owned_sequences", relation=_O, name=_T, shown=_T)
+DATABASE_SIZES = _table(15013, "database_sizes", oid=_O, size=oids.INT8)
+SEQUENCE_VALUES = _table(15014, "sequence_values", oid=_O, last=oids.INT8)
+internal_tables = (
+    RELATION_NAMES, RELATION_INPUT, TYPE_NAMES, TYPE_INPUT, FUNCTION_NAMES, OPERATOR_NAMES, CONSTRAINT_TEXTS,
+    INDEX_TEXTS, VIEW_TEXTS, SCHEMA_NAMES, ROLE_NAMES, OWNED_SEQUENCES, DATABASE_SIZES, SEQUENCE_VALUES,
+)  # fmt: skip

@@ -1,0 +1,133 @@
+"""pg_namespace, and what all databases share: databases, roles, tablespaces, their settings and comments."""
+
+from __future__ import annotations
+
+from catalog.schema import BOOTSTRAP_ROLE_OID, DEFAULT_TABLESPACE_OID, Catalog, Database, Role, Schema, Tablespace
+from catalog.system import numbering
+from catalog.system.content import Columns, Item, Surroundings, content, own_schemas, shared_objects
+from catalog.types.base import Array
+
+UTF8 = 6
+roles = shared_objects(Role)
+databases = shared_objects(Database)
+tablespaces = shared_objects(Tablespace)
+
+
+def schemas(catalog: Catalog) -> list[Item]:
+    """The schemas of the catalog's own database."""
+    return [(catalog.objects[oid],) for oid in sorted(own_schemas(catalog))]
+
+
+@content("pg_namespace", "catalog", schemas)
+def _schemas(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Schema] = [schema for (schema,) in items]
+    return {
+        "oid": [schema.oid for schema in found],
+        "nspname": [schema.name for schema in found],
+        "nspowner": [schema.owner for schema in found],
+        "nspacl": [None if schema.acl is None else Array.of(schema.acl) for schema in found],
+    }
+
+
+@content("pg_description", "catalog", schemas)
+def _schema_comments(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Schema] = [schema for (schema,) in items if schema.comment is not None]
+    return {
+        "objoid": [schema.oid for schema in found],
+        "classoid": numbering.PG_NAMESPACE,
+        "objsubid": 0,
+        "description": [schema.comment for schema in found],
+    }
+
+
+@content("pg_database", "catalog", databases)
+def _databases(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Database] = [database for (database,) in items]
+    return {
+        "oid": [database.oid for database in found],
+        "datname": [database.name for database in found],
+        "datdba": [database.owner for database in found],
+        "encoding": UTF8,
+        "datlocprovider": "c",
+        "datistemplate": [database.is_template for database in found],
+        "datallowconn": [database.allow_connections for database in found],
+        "datconnlimit": [database.connection_limit for database in found],
+        "dattablespace": DEFAULT_TABLESPACE_OID,
+        "datcollate": "C",
+        "datctype": "C.UTF-8",
+    }
+
+
+@content("pg_shdescription", "catalog", databases)
+def _database_comments(items: list[Item], _: Surroundings) -> Columns:
+    return _shared_comments(items, numbering.PG_DATABASE)
+
+
+@content("pg_shdescription", "catalog", tablespaces)
+def _tablespace_comments(items: list[Item], _: Surroundings) -> Columns:
+    return _shared_comments(items, numbering.PG_TABLESPACE)
+
+
+def _shared_comments(items: list[Item], kind: int) -> Columns:
+    found = [item for (item,) in items if item.comment is not None]
+    return {
+        "objoid": [item.oid for item in found],
+        "classoid": kind,
+        "description": [item.comment for item in found],
+    }
+
+
+@content("pg_authid", "catalog", roles)
+def _roles(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Role] = [role for (role,) in items]
+    return {
+        "oid": [role.oid for role in found],
+        "rolname": [role.name for role in found],
+        "rolsuper": [role.superuser for role in found],
+        "rolinherit": [role.inherit for role in found],
+        "rolcreaterole": [role.create_role for role in found],
+        "rolcreatedb": [role.create_db for role in found],
+        "rolcanlogin": [role.login for role in found],
+        "rolreplication": [role.replication for role in found],
+        "rolbypassrls": [role.bypass_rls for role in found],
+        "rolconnlimit": [role.connection_limit for role in found],
+        # The verifiers stay where they are: nobody needs to read them through SQL.
+        "rolpassword": [None if role.password is None else "********" for role in found],
+        "rolvaliduntil": [role.valid_until for role in found],
+    }
+
+
+@content("pg_auth_members", "catalog", roles)
+def _members(items: list[Item], _: Surroundings) -> Columns:
+    found = [(group, role.oid) for (role,) in items for group in role.member_of]
+    return {
+        "roleid": [group for group, _ in found],
+        "member": [member for _, member in found],
+        "grantor": BOOTSTRAP_ROLE_OID,
+    }
+
+
+@content("pg_db_role_setting", "catalog", shared_objects(Role))
+def _role_settings(items: list[Item], _: Surroundings) -> Columns:
+    found = [role for (role,) in items if role.settings]
+    return {"setrole": [role.oid for role in found], "setconfig": [_settings(role) for role in found]}
+
+
+@content("pg_db_role_setting", "catalog", shared_objects(Database))
+def _database_settings(items: list[Item], _: Surroundings) -> Columns:
+    found = [database for (database,) in items if database.settings]
+    return {"setdatabase": [item.oid for item in found], "setconfig": [_settings(item) for item in found]}
+
+
+def _settings(item: Role | Database) -> Array:
+    return Array.of(tuple(f"{name}={value}" for name, value in item.settings))
+
+
+@content("pg_tablespace", "catalog", tablespaces)
+def _tablespaces(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Tablespace] = [item for (item,) in items]
+    return {
+        "oid": [item.oid for item in found],
+        "spcname": [item.name for item in found],
+        "spcowner": [item.owner for item in found],
+    }

@@ -1,0 +1,443 @@
+"""The content of pg_catalog for a session: what catalog/system describes, kept as Arrow batches as long as it holds.
+
+`virtual_content(session)` is what the columnar client asks for the content of a virtual table. A version names what the
+content depends on (content.py, scopes), so that the worker gets it once. A transaction with schema changes of its own
+has a catalog that nobody else sees, and what is live holds for one query: their version is None.
+
+Batches are kept by part and slice: when one table changes, the slice with its rows is made again, the others are joined
+as they are. Definitions that must be printed anew (pretty ones, and those with names that the search path shortens) are
+remembered by their text.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog import types
+from catalog.errors import SqlError
+from catalog.schema import FIRST_USER_OID, Catalog, Role, Table, View, VirtualTable
+from catalog.schema import Sequence as SequenceObject
+from catalog.system import content, lookups
+from catalog.system.content import Item, Part
+from catalog.types.base import Array, Interval
+from engine.columnar.generate.catalog_functions import register_catalog_function
+from engine.columnar.worker.values import to_arrow
+from engine.session.settings import DEFINITIONS, milliseconds
+from engine.sql import tree
+from engine.sql.analyze import Environment, analyze, analyze_expression
+from engine.sql.analyze.literals import read_literal
+from engine.sql.analyze.targets import column_name
+from engine.sql.deparse import deparse_expression, deparse_query
+from engine.sql.parser import parse_expression, parse_select
+from engine.txn.locks import TABLE_MODES
+
+if TYPE_CHECKING:
+    from engine.node import Node
+    from engine.session.session import Session
+
+SLICE_BITS = 8  # a slice holds the objects of 256 consecutive OIDs
+WHOLES_KEPT = 256  # joined batches
+TEXTS_KEPT = 65536
+
+_QUALIFIED = re.compile(r'[A-Za-z_"]\.["A-Za-z_]')
+_BARE_PARENTHESIS = re.compile(r'(?<![A-Za-z0-9_"])\(')
+_SEQUENCE_DEFAULT = re.compile(r"nextval\('((?:[^']|'')+)'::regclass\)")
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*")
+
+for _source, _call in lookups.catalog_calls.items():
+    register_catalog_function(_source, _call.sql, _call.tables, _call.udfs)
+
+
+class SystemCache:
+    """What is kept for all sessions of a node."""
+
+    def __init__(self) -> None:
+        self.fixed: dict[int, Any] = {}  # id of the part -> batch
+        self.slices: OrderedDict[object, dict[int, tuple[list[Item], Any]]] = OrderedDict()
+        self.wholes: OrderedDict[object, tuple[Catalog, Any]] = OrderedDict()
+        self.texts: dict[object, str] = {}
+
+    def text(self, key: object, make: Callable[[], str]) -> str:
+        """A remembered text."""
+        found = self.texts.get(key)
+        if found is None:
+            if len(self.texts) >= TEXTS_KEPT:
+                self.texts.clear()
+            found = self.texts[key] = make()
+        return found
+
+
+# ---- batches --------------------------------------------------------------------------------------------------------
+
+
+def virtual_content(session: Session) -> Callable[[VirtualTable, object], tuple[object, object]]:
+    """What gives the columnar client the content of virtual tables, as this session sees it now."""
+
+    def provide(relation: VirtualTable, reader: object) -> tuple[object, object]:
+        return _content(session, relation)
+
+    return provide
+
+
+def _content(session: Session, relation: VirtualTable) -> tuple[object, object]:
+    """(version, batch) of a relation. Equal versions, equal content; None: for this query only."""
+    surroundings = SessionSurroundings(session)
+    if relation.oid >= FIRST_USER_OID:
+        return None, _sequence_row(session, relation)
+    parts = content.parts.get(relation.oid, [])
+    scopes = {part.scope for part in parts}
+    if scopes <= {"fixed"}:
+        return "fixed", _joined(relation, parts, surroundings)
+    catalog = surroundings.catalog
+    key: tuple[object, ...] = (catalog.database, catalog.version)
+    if "session" in scopes:
+        key = (*key, surroundings.path, surroundings.user)
+    if "live" in scopes:
+        return None, _joined(relation, parts, surroundings)
+    wholes = surroundings.cache.wholes
+    kept = wholes.get((relation.oid, id(catalog), key))
+    if kept is None:
+        kept = wholes[relation.oid, id(catalog), key] = (catalog, _joined(relation, parts, surroundings))
+        if len(wholes) > WHOLES_KEPT:
+            wholes.popitem(last=False)
+    own = session.transaction is not None and bool(session.transaction.changed_objects)
+    return None if own else key, kept[1]
+
+
+def _joined(relation: VirtualTable, parts: list[Part], surroundings: SessionSurroundings) -> Any:
+    batches = [batch for part in parts for batch in _batches(part, surroundings) if batch.num_rows]
+    if not batches:
+        return _batch(relation, {}, 0)
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _batches(part: Part, surroundings: SessionSurroundings) -> list[Any]:
+    cache = surroundings.cache
+    if part.scope == "fixed":
+        if id(part) not in cache.fixed:
+            cache.fixed[id(part)] = _made(part, [], surroundings)
+        return [cache.fixed[id(part)]]
+    if part.items is None:
+        return [_made(part, [], surroundings)]
+    sliced: dict[int, list[Item]] = {}
+    for item in part.items(surroundings.catalog):
+        sliced.setdefault(item[0].oid >> SLICE_BITS, []).append(item)
+    key = (id(part), surroundings.catalog.database, *surroundings.session_key(part.scope))
+    old = cache.slices.pop(key, {})
+    new: dict[int, tuple[list[Item], Any]] = {}
+    for number, items in sliced.items():
+        kept = old.get(number)
+        # Unchanged items are the same objects, which lists compare at once.
+        new[number] = kept if kept is not None and kept[0] == items else (items, _made(part, items, surroundings))
+    cache.slices[key] = new
+    if len(cache.slices) > WHOLES_KEPT:
+        cache.slices.popitem(last=False)
+    return [batch for _, batch in new.values()]
+
+
+def _made(part: Part, items: list[Item], surroundings: SessionSurroundings) -> Any:
+    columns = part.columns(items, surroundings)
+    count = content.row_count(columns) if not items else _rows(columns, items)
+    return _batch(part.relation, columns, count)
+
+
+def _rows(columns: content.Columns, items: list[Item]) -> int:
+    return next((len(value) for value in columns.values() if isinstance(value, list)), len(items))
+
+
+def _batch(relation: VirtualTable, columns: content.Columns, count: int) -> Any:
+    """Columns as a record batch in DuckDB's types; constants are converted once."""
+    arrays = []
+    for column, values in zip(relation.columns, content.complete(relation, columns, count), strict=True):
+        oid = column.type.oid
+        form = types.lookup(oid).duckdb_type(column.type.typmod)
+        if isinstance(values, list):
+            arrays.append(to_arrow(values, oid, form))
+        elif count == 0:
+            arrays.append(to_arrow([], oid, form))
+        else:
+            one = to_arrow([values], oid, form)
+            arrays.append(one if count == 1 else one.take(pa.array([0] * count, pa.int32())))
+    return pa.RecordBatch.from_arrays(arrays, names=[f"c{column.number}" for column in relation.columns])
+
+
+def _sequence_row(session: Session, relation: VirtualTable) -> Any:
+    """SELECT ... FROM a sequence: where it stands."""
+    sequence = session.catalog.get(relation.oid)
+    assert isinstance(sequence, SequenceObject)
+    last, is_called = session.node.sequences.current(sequence)
+    return _batch(relation, {"last_value": [last], "log_cnt": [0], "is_called": [is_called]}, 1)
+
+
+# ---- what content depends on ----------------------------------------------------------------------------------------
+
+
+class SessionSurroundings:
+    """catalog.system.content.Surroundings for a session at this moment."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.catalog = session.catalog
+        self.environment = session.environment
+        self.path = self.environment.path_oids
+        user = self.catalog.get(self.catalog.roles.get(session.user_name, 0))
+        self.user = user if isinstance(user, Role) else None
+        self.temporary_schema = session.temporary_schema_name if session.temporary_schema is not None else ""
+        self.live = NodeStatus(session)
+        self.cache = session.node.system
+
+    def session_key(self, scope: str) -> tuple[object, ...]:
+        """What a part of this scope depends on beside the schema objects."""
+        return (self.path, self.user, self.temporary_schema) if scope == "session" else ()
+
+    def expression(self, text: str, table: Table | None, pretty: bool) -> str:
+        """A stored expression as pg_get_expr shows it: printed anew only where that can make a difference."""
+        qualified = _QUALIFIED.search(text) is not None
+        if qualified:
+            found = _SEQUENCE_DEFAULT.fullmatch(text)
+            if found is not None and _PLAIN_NAME.fullmatch(found[1]):
+                return f"nextval('{self._relation_text(found[1])}'::regclass)"
+        elif not pretty or _BARE_PARENTHESIS.search(text) is None:
+            return text
+        key = (self.catalog.database, self.catalog.version if qualified else 0, self.path, text, pretty)
+        return self.cache.text(key, lambda: self._printed(text, table, pretty))
+
+    def _relation_text(self, name: str) -> str:
+        schema, _, relation = name.partition(".")
+        found = self.environment.find_relation(None, relation)
+        wanted = self.environment.find_relation(schema, relation)
+        return relation if found is not None and wanted is not None and found.oid == wanted.oid else name
+
+    def _analysed(self, text: str, table: Table | None) -> tree.Expr:
+        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
+        return analyze_expression(parse_expression(text), inside, table, None, "index expressions" if table else "")
+
+    def _printed(self, text: str, table: Table | None, pretty: bool) -> str:
+        entries: tuple[tree.RangeEntry, ...] = ()
+        if table is not None:
+            columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
+            entries = (tree.RangeTable(table, table.name, columns),)
+        return deparse_expression(self._analysed(text, table), entries, self.catalog, self.path)
+
+    def is_call(self, text: str, table: Table) -> bool:
+        """Whether an index definition shows the expression without parentheses of its own."""
+        found = self._analysed(text, table)
+        if isinstance(found, tree.FuncExpr):
+            return found.operator is None and found.display in ("call", "sql_syntax")
+        return isinstance(found, tree.CoalesceExpr | tree.MinMaxExpr | tree.NullIfExpr | tree.SqlValueFunction)
+
+    def expression_name(self, text: str) -> str:
+        """The name of an index column over the expression."""
+        name = self.cache.text(("name", text), lambda: column_name(parse_expression(text)))
+        return "expr" if name == "?column?" else name
+
+    def read_name(self, type_oid: int, text: str) -> int:
+        """The OID of what a reg type's input names. Raises 42P01, 42704, 42883, 3F000."""
+        found = read_literal(self.environment, text, type_oid, -1, -1)
+        assert isinstance(found, int)
+        return found
+
+    def signal(self, process_id: int, terminate: bool) -> bool:
+        """Cancels what a session runs, or ends the session. False, with a warning, if there is no such session.
+        Raises 42501 for a session of another role, unless by a superuser."""
+        target = self.session.node.sessions.get(process_id)
+        if target is None:
+            self.session.warn("01000", f"PID {process_id} is not a PostgreSQL backend process")
+            return False
+        if target.user_name != self.session.user_name and not (self.user is not None and self.user.superuser):
+            raise SqlError("42501", "must be a member of the role whose query is being canceled")
+        if terminate:
+            message = "terminating connection due to administrator command"
+            target.cancel(SqlError("57P01", message, severity="FATAL"))
+        else:
+            target.cancel()
+        return True
+
+    def view(self, view: View, pretty: bool) -> str:
+        """A view's query as this session sees it."""
+        key = (self.catalog.database, self.catalog.version, self.path, view.oid, pretty)
+        return self.cache.text(key, lambda: self._printed_view(view, pretty))
+
+    def _printed_view(self, view: View, pretty: bool) -> str:
+        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
+        query = analyze(parse_select(view.query), inside).statement
+        assert isinstance(query, tree.Query)
+        names = tuple(column.name for column in view.columns)
+        return deparse_query(query, self.catalog, self.path, names) + ";"
+
+
+# ---- the running node -----------------------------------------------------------------------------------------------
+
+_LOCK_MODES = {
+    number: "".join(word.capitalize() for word in name.split()) + "Lock" for name, number in TABLE_MODES.items()
+}
+_BYTES = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+
+class NodeStatus:
+    """catalog.system.content.Live over a node."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._node: Node = session.node
+
+    def settings(self) -> list[dict[str, object]]:
+        current = self._session.settings
+        rows: list[dict[str, object]] = []
+        for name, value in current.items():
+            definition = DEFINITIONS.get(name.lower())
+            if definition is None:
+                rows.append({"name": name, "setting": value, "category": "Customized Options", "context": "user",
+                             "vartype": "string", "source": "session", "boot_val": "", "reset_val": "",
+                             "pending_restart": False})  # fmt: skip
+                continue
+            default = in_unit(definition.default, definition.unit)
+            shown = in_unit(value, definition.unit)
+            rows.append({
+                "name": name, "setting": shown, "unit": definition.unit, "category": "Shoal",
+                "short_desc": definition.description, "context": definition.context, "vartype": definition.kind,
+                "source": "default" if shown == default else "session", "boot_val": default, "reset_val": default,
+                "pending_restart": False,
+            })  # fmt: skip
+        return rows
+
+    def activity(self) -> list[dict[str, object]]:
+        """One row a session; the query texts of others are for superusers."""
+        rows = []
+        catalog = self._session.catalog
+        user = catalog.get(catalog.roles.get(self._session.user_name, 0))
+        sees_all = isinstance(user, Role) and user.superuser
+        for session in self._node.sessions.values():
+            transaction = session.transaction
+            visible = sees_all or session.user_name == self._session.user_name
+            row: dict[str, object] = {
+                "datid": session.database_oid, "datname": session.database_name, "pid": session.process_id,
+                "usesysid": catalog.roles.get(session.user_name), "usename": session.user_name,
+                "application_name": session.setting("application_name"),
+                "backend_type": "client backend", "query": "<insufficient privilege>",
+            }  # fmt: skip
+            if visible:
+                waiting = transaction is not None and transaction.waiting is not None
+                row |= {
+                    "backend_start": session.backend_start, "state": _state(session),
+                    "xact_start": transaction.start_time if transaction is not None else None,
+                    "query_start": session.query_start or None, "state_change": session.query_start or None,
+                    "wait_event_type": "Lock" if waiting else None, "wait_event": "relation" if waiting else None,
+                    "query": session.query_text,
+                }  # fmt: skip
+            rows.append(row)
+        return rows
+
+    def locks(self) -> list[dict[str, object]]:
+        """The table locks that transactions hold, and those that they wait for."""
+        rows: list[dict[str, object]] = []
+        for session in self._node.sessions.values():
+            transaction = session.transaction
+            if transaction is None:
+                continue
+            common = {
+                "locktype": "relation", "database": session.database_oid, "pid": session.process_id,
+                "virtualtransaction": f"{session.process_id}/1", "fastpath": False,
+            }  # fmt: skip
+            for name, modes in transaction.table_locks.items():
+                if isinstance(name, int):
+                    rows += [
+                        {**common, "relation": name, "mode": shown, "granted": True}
+                        for mode, shown in _LOCK_MODES.items()
+                        if modes & mode
+                    ]
+            ticket = transaction.waiting
+            if ticket is not None and isinstance(ticket.name, int):
+                mode = _LOCK_MODES.get(ticket.mode, "ExclusiveLock")
+                rows.append({**common, "relation": ticket.name, "mode": mode, "granted": False})
+        return rows
+
+    def cursors(self) -> list[dict[str, object]]:
+        return [
+            {
+                "name": portal.name.decode(), "statement": portal.prepared.statement.text,
+                "is_holdable": portal.holdable, "is_binary": False, "is_scrollable": portal.scroll,
+                "creation_time": self._node.clock(),
+            }
+            for portal in self._session.portals.values()
+            if portal.name
+        ]  # fmt: skip
+
+    def prepared_statements(self) -> list[dict[str, object]]:
+        return [
+            {
+                "name": name.decode(), "statement": prepared.statement.text, "prepare_time": self._node.clock(),
+                "parameter_types": Array.of(prepared.parameter_types), "from_sql": False,
+                "generic_plans": 0, "custom_plans": 0,
+            }
+            for name, prepared in self._session.prepared.items()
+            if name
+        ]  # fmt: skip
+
+    def timezones(self) -> list[dict[str, object]]:
+        moment = datetime.now(UTC)
+        rows: list[dict[str, object]] = []
+        for name in sorted(zoneinfo.available_timezones()):
+            local = moment.astimezone(zoneinfo.ZoneInfo(name))
+            offset = local.utcoffset()
+            seconds = int(offset.total_seconds()) if offset is not None else 0
+            rows.append({
+                "name": name, "abbrev": local.tzname(), "utc_offset": Interval(0, 0, seconds * 1_000_000),
+                "is_dst": bool(local.dst()),
+            })  # fmt: skip
+        return rows
+
+    def databases(self) -> list[dict[str, object]]:
+        """pg_stat_database: who is connected; what is not counted is zero."""
+        counters = (
+            "xact_commit", "xact_rollback", "blks_read", "blks_hit", "tup_returned", "tup_fetched", "tup_inserted",
+            "tup_updated", "tup_deleted", "conflicts", "temp_files", "temp_bytes", "deadlocks", "sessions",
+            "sessions_abandoned", "sessions_fatal", "sessions_killed",
+        )  # fmt: skip
+        times = ("blk_read_time", "blk_write_time", "session_time", "active_time", "idle_in_transaction_time")
+        return [
+            {
+                "datid": oid, "datname": name,
+                "numbackends": sum(session.database_oid == oid for session in self._node.sessions.values()),
+                **dict.fromkeys(counters, 0), **dict.fromkeys(times, 0.0),
+            }
+            for name, oid in self._session.catalog.databases.items()
+        ]  # fmt: skip
+
+    def sequence_values(self) -> list[tuple[int, int | None]]:
+        """(OID, last value or None) of every sequence."""
+        found: list[tuple[int, int | None]] = []
+        for item in self._session.catalog.objects.values():
+            if isinstance(item, SequenceObject):
+                last, is_called = self._node.sequences.current(item)
+                found.append((item.oid, last if is_called else None))
+        return found
+
+    def started(self) -> int:
+        return self._node.started
+
+
+def _state(session: Session) -> str:
+    if session.task is not None and not session.task.done():
+        return "active"
+    if session.status == "E":
+        return "idle in transaction (aborted)"
+    return "idle in transaction" if session.in_block else "idle"
+
+
+def in_unit(value: str, unit: str | None) -> str:
+    """A setting's value in its unit, as pg_settings shows it: '4MB' is 4096 (kB), '1min' 60000 (ms)."""
+    if unit == "ms":
+        return str(milliseconds(value))
+    found = re.fullmatch(r"(\d+)(kB|MB|GB|TB)", value)
+    if found is None or unit is None:
+        return value
+    size = int(unit[:-2] or 1) * _BYTES["kB"] if unit.endswith("kB") else 1
+    return str(int(found[1]) * _BYTES[found[2]] // size)
