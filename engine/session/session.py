@@ -32,6 +32,7 @@ from engine.node import Node, PlanCache, resolve
 from engine.session import planning
 from engine.session.prepared import Portal, Prepared, RunRow, utf8
 from engine.session.settings import PlanKey, Settings, milliseconds
+from engine.session.system import SessionSurroundings, virtual_content
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
 from engine.sql.lift import lift
@@ -598,7 +599,8 @@ class Session:
         context = self.context()
         values = planning.columnar_parameters(self, prepared.columnar, portal.parameters, context)
         encoding = RowEncoding("datarow", portal.formats, self.key.format)
-        stream = await self.node.columnar.rows(prepared.columnar, values, transaction, encoding)
+        virtual = virtual_content(self)
+        stream = await self.node.columnar.rows(prepared.columnar, values, transaction, encoding, virtual)
         portal.stream = stream
         portal.chunks = stream.__aiter__()
 
@@ -736,6 +738,11 @@ class Session:
         self.notices.append(SqlError(sqlstate, message, severity=severity, hint=hint))
 
     # ---- what functions ask of the session (SessionServices) ----------------------------------------------------
+
+    @property
+    def surroundings(self) -> SessionSurroundings:
+        """Names, definitions and privileges as the session sees them now."""
+        return SessionSurroundings(self)
 
     def setting(self, name: str) -> str:
         return self.settings.get(name)
