@@ -46,7 +46,9 @@ Job = RewriteTable | BuildIndex | ValidateConstraint
 class DdlContext(Protocol):
     """One schema change. Runs on the engine's thread in a transaction and may raise LockWait (then it runs again)."""
 
-    transaction: Transaction
+    @property
+    def transaction(self) -> Transaction: ...
+
     user_oid: int
     user_name: str
     is_superuser: bool

@@ -292,6 +292,8 @@ class Session:
             raise
         if changed:
             self.node.publish(changed)
+        for storage_id in transaction.dropped_storage:
+            self.node.columnar.forget(storage_id)
         if exclusive:
             self.node.exclusive_tables -= 1
         self.settings.end_transaction(True)

@@ -1,0 +1,196 @@
+"""Locks: PostgreSQL's conflict tables, first come first served, and no wait that would never end."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import pytest
+
+from catalog.errors import SqlError
+from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
+from engine.txn.locks import (
+    ACCESS_EXCLUSIVE,
+    ACCESS_SHARE,
+    ROW_CONFLICTS,
+    ROW_EXCLUSIVE,
+    SHARE_ROW_EXCLUSIVE,
+    TABLE_CONFLICTS,
+    LockSpace,
+    Ticket,
+)
+
+
+class Owner:
+    def __init__(self, process_id: int) -> None:
+        self.process_id = process_id
+        self.waiting: Ticket | None = None
+        self.row_locks: dict[Hashable, int] = {}
+        self.table_locks: dict[Hashable, int] = {}
+
+    def row(self, space: LockSpace, name: bytes, mode: int) -> Ticket | None:
+        return space.acquire(self, self.row_locks, name, mode)
+
+    def table(self, space: LockSpace, name: int, mode: int) -> Ticket | None:
+        return space.acquire(self, self.table_locks, name, mode)
+
+    def done(self, space: LockSpace) -> None:
+        names, self.row_locks = list(self.row_locks), {}
+        space.release(self, names)
+
+
+@pytest.fixture
+def rows() -> LockSpace:
+    return LockSpace(ROW_CONFLICTS)
+
+
+@pytest.fixture
+def owners() -> list[Owner]:
+    return [Owner(number) for number in range(1, 6)]
+
+
+# PostgreSQL 16 manual, table 13.3: X where two row locks conflict.
+ROW_TABLE = {
+    KEY_SHARE: {UPDATE},
+    SHARE: {NO_KEY_UPDATE, UPDATE},
+    NO_KEY_UPDATE: {SHARE, NO_KEY_UPDATE, UPDATE},
+    UPDATE: {KEY_SHARE, SHARE, NO_KEY_UPDATE, UPDATE},
+}
+
+
+@pytest.mark.parametrize("held", ROW_TABLE)
+@pytest.mark.parametrize("wanted", ROW_TABLE)
+def test_row_locks_conflict_as_the_manual_says(rows: LockSpace, owners: list[Owner], held: int, wanted: int) -> None:
+    first, second = owners[:2]
+    assert first.row(rows, b"k", held) is None
+    assert (second.row(rows, b"k", wanted) is not None) == (wanted in ROW_TABLE[held])
+
+
+def test_table_conflicts_are_symmetric() -> None:
+    for one, conflicts in TABLE_CONFLICTS.items():
+        for other, others in TABLE_CONFLICTS.items():
+            assert bool(conflicts & other) == bool(others & one)
+
+
+def test_a_lock_is_granted_when_the_holder_is_done(rows: LockSpace, owners: list[Owner]) -> None:
+    first, second = owners[:2]
+    first.row(rows, b"k", UPDATE)
+    ticket = second.row(rows, b"k", UPDATE)
+    assert ticket is not None
+    granted: list[bool] = []
+    ticket.add_done_callback(lambda: granted.append(True))
+    assert not granted
+    first.done(rows)
+    assert granted == [True]
+    assert second.row_locks[b"k"] == UPDATE
+    assert second.waiting is None
+
+
+def test_waiters_are_served_in_the_order_of_their_arrival(rows: LockSpace, owners: list[Owner]) -> None:
+    order: list[int] = []
+    owners[0].row(rows, b"k", UPDATE)
+    for owner in owners[1:]:
+        ticket = owner.row(rows, b"k", UPDATE)
+        assert ticket is not None
+        ticket.add_done_callback(lambda owner=owner: order.append(owner.process_id))  # type: ignore[misc]
+    for owner in owners:
+        owner.done(rows)
+    assert order == [2, 3, 4, 5]
+
+
+def test_a_sharer_does_not_overtake_a_waiting_writer(rows: LockSpace, owners: list[Owner]) -> None:
+    reader, writer, late = owners[:3]
+    reader.row(rows, b"k", SHARE)
+    assert writer.row(rows, b"k", UPDATE) is not None
+    assert late.row(rows, b"k", SHARE) is not None
+    reader.done(rows)
+    assert writer.row_locks == {b"k": UPDATE}
+    assert late.row_locks == {}
+    writer.done(rows)
+    assert late.row_locks == {b"k": SHARE}
+
+
+def test_sharers_are_granted_together(rows: LockSpace, owners: list[Owner]) -> None:
+    owners[0].row(rows, b"k", UPDATE)
+    for owner in owners[1:]:
+        owner.row(rows, b"k", SHARE)
+    owners[0].done(rows)
+    assert all(owner.row_locks == {b"k": SHARE} for owner in owners[1:])
+
+
+def test_a_holder_may_raise_its_lock_before_those_who_wait(rows: LockSpace, owners: list[Owner]) -> None:
+    holder, waiter = owners[:2]
+    holder.row(rows, b"k", NO_KEY_UPDATE)
+    assert waiter.row(rows, b"k", NO_KEY_UPDATE) is not None
+    assert holder.row(rows, b"k", UPDATE) is None
+
+
+def test_two_owners_that_wait_for_each_other_are_a_deadlock(rows: LockSpace, owners: list[Owner]) -> None:
+    first, second = owners[:2]
+    first.row(rows, b"a", UPDATE)
+    second.row(rows, b"b", UPDATE)
+    assert first.row(rows, b"b", UPDATE) is not None
+    with pytest.raises(SqlError) as caught:
+        second.row(rows, b"a", UPDATE)
+    assert caught.value.sqlstate == "40P01"
+    assert "Process 2 waits" in (caught.value.detail or "")
+    second.done(rows)
+    assert b"b" in first.row_locks
+
+
+def test_a_ring_of_five_is_found_by_the_one_that_closes_it(rows: LockSpace, owners: list[Owner]) -> None:
+    for number, owner in enumerate(owners):
+        owner.row(rows, bytes([number]), UPDATE)
+    for number, owner in enumerate(owners[:-1]):
+        assert owner.row(rows, bytes([number + 1]), UPDATE) is not None
+    with pytest.raises(SqlError, match="deadlock"):
+        owners[-1].row(rows, b"\0", UPDATE)
+
+
+def test_raising_a_shared_lock_on_both_sides_is_a_deadlock(rows: LockSpace, owners: list[Owner]) -> None:
+    first, second = owners[:2]
+    first.row(rows, b"k", SHARE)
+    second.row(rows, b"k", SHARE)
+    assert first.row(rows, b"k", UPDATE) is not None
+    with pytest.raises(SqlError, match="deadlock"):
+        second.row(rows, b"k", UPDATE)
+
+
+def test_a_deadlock_through_a_row_and_a_table_is_found(owners: list[Owner]) -> None:
+    rows, tables = LockSpace(ROW_CONFLICTS), LockSpace(TABLE_CONFLICTS)
+    first, second = owners[:2]
+    first.table(tables, 1, ROW_EXCLUSIVE)
+    second.row(rows, b"k", UPDATE)
+    assert first.row(rows, b"k", UPDATE) is not None
+    with pytest.raises(SqlError, match="deadlock"):
+        second.table(tables, 1, ACCESS_EXCLUSIVE)
+
+
+def test_a_wait_that_is_given_up_lets_the_next_one_in(rows: LockSpace, owners: list[Owner]) -> None:
+    reader, writer, late = owners[:3]
+    reader.row(rows, b"k", SHARE)
+    ticket = writer.row(rows, b"k", UPDATE)
+    assert ticket is not None
+    late.row(rows, b"k", SHARE)
+    ticket.cancel(SqlError("57014", "canceled"))
+    assert ticket.error is not None
+    assert late.row_locks == {b"k": SHARE}
+
+
+def test_a_self_conflicting_table_lock_lets_readers_through(owners: list[Owner]) -> None:
+    tables = LockSpace(TABLE_CONFLICTS)
+    assert owners[0].table(tables, 1, SHARE_ROW_EXCLUSIVE) is None
+    assert owners[1].table(tables, 1, ACCESS_SHARE) is None
+    assert owners[2].table(tables, 1, SHARE_ROW_EXCLUSIVE) is not None
+
+
+def test_an_owner_that_waits_cannot_ask_again(rows: LockSpace, owners: list[Owner]) -> None:
+    owners[0].row(rows, b"k", UPDATE)
+    owners[1].row(rows, b"k", UPDATE)
+    with pytest.raises(AssertionError):
+        owners[1].row(rows, b"k", UPDATE)
+
+
+def test_bulk_writers_see_which_of_many_names_others_hold(rows: LockSpace, owners: list[Owner]) -> None:
+    owners[0].row(rows, b"k", UPDATE)
+    assert rows.any_held({b"x", b"k"}, owners[1]) == b"k"
+    assert rows.any_held({b"x", b"k"}, owners[0]) is None
