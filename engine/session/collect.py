@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError, not_supported
+from catalog.types import lookup
+from catalog.types.base import FormatSettings, TypeRef
 from engine.session.prepared import Prepared
 from engine.session.session import CopySource
 
@@ -54,3 +57,41 @@ class Collector:
             found.append(data[position:end])
             position = end
         return found
+
+
+def reformatted(rows: list[bytes], prepared: Prepared, have: Sequence[int], want: Sequence[int]) -> list[bytes]:
+    """DataRow messages in other result formats: a cursor's rows were made before FETCH said which it wants."""
+    types = [field.type for field in prepared.fields or ()]
+    convert = [
+        None if before == after else _converter(reference, after, prepared.key.format)
+        for reference, before, after in zip(types, have, want, strict=True)
+    ]
+    return [_converted(row, convert) for row in rows]
+
+
+def _converter(reference: TypeRef, code: int, settings: FormatSettings) -> Callable[[bytes], bytes]:
+    """Text to binary (code 1) or binary to text (code 0)."""
+    known = lookup(reference.oid)
+    if code == 1:
+        read, send = known.text_decoder(settings), known.binary_encoder()
+        return lambda value: send(read(value.decode()))
+    receive, write = known.binary_decoder(), known.text_encoder(settings)
+    return lambda value: write(receive(value))
+
+
+def _converted(row: bytes, convert: Sequence[Callable[[bytes], bytes] | None]) -> bytes:
+    position = 7
+    parts = [row[5:7]]
+    for converter in convert:
+        length = _LENGTH.unpack_from(row, position)[0]
+        position += 4
+        if length < 0:
+            parts.append(b"\xff\xff\xff\xff")
+            continue
+        value = row[position : position + length]
+        position += length
+        if converter is not None:
+            value = converter(value)
+        parts += (_LENGTH.pack(len(value)), value)
+    body = b"".join(parts)
+    return b"D" + _LENGTH.pack(len(body) + 4) + body

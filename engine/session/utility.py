@@ -15,7 +15,7 @@ from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
 from engine.session import planning
-from engine.session.collect import Collector
+from engine.session.collect import Collector, reformatted
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import DEFINITIONS
 from engine.sql import ast
@@ -295,8 +295,18 @@ async def _fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Si
     cursor = _cursor(session, tree.cursor)
     taken = _window(cursor, tree)
     if not tree.move and taken:
+        if portal.formats != cursor.formats:
+            taken = reformatted(taken, cursor.prepared, cursor.formats, portal.formats)
         await sink.rows(b"".join(taken))
     sink.complete(f"{'MOVE' if tree.move else 'FETCH'} {len(taken)}")
+
+
+def simple_formats(session: Session, prepared: Prepared) -> tuple[int, ...]:
+    """The result formats of a simple Query: text, but for FETCH from a BINARY cursor."""
+    tree = prepared.statement.tree
+    if isinstance(tree, ast.FetchStmt) and not tree.move:
+        return _cursor(session, tree.cursor).formats
+    return prepared.text_formats
 
 
 async def _close(session: Session, tree: ast.ClosePortalStmt, portal: Portal, sink: Sink) -> None:

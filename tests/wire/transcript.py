@@ -6,9 +6,10 @@
     < ParseComplete
     < ReadyForQuery I
 
-A test is a connection of its own, started up unless it has a line `raw` (then parameters, keys and AuthenticationOk are passed over); its tables live in a schema of its own. Runs
-of '>' lines are sent in one write; the '<' lines below must be exactly what comes back. After the last line the client
-says Terminate, and nothing more may come. A line `setup SQL` runs SQL beforehand on another connection.
+A test is a connection of its own; its tables live in a schema of its own. It is started up unless there is a line `raw`
+(then parameters, keys and AuthenticationOk are passed over). Runs of '>' lines are sent in one write; the '<' lines
+below must be exactly what comes back. After the last line the client says Terminate, and nothing more may come. A line
+`setup SQL` runs SQL beforehand on another connection.
 
 Error and notice fields are compared where the script names them. Values are text; bytes that are no printable UTF-8 are
 written as 0x and hex. Table OIDs and the key data differ between servers and are not shown.
