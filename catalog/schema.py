@@ -258,7 +258,8 @@ SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence 
 
 @dataclass(frozen=True)
 class Catalog:
-    """All objects of one database at one LSN, and the shared ones. Immutable: `with_object` and `without` give a new one.
+    """All objects of one database at one LSN, and the shared ones. Immutable: `with_object` and `without` give a new
+    one.
 
     `version` grows with every change and keys the plan caches. Relation names are unique within a schema over tables,
     indexes, sequences and views together, as in PostgreSQL.
@@ -284,34 +285,41 @@ class Catalog:
     def with_changes(self, changes: Mapping[int, SchemaObject | None]) -> Catalog:
         """This catalog after several changes at once (None drops); one new version."""
         objects = dict(self.objects)
-        names: dict[str, dict[object, int]] = {
-            "relations": dict(self.relations),
-            "schemas": dict(self.schemas),
-            "roles": dict(self.roles),
-            "databases": dict(self.databases),
-            "tablespaces": dict(self.tablespaces),
+        relations = dict(self.relations)
+        named: dict[type[SchemaObject], dict[str, int]] = {
+            Schema: dict(self.schemas),
+            Role: dict(self.roles),
+            Database: dict(self.databases),
+            Tablespace: dict(self.tablespaces),
         }
-        for oid, item in changes.items():
+        for oid in changes:
             old = objects.pop(oid, None)
-            if old is not None and (place := self._place(old)) is not None:
-                names[place[0]].pop(place[1], None)
-            if item is not None:
-                objects[oid] = item
+            if isinstance(old, (Table, Index, Sequence, View)):
+                relations.pop((old.schema, old.name), None)
+            elif old is not None and self._is_here(old):
+                named[type(old)].pop(old.name, None)
         for oid, item in changes.items():
-            if item is not None and (place := self._place(item)) is not None:
-                names[place[0]][place[1]] = oid
-        return Catalog(self.version + 1, self.database, objects, **names)  # type: ignore[arg-type]
+            if item is None:
+                continue
+            objects[oid] = item
+            if isinstance(item, (Table, Index, Sequence, View)):
+                relations[(item.schema, item.name)] = oid
+            elif self._is_here(item):
+                named[type(item)][item.name] = oid
+        return Catalog(
+            self.version + 1,
+            self.database,
+            objects,
+            relations,
+            named[Schema],
+            named[Role],
+            named[Database],
+            named[Tablespace],
+        )
 
-    def _place(self, item: SchemaObject) -> tuple[str, object] | None:
-        if isinstance(item, (Table, Index, Sequence, View)):
-            return "relations", (item.schema, item.name)
-        if isinstance(item, Schema):
-            return ("schemas", item.name) if item.database in (0, self.database) else None
-        if isinstance(item, Role):
-            return "roles", item.name
-        if isinstance(item, Database):
-            return "databases", item.name
-        return "tablespaces", item.name
+    def _is_here(self, item: SchemaObject) -> bool:
+        """Schemas belong to one database (0: to each), the other named objects to all."""
+        return not isinstance(item, Schema) or item.database in (0, self.database)
 
     def get(self, oid: int) -> SchemaObject | None:
         return self.objects.get(oid)

@@ -47,7 +47,8 @@ class PostgresServer:
             owner = pwd.getpwnam("postgres")
             os.chown(self.directory, owner.pw_uid, owner.pw_gid)
             identity = {"user": owner.pw_uid, "group": owner.pw_gid}
-        subprocess.run(command, check=True, cwd=self.directory, stdout=subprocess.DEVNULL, **identity)  # type: ignore[call-overload]
+        # type: ignore[call-overload]
+        subprocess.run(command, check=True, cwd=self.directory, stdout=subprocess.DEVNULL, **identity)
 
     def __enter__(self) -> PostgresServer:
         data = str(self.directory / "data")
@@ -58,6 +59,8 @@ class PostgresServer:
         self._run(str(bin_ / "pg_ctl"), "-D", data, "-o", options, "-l", str(self.directory / "log"), "-w", "start")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._run(str(binaries() / "pg_ctl"), "-D", str(self.directory / "data"), "-m", "immediate", "-w", "stop")
         shutil.rmtree(self.directory, ignore_errors=True)

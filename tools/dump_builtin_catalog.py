@@ -65,10 +65,10 @@ def main(dsn: str, *names: str) -> None:
         for name, query in QUERIES.items():
             if names and name not in names:
                 continue
-            with (DATA / f"{name}.tsv").open("wb") as out:
-                with connection.cursor().copy(f"COPY ({query}) TO STDOUT (HEADER)") as copy:
-                    for block in copy:
-                        out.write(bytes(block))
+            copying = connection.cursor().copy(f"COPY ({query}) TO STDOUT (HEADER)")
+            with (DATA / f"{name}.tsv").open("wb") as out, copying as copy:
+                for block in copy:
+                    out.write(bytes(block))
 
 
 if __name__ == "__main__":

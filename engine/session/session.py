@@ -515,7 +515,8 @@ class Session:
     async def run_simple(
         self, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: BaseException | None
     ) -> None:
-        """A statement that `find` gave and `execute_row` could not finish, because of `wait` (LockWait, RowPathFull)."""
+        """A statement that `find` gave and `execute_row` could not finish, because of `wait` (LockWait,
+        RowPathFull)."""
         if isinstance(wait, LockWait):
             await self.wait_for(wait)
         await self._run_simple(prepared, parameters, sink, True)

@@ -2,7 +2,7 @@
 
 Nodes follow PostgreSQL's parsenodes.h, so that its documentation and anybody's knowledge of it apply here. `location`
 is the character offset (from 0) of the token that an error about the node should point at; -1 where there is none.
-engine/sql/parser/ makes these trees out of sqlglot's; nothing else in Shoal knows sqlglot's trees.
+engine/sql/parser/ makes these trees; nothing else in Shoal knows sqlglot.
 Identifiers are folded to lower case unless they were quoted, and cut to 63 bytes.
 """
 
@@ -17,7 +17,7 @@ class Node:
     location: int = -1
 
 
-# ---- expressions ----------------------------------------------------------------------------------------------------
+# ---- expressions -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class ColumnRef(Node):
 
 @dataclass(frozen=True, slots=True)
 class TypeName(Node):
-    """names: ('int4',), ('pg_catalog', 'varchar'), SQL spellings already mapped to PostgreSQL's names ('integer' -> int4).
+    """names: ('int4',), ('pg_catalog', 'varchar'), SQL spellings already mapped to PostgreSQL's names ('integer' ->
+    int4).
 
     modifiers: expressions in parentheses, as text. array_dimensions: number of [] pairs. setof for functions.
     interval fields ('YEAR TO MONTH') and precision come as modifiers encoded by the parser as in PostgreSQL's grammar.
@@ -134,8 +135,8 @@ class WindowDef(Node):
 
 @dataclass(frozen=True, slots=True)
 class FuncCall(Node):
-    """Also what SQL spells specially, under PostgreSQL's function name: extract('year' , x), position -> position(sub in),
-    substring, overlay, btrim/ltrim/rtrim, timezone (AT TIME ZONE), xmlconcat..., in the argument order of pg_proc;
+    """Also what SQL spells specially, under PostgreSQL's function name: extract('year' , x), position -> position(sub
+    in), substring, overlay, btrim/ltrim/rtrim, timezone (AT TIME ZONE), xmlconcat..., in the argument order of pg_proc;
     `sql_syntax` is True for these. coalesce, greatest, least, nullif have nodes of their own."""
 
     names: tuple[str, ...]
@@ -186,7 +187,8 @@ class CaseExpr(Node):
 
 @dataclass(frozen=True, slots=True)
 class SubLink(Node):
-    """kind: exists | any | all | expr | array. any/all: `test` operator `operator` over `query` (IN is any with '=')."""
+    """kind: exists | any | all | expr | array. any/all: `test` operator `operator` over `query` (IN is any with
+    '=')."""
 
     kind: str
     query: SelectStmt
@@ -232,7 +234,7 @@ class SetToDefault(Node):
     """DEFAULT as a value in INSERT or UPDATE."""
 
 
-# ---- FROM -----------------------------------------------------------------------------------------------------------
+# ---- FROM ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +298,7 @@ class RangeTableSample(Node):
     repeatable: Node | None
 
 
-# ---- queries and DML --------------------------------------------------------------------------------------------------
+# ---- queries and DML -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +441,7 @@ class MergeStmt(Node):
     with_clause: WithClause | None = None
 
 
-# ---- transactions, settings, sessions ---------------------------------------------------------------------------------
+# ---- transactions, settings, sessions --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,7 +576,7 @@ class DoStmt(Node):
     what: str
 
 
-# ---- DDL ------------------------------------------------------------------------------------------------------------
+# ---- DDL -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -703,7 +705,8 @@ class AlterTableCmd(Node):
 
 @dataclass(frozen=True, slots=True)
 class AlterTableStmt(Node):
-    """ALTER TABLE | INDEX | VIEW | SEQUENCE | MATERIALIZED VIEW name command, ... (kind: table index view sequence matview)."""
+    """ALTER TABLE | INDEX | VIEW | SEQUENCE | MATERIALIZED VIEW name command, ... (kind: table index view sequence
+    matview)."""
 
     kind: str
     relation: RangeVar
@@ -823,7 +826,8 @@ class TablespaceStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class RoleStmt(Node):
-    """CREATE / ALTER / DROP ROLE (USER, GROUP). kind: role user group. options as ('superuser', True), ('password', 'x')."""
+    """CREATE / ALTER / DROP ROLE (USER, GROUP). kind: role user group. options as ('superuser', True), ('password',
+    'x')."""
 
     action: str  # create alter drop
     kind: str

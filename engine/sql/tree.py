@@ -481,7 +481,7 @@ class Target:
 class Cte:
     name: str
     columns: tuple[RangeColumn, ...]
-    query: Union[Query, Insert, Update, Delete]
+    query: Query | Insert | Update | Delete
     recursive: bool = False
     materialized: bool | None = None
 
@@ -495,8 +495,8 @@ class SetOperation:
 
     kind: str  # union intersect except
     all: bool
-    left: Union[SetOperation, FromRef]
-    right: Union[SetOperation, FromRef]
+    left: SetOperation | FromRef
+    right: SetOperation | FromRef
     types: tuple[TypeRef, ...]
 
 
@@ -616,7 +616,7 @@ class Analyzed:
     `relations` are the OIDs of every relation read or written (views included), for locks, privileges and invalidation.
     """
 
-    statement: Union[Query, Insert, Update, Delete]
+    statement: Query | Insert | Update | Delete
     parameter_types: tuple[int, ...]
     relations: tuple[int, ...]
     written: tuple[int, ...] = ()

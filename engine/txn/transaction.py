@@ -181,7 +181,8 @@ class Transaction:
         return True
 
     def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
-        """Locks a table (by OID), or a name that is about to be taken, in one of the modes of engine/txn/locks.py. Raises LockWait, 40P01, 55P03."""
+        """Locks a table (by OID), or a name that is about to be taken, in one of the modes of engine/txn/locks.py.
+        Raises LockWait, 40P01, 55P03."""
         held = self.table_locks.get(oid, 0)
         if held & mode:
             return
@@ -190,6 +191,11 @@ class Transaction:
         ticket = self._table_space.acquire(self, self.table_locks, oid, mode)
         if ticket is not None:
             raise LockWait(ticket)
+
+    def unlock_table(self, oid: Hashable) -> None:
+        """Lets go of a table lock that nothing has relied on yet."""
+        if self.table_locks.pop(oid, 0):
+            self._table_space.release(self, [oid])
 
     def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
         held = self.row_locks.get(key)
