@@ -246,7 +246,10 @@ class ProtocolCore:
             if end > len(buffer):
                 break
             self._position = position = end
-            if not self._wanted(kind):
+            if self.phase == "ready":
+                if kind in _COPY_KINDS:
+                    continue
+            elif not self._wanted(kind):
                 continue
             try:
                 return reader(buffer, end - length + 4, end)
@@ -256,10 +259,8 @@ class ProtocolCore:
         return NEED_DATA
 
     def _wanted(self, kind: int) -> bool:
-        phase = self.phase
-        if phase == "ready":
-            return kind not in _COPY_KINDS
-        if phase == "skipping":
+        """Whether a message counts in the phases skipping and copy_in."""
+        if self.phase == "skipping":
             if kind == 0x53:
                 self.phase = "ready"
                 return True
