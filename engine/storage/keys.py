@@ -145,10 +145,14 @@ def _compiled(source: str, names: dict[str, object]) -> Callable[..., bytes]:
 
 def encode_row_numbers(storage_id: int, first: int, count: int) -> Column:
     """The keys of `count` rows numbered from `first` on, as a binary array."""
-    matrix = np.empty((count, PREFIX_BYTES + 8), np.uint8)
+    return row_number_keys(storage_id, np.arange(first, first + count, dtype=np.int64))
+
+
+def row_number_keys(storage_id: int, numbers: Numbers) -> Column:
+    """The keys of rows with these hidden row numbers (int64), as a binary array."""
+    matrix = np.empty((len(numbers), PREFIX_BYTES + 8), np.uint8)
     matrix[:, :PREFIX_BYTES] = np.frombuffer(storage_prefix(storage_id), np.uint8)
-    numbers = np.arange(first, first + count, dtype=np.int64).astype(np.uint64) + np.uint64(_ROW_NUMBER_BIAS)
-    matrix[:, PREFIX_BYTES:] = _big_endian(numbers)
+    matrix[:, PREFIX_BYTES:] = _big_endian(numbers.astype(np.uint64) + np.uint64(_ROW_NUMBER_BIAS))
     return binary_from_matrix(matrix)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
@@ -99,25 +100,42 @@ class BulkRunWriter:
         return BulkRun(self.path)
 
     def discard(self) -> None:
-        """Removes the file."""
+        """Removes the file, whether or not `finish` was called or has failed."""
         self._writer.close()
         self._file.close()
-        os.unlink(self.path)
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+    def find(self, key: bytes) -> bytes | None:
+        """One value of a key that `finish` has found twice (DuplicateKey)."""
+        with pa.memory_map(self.path) as source:
+            reader = pa.ipc.open_file(source)
+            for index in range(reader.num_record_batches):
+                batch = _Batch(reader.get_batch(index))
+                place = bisect_left(cast("Sequence[bytes]", batch), key)
+                if place < len(batch) and batch[place] == key:
+                    return batch.value(place)
+        return None
 
     def _merge(self) -> None:
         merged = self.path + ".merged"
-        with pa.memory_map(self.path) as source, pa.OSFile(merged, "wb") as sink:
-            reader = pa.ipc.open_file(source)
-            batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
-            with pa.ipc.new_file(sink, _SCHEMA) as writer:
-                for low, high in _cuts(batches):
-                    parts = [batch.between(low, high) for batch in batches]
-                    table = pa.Table.from_batches([part for part in parts if part.num_rows], _SCHEMA)
-                    if table.num_rows:
-                        keys, values = sort_by_key(one_array(table["key"]), one_array(table["value"]))
-                        writer.write_batch(pa.RecordBatch.from_arrays([keys, values], schema=_SCHEMA))
-            del batches, reader
+        try:
+            with pa.memory_map(self.path) as source, pa.OSFile(merged, "wb") as sink:
+                self._merge_into(sink, pa.ipc.open_file(source))
+        except BaseException:
+            os.unlink(merged)
+            raise
         os.replace(merged, self.path)
+
+    def _merge_into(self, sink: Any, reader: Any) -> None:
+        batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        with pa.ipc.new_file(sink, _SCHEMA) as writer:
+            for low, high in _cuts(batches):
+                parts = [batch.between(low, high) for batch in batches]
+                table = pa.Table.from_batches([part for part in parts if part.num_rows], _SCHEMA)
+                if table.num_rows:
+                    keys, values = sort_by_key(one_array(table["key"]), one_array(table["value"]))
+                    writer.write_batch(pa.RecordBatch.from_arrays([keys, values], schema=_SCHEMA))
 
 
 class _Batch:
@@ -260,6 +278,13 @@ class BulkRun:
                 part = _pairs(batch.slice(start, SLICE))
                 yield from reversed(part) if reverse else part
 
+    def between(self, low: bytes, high: bytes) -> Iterator[Any]:
+        """Keys in [low, high), as pyarrow record batches (key, value) over the mapped file, in key order."""
+        for place in range(max(bisect_right(self._firsts, low) - 1, 0), bisect_left(self._firsts, high)):
+            part = self._batches[place].between(low, high)
+            if part.num_rows:
+                yield part
+
     def contains_any(self, keys: Sequence[bytes]) -> list[bytes]:
         """Those of the keys that the run has, in no order; one pass over the keys of the run."""
         wanted = pa.array(keys, pa.binary())
@@ -314,6 +339,10 @@ class BulkLayer:
     def edited(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
         """(LSN, key) of the commit's own edits of a storage id, without what is in its runs."""
         return self._edits.changes(prefix, self.first_lsn - 1, self.last_lsn)
+
+    def scan_edits(self, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+        """The commit's own edits in a range of keys, without what is in its runs."""
+        return self._edits.scan(low, high, self.last_lsn)
 
     def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes | None]]:
         if lsn < self.first_lsn:

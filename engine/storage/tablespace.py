@@ -235,6 +235,12 @@ class Tablespace:
     def _view(self, lsn: int) -> CurrentView:
         return CurrentView(lsn, (self._active, *self._frozen), self._generation)
 
+    def newest_layers(self) -> tuple[tuple[Layer, ...], Generation]:
+        """What is sequenced, for engine/storage/newest.py: the layers over LMDB, newest first, and a read transaction
+        of LMDB that nobody else uses. LMDB may already hold the oldest of the layers; that changes nothing."""
+        generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
+        return (self._active, *self._frozen), generation
+
     def snapshot(self, lsn: int | None = None) -> Snapshot:
         """A view that stays as it is: at the durable LSN, or at a given one that is not older than any open snapshot.
 

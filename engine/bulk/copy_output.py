@@ -1,0 +1,72 @@
+"""COPY TO for rows that are at hand as DataRow messages, and its header line. Whole results are written by the worker
+(engine/columnar/datarow.py), by the same rules."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from engine.bulk.copy_options import CopyOptions
+from engine.session.prepared import Prepared
+
+_LENGTH = struct.Struct(">i")
+_ESCAPED = {0x5C: b"\\\\", 8: b"\\b", 12: b"\\f", 10: b"\\n", 13: b"\\r", 9: b"\\t", 11: b"\\v"}
+
+
+def copy_data(line: bytes) -> bytes:
+    """One CopyData message."""
+    return b"d" + _LENGTH.pack(len(line) + 4) + line
+
+
+def header_line(names: Sequence[str], options: CopyOptions) -> bytes:
+    """The message with the column names. FORCE_QUOTE does not concern it."""
+    alone = len(names) == 1
+    fields = [_field(name.encode(), options, False, alone) for name in names]
+    return copy_data(options.delimiter.encode().join(fields) + b"\n")
+
+
+def data_rows_to_lines(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
+    """DataRow messages of text values as CopyData messages."""
+    fields = prepared.fields or ()
+    forced = [options.force_quote == "*" or field.name in options.force_quote for field in fields]
+    delimiter, null = options.delimiter.encode(), options.null.encode()
+    alone = len(fields) == 1
+    made = []
+    place = 0
+    while place < len(data):
+        place += 7
+        cells = []
+        for force in forced:
+            (length,) = _LENGTH.unpack_from(data, place)
+            place += 4
+            if length < 0:
+                cells.append(null)
+                continue
+            cells.append(_field(data[place : place + length], options, force, alone))
+            place += length
+        made.append(copy_data(delimiter.join(cells) + b"\n"))
+    return b"".join(made)
+
+
+def _field(value: bytes, options: CopyOptions, force: bool, alone: bool) -> bytes:
+    if options.csv:
+        return _csv_field(value, options, force, alone)
+    delimiter = ord(options.delimiter)
+    if not any(byte in _ESCAPED or byte == delimiter for byte in value):
+        return value
+    return b"".join(_ESCAPED.get(byte) or (b"\\" if byte == delimiter else b"") + bytes((byte,)) for byte in value)
+
+
+def _csv_field(value: bytes, options: CopyOptions, force: bool, alone: bool) -> bytes:
+    quote, escape, delimiter = options.quote.encode(), options.escape.encode(), options.delimiter.encode()
+    needed = (
+        force
+        or value == options.null.encode()
+        or (alone and value == b"\\.")
+        or any(mark in value for mark in (delimiter, quote, b"\n", b"\r"))
+    )
+    if not needed:
+        return value
+    if escape != quote:
+        value = value.replace(escape, escape + escape)
+    return quote + value.replace(quote, escape + quote) + quote

@@ -1,0 +1,338 @@
+"""COPY data into rows: pieces of whole lines, by Arrow where that gives what PostgreSQL gives, else line by line.
+
+    first   Arrow's CSV reader converts every column that it reads by the same rules       (integers, text, dates ...)
+    then    the same with the doubtful columns as text, which the type's own input function reads, distinct values once
+    then    line by line, by PostgreSQL's rules, to its exact error: which row, which column, which text
+
+What Arrow reads otherwise than PostgreSQL is kept away from it (`_readable`) or found afterwards (the converters raise
+`Doubt`). Whatever fails goes one way down; the last way is the truth. All of this runs in a thread of the statement's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from catalog.errors import SqlError
+from catalog.schema import Column as TableColumn
+from catalog.schema import Table
+from catalog.types import lookup
+from catalog.types.base import FormatSettings
+from engine.bulk.copy_lines import Line, LineReader, splitter, unescape
+from engine.bulk.copy_options import CopyOptions
+from engine.bulk.read_columns import Converter, Doubt, converter_of
+from engine.bulk.rows import RowSet
+from engine.storage.columns import Column, one_array
+
+SHOWN_BYTES = 100  # of a line or a value, in an error's context
+
+
+@dataclass(slots=True)
+class Piece:
+    """Parsed rows of the given columns. `error` is what is wrong with the line after the last row, if anything.
+
+    `line(place)` gives the line of a row, for errors.
+    """
+
+    rows: RowSet
+    line: Callable[[int], Line]
+    error: SqlError | None = None
+    last: bool = False  # the end-of-data mark was met
+
+
+@dataclass(slots=True)
+class _Column:
+    definition: TableColumn
+    decode: Callable[[str], Any]
+    converter: Converter | None = field(default=None)
+    force_not_null: bool = False
+    force_null: bool = False
+
+
+class CopyParser:
+    """Parses one COPY's pieces, in their order."""
+
+    def __init__(
+        self, table: Table, columns: Sequence[TableColumn], options: CopyOptions, settings: FormatSettings
+    ) -> None:
+        self.table = table
+        self.options = options
+        self.reader = LineReader(options)
+        self._split = splitter(options)
+        self._columns = [
+            _Column(
+                column,
+                lookup(column.type.oid).text_decoder(settings, column.type.typmod),
+                converter_of(column.type, settings),
+                column.name in options.force_not_null,
+                column.name in options.force_null,
+            )
+            for column in columns
+        ]
+        self._forced = any(column.force_not_null or column.force_null for column in self._columns)
+        self._header = bool(options.header)
+
+    def parse(self, data: bytes) -> Piece:
+        """The rows of a piece of whole lines."""
+        if not self._header and (piece := self._by_arrow(data)) is not None:
+            return piece
+        return self._by_lines(data)
+
+    # --- Arrow ---------------------------------------------------------------------------------------------------
+
+    def _by_arrow(self, data: bytes) -> Piece | None:
+        if not self._readable(data):
+            return None
+        typed = [column.converter is not None for column in self._columns]
+        attempts = [typed, [False] * len(typed)] if any(typed) else [typed]
+        for attempt in attempts:
+            try:
+                rows = self._read(data, attempt)
+            except (pa.ArrowInvalid, Doubt, SqlError):
+                continue
+            return self._numbered(rows, data)
+        return None
+
+    def _numbered(self, rows: RowSet, data: bytes) -> Piece | None:
+        """The piece with its place among the lines."""
+        reader = self.reader
+        ends = data.count(b"\n") + (not data.endswith(b"\n"))
+        if reader.end_of_line is None:
+            if ends != rows.count:
+                return None  # newlines inside quotes are not counted before the kind of line end is known
+            reader.end_of_line = b"\r\n" if b"\r\n" in data else b"\n"
+        first = reader.number
+        reader.number += ends
+        return Piece(rows, lambda place: self._line_of(data, first, place))
+
+    def _line_of(self, data: bytes, first: int, place: int) -> Line:
+        again = LineReader(self.options)
+        again.number, again.end_of_line = first, self.reader.end_of_line
+        for position, line in enumerate(again.lines(data)):
+            if position == place:
+                return line
+        raise AssertionError("a row without a line")
+
+    def _readable(self, data: bytes) -> bool:
+        """Whether Arrow takes the piece apart as PostgreSQL would."""
+        if self._forced or not self._columns or b"\0" in data or len(data) == 0:
+            return False
+        known = self.reader.end_of_line
+        returns = data.count(b"\r")
+        if returns:
+            pairs = data.count(b"\r\n")
+            if pairs != returns or pairs != data.count(b"\n") or known not in (None, b"\r\n"):
+                return False
+        elif known not in (None, b"\n"):
+            return False
+        options = self.options
+        if not options.csv:
+            delimiter = options.delimiter.encode()
+            marks = (b"\\.", b"\\\n", b"\\\r", b"\\" + delimiter)
+            return b"\\" not in data or not any(mark in data for mark in marks)
+        if data.startswith((b"\\.\n", b"\\.\r")) or b"\n\\.\n" in data or b"\n\\.\r" in data:
+            return False
+        quote = options.quote.encode()
+        return quote not in data or (options.escape == options.quote and _plainly_quoted(data, quote, options))
+
+    def _read(self, data: bytes, typed: Sequence[bool]) -> RowSet:
+        options = self.options
+        names = [str(place) for place in range(len(self._columns))]
+        kinds = {
+            name: column.converter.reads if use and column.converter is not None else pa.string()
+            for name, column, use in zip(names, self._columns, typed, strict=True)
+        }
+        quoted = options.csv and options.quote.encode() in data
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=max(len(data) // 2 + 1, 1 << 20)),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=options.delimiter,
+                quote_char=options.quote if quoted else False,
+                double_quote=True,
+                escape_char=False,
+                newlines_in_values=quoted,
+                ignore_empty_lines=False,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=kinds,
+                null_values=[options.null],
+                true_values=["t", "true", "y", "yes", "on", "1", "T", "TRUE", "True"],
+                false_values=["f", "false", "n", "no", "off", "0", "F", "FALSE", "False"],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        arrays: dict[int, Column] = {}
+        values: dict[int, list[Any]] = {}
+        escapes = not options.csv and b"\\" in data
+        for name, column, use in zip(names, self._columns, typed, strict=True):
+            found = one_array(table.column(name))
+            if escapes and pa.types.is_string(found.type):
+                found = _unescaped(found)
+            if use and column.converter is not None:
+                arrays[column.definition.number] = column.converter.finish(found, data)
+            else:
+                values[column.definition.number] = _decoded(found, column.decode)
+        return RowSet(self.table, table.num_rows, arrays).with_columns(values)
+
+    # --- line by line --------------------------------------------------------------------------------------------
+
+    def _by_lines(self, data: bytes) -> Piece:
+        lines: list[Line] = []
+        rows: list[list[Any]] = []
+        error: SqlError | None = None
+        try:
+            for line in self._lines(data):
+                rows.append(self._row(line))
+                lines.append(line)
+        except SqlError as found:
+            error = found
+        numbers = [column.definition.number for column in self._columns]
+        by_column = zip(*rows, strict=True) if rows else ([] for _ in numbers)
+        made = RowSet.of_values(self.table, len(rows), dict(zip(numbers, map(list, by_column), strict=True)))
+        return Piece(made, lines.__getitem__, error, self.reader.ended)
+
+    def _lines(self, data: bytes) -> Iterator[Line]:
+        try:
+            for line in self.reader.lines(data):
+                if self._header:
+                    self._header = False
+                    if self.options.header == "match":
+                        self._match_header(line)
+                    continue
+                yield line
+        except SqlError as error:
+            if error.context is None:
+                error.context = f"COPY {self.table.name}, line {self.reader.number}"
+            raise
+
+    def _match_header(self, line: Line) -> None:
+        """HEADER MATCH: the names must be the columns'. Raises 22P04."""
+        fields = self._split(_checked(line.text))
+        message = None
+        if len(fields) != len(self._columns):
+            message = f"wrong number of fields in header line: got {len(fields)}, expected {len(self._columns)}"
+        else:
+            for place, (name, column) in enumerate(zip(fields, self._columns, strict=True), 1):
+                wanted = column.definition.name
+                if name is None:
+                    got = f'null value ("{self.options.null}")'
+                elif name.decode() != wanted:
+                    got = f'"{name.decode()}"'
+                else:
+                    continue
+                message = f'column name mismatch in header line field {place}: got {got}, expected "{wanted}"'
+                break
+        if message is not None:
+            raise SqlError("22P04", message, context=self.context(line))
+
+    def _row(self, line: Line) -> list[Any]:
+        """The values of the given columns. Raises with PostgreSQL's context."""
+        try:
+            text = _checked(line.text)
+        except SqlError as error:
+            error.context = f"COPY {self.table.name}, line {line.number}"
+            raise
+        try:
+            fields = self._split(text)
+            if len(fields) > len(self._columns):
+                raise SqlError("22P04", "extra data after last expected column")
+            values = [self._value(line, column, field) for column, field in zip(self._columns, fields, strict=False)]
+            if len(fields) < len(self._columns):
+                name = self._columns[len(fields)].definition.name
+                raise SqlError("22P04", f'missing data for column "{name}"')
+        except SqlError as error:
+            if error.context is None:
+                error.context = self.context(line)
+            raise
+        return values
+
+    def _value(self, line: Line, column: _Column, field: bytes | None) -> Any:
+        if field is None:
+            if not column.force_not_null:
+                return None
+            field = self.options.null.encode()
+        elif column.force_null and field == self.options.null.encode():
+            return None
+        try:
+            return column.decode(_checked(field).decode())
+        except SqlError as error:
+            shown = shown_text(field)
+            error.context = f'COPY {self.table.name}, line {line.number}, column {column.definition.name}: "{shown}"'
+            raise
+
+    def context(self, line: Line) -> str:
+        """Where in the data an error of a whole row is."""
+        return f'COPY {self.table.name}, line {line.number}: "{shown_text(line.text)}"'
+
+
+def shown_text(text: bytes) -> str:
+    """Text in an error's context, cut as PostgreSQL cuts it."""
+    if len(text) <= SHOWN_BYTES:
+        return text.decode(errors="replace")
+    return text[:SHOWN_BYTES].decode(errors="ignore") + "..."
+
+
+def _checked(text: bytes) -> bytes:
+    """Raises 22021 for what is not UTF-8, or has a zero byte."""
+    at = -1
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        at = error.start
+    zero = text.find(b"\0")
+    if zero >= 0 and (at < 0 or zero < at):
+        at = zero
+    if at < 0:
+        return text
+    lead = text[at]
+    length = 4 if lead >= 0xF0 and lead < 0xF8 else 3 if 0xE0 <= lead < 0xF0 else 2 if 0xC0 <= lead < 0xE0 else 1
+    shown = " ".join(f"0x{byte:02x}" for byte in text[at : at + length])
+    raise SqlError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
+
+
+def _plainly_quoted(data: bytes, quote: bytes, options: CopyOptions) -> bool:
+    """Whether every quote opens a field at its start, closes one at its end, or is doubled inside one: elsewhere Arrow
+    takes it for a character, and PostgreSQL for a quote."""
+    view = np.frombuffer(data, np.uint8)
+    places = np.flatnonzero(view == quote[0])
+    if len(places) % 2:
+        return False
+    edges = np.zeros(256, np.bool_)
+    edges[[ord(options.delimiter), ord(quote), 10, 13]] = True
+    before, after = places[0::2], places[1::2]
+    return bool(
+        (edges[view[np.maximum(before - 1, 0)]] | (before == 0)).all()
+        and (edges[view[np.minimum(after + 1, len(view) - 1)]] | (after == len(view) - 1)).all()
+    )
+
+
+def _unescaped(column: Column) -> Column:
+    """Text without its backslashes. NULLs were told apart before."""
+    has = pc.match_substring(column, "\\").fill_null(False)
+    places = np.flatnonzero(has.to_numpy(zero_copy_only=False))
+    if not len(places):
+        return column
+    try:
+        made = [unescape(text.encode()).decode() for text in column.take(pa.array(places)).to_pylist()]
+    except UnicodeDecodeError:
+        raise Doubt from None
+    if any("\0" in text for text in made):
+        raise Doubt
+    return pc.replace_with_mask(column, has, pa.array(made, pa.string()))
+
+
+def _decoded(column: Column, decode: Callable[[str], Any]) -> list[Any]:
+    """Values by the type's input function; where they repeat, each once."""
+    coded = column.dictionary_encode()
+    if len(coded.dictionary) * 2 > len(column):
+        return [None if text is None else decode(text) for text in column.to_pylist()]
+    known = [decode(text) for text in coded.dictionary.to_pylist()]
+    return [None if place is None else known[place] for place in coded.indices.to_pylist()]

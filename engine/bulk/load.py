@@ -1,0 +1,237 @@
+"""COPY FROM: from the connection's bytes to the transaction.
+
+    bytes -> pieces of whole lines -> [thread] rows -> [thread] complete, check, encode, write -> runs
+
+The event loop receives and cuts while one thread parses the next piece and another writes the last; two parsed pieces
+may wait in between, so memory is a few pieces however long the load is. What is small (SMALL_ROWS) goes row by row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Column, Table
+from engine.bulk import references
+from engine.bulk.complete import RowCompleter
+from engine.bulk.copy_lines import Line, LineReader
+from engine.bulk.copy_options import CopyOptions
+from engine.bulk.copy_parse import CopyParser, Piece
+from engine.bulk.encode import TableEncoder
+from engine.bulk.insert import BulkInsert, Conflict
+from engine.bulk.locks import lock_for_rows
+from engine.bulk.rows import Row, RowSet
+from engine.bulk.single import SingleInsert
+from engine.bulk.thread import BulkThread
+from engine.execute.foreign_keys import Outgoing
+from engine.sql import tree
+from engine.sql.analyze.rules import table_rules
+from engine.storage.columns import Numbers
+
+if TYPE_CHECKING:
+    from engine.session.session import CopySource, Session
+
+SMALL_ROWS = 5_000
+SMALL_BYTES = 1 << 20
+PIECE_BYTES = 4 << 20
+_AT_ONCE_BYTES = 1 << 16  # so little data is parsed without a thread
+_WAITING = 2  # parsed pieces
+
+
+class Pieces:
+    """The data of one COPY in pieces of whole lines."""
+
+    def __init__(self, source: CopySource, reader: LineReader) -> None:
+        self._source = source
+        self._reader = reader
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.ended = False
+
+    async def gather(self, size: int, lines: int = 0) -> bytes:
+        """At least `size` bytes (or more than `lines` lines) cut at a line's end, or all that is left when the data
+        ends before. Raises what the source raises (57014)."""
+        counted = sum(part.count(b"\n") for part in self._parts) if lines else 0
+        while not self.ended:
+            while not self.ended and self._size < size and not 0 < lines < counted:
+                data = await self._source.read()
+                if data is None:
+                    self.ended = True
+                    break
+                self._parts.append(data)
+                self._size += len(data)
+                counted += data.count(b"\n") if lines else 0
+            if self.ended:
+                break
+            whole = b"".join(self._parts)
+            end = self._reader.cut(whole)
+            self._parts = [whole[end:]]
+            self._size = len(whole) - end
+            if end:
+                return whole[:end]
+            size = self._size + PIECE_BYTES  # one very long line
+            lines = 0
+        whole = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return whole
+
+    async def skip(self) -> None:
+        """Reads on to the end: what follows an end-of-data mark counts for nothing."""
+        while await self._source.read() is not None:
+            pass
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """What to load: the columns that the data has, in its order."""
+
+    table: Table
+    columns: tuple[Column, ...]
+    options: CopyOptions
+    where: tree.Expr | None
+
+
+class Load:
+    """One COPY FROM. The table is locked in ROW EXCLUSIVE mode; `held_before` is what the transaction held before."""
+
+    def __init__(self, session: Session, plan: LoadPlan, held_before: int) -> None:
+        assert session.transaction is not None
+        self.session = session
+        self.transaction = session.transaction
+        self.plan = plan
+        self._held_before = held_before
+        table = plan.table
+        self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
+        self.encoder = TableEncoder(session.catalog, table, session.key.format)
+        rules = table_rules(table, session.environment)
+        given = {column.number for column in plan.columns}
+        defaults = [
+            tree.Assignment(column.number, rules.default(column))
+            for column in table.columns
+            if column.number not in given and column.generated is None
+        ]
+        writer = self.encoder.writer
+        self.completer = RowCompleter(session, writer, defaults, rules.generated, rules.checks, plan.where)
+
+    async def run(self, source: CopySource) -> int:
+        """Loads everything; the number of rows."""
+        pieces = Pieces(source, self.parser.reader)
+        first = await pieces.gather(SMALL_BYTES, SMALL_ROWS)
+        if pieces.ended and first.count(b"\n") <= SMALL_ROWS:
+            return await self._load_small(first)
+        await lock_for_rows(self.session, self.encoder, self._held_before)
+        if references.refers_to_itself(self.encoder.writer):
+            return await self._load_singly(first, pieces)
+        return await self._load_in_bulk(first, pieces)
+
+    # --- row by row ----------------------------------------------------------------------------------------------
+
+    async def _load_small(self, data: bytes) -> int:
+        single = SingleInsert(self.session, self.encoder.writer)
+        if len(data) <= _AT_ONCE_BYTES:
+            count = await self._add_singly(single, self.parser.parse(data)) if data else 0
+        else:
+            count = await self._add_singly(single, await asyncio.to_thread(self.parser.parse, data))
+        await single.finish()
+        return count
+
+    async def _load_singly(self, first: bytes, pieces: Pieces) -> int:
+        single = SingleInsert(self.session, self.encoder.writer)
+        count, data = 0, first
+        while data:
+            piece = await asyncio.to_thread(self.parser.parse, data)
+            count += await self._add_singly(single, piece)
+            if piece.last:
+                await pieces.skip()
+                break
+            data = await pieces.gather(PIECE_BYTES)
+        await single.finish()
+        return count
+
+    async def _add_singly(self, single: SingleInsert, piece: Piece) -> int:
+        drawn = await self.completer.draw(piece.rows.count) if self.completer.draws else {}
+        rows, kept = self._checked(piece, drawn)
+        await single.add(rows.tuples(), lambda place, error: self._at_line(piece, kept, place, error))
+        return rows.count
+
+    # --- in bulk -------------------------------------------------------------------------------------------------
+
+    async def _load_in_bulk(self, first: bytes, pieces: Pieces) -> int:
+        bulk = await BulkInsert.open(self.session.node.store, self.transaction, self.encoder)
+        parsing, writing = BulkThread("copy-parse"), BulkThread("copy-write")
+        parsed: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue(_WAITING)
+        producer = asyncio.create_task(self._parse_all(first, pieces, parsing, parsed))
+        try:
+            while (piece := await parsed.get()) is not None:
+                if isinstance(piece, BaseException):
+                    raise piece
+                await self._write(bulk, writing, piece)
+            await writing.run(bulk.finish)
+            bulk.merge_into(self.transaction)
+        finally:
+            producer.cancel()
+            parsing.close()
+            writing.close(bulk.discard)
+        return bulk.rows
+
+    async def _parse_all(
+        self, first: bytes, pieces: Pieces, thread: BulkThread, parsed: asyncio.Queue[Piece | BaseException | None]
+    ) -> None:
+        try:
+            data = first
+            while data:
+                piece = await thread.run(self.parser.parse, data)
+                await parsed.put(piece)
+                if piece.error is not None:
+                    return
+                if piece.last:
+                    await pieces.skip()
+                    break
+                data = await pieces.gather(PIECE_BYTES)
+            await parsed.put(None)
+        except Exception as error:  # handed on: whoever takes the pieces raises it
+            await parsed.put(error)
+
+    async def _write(self, bulk: BulkInsert, thread: BulkThread, piece: Piece) -> None:
+        count, table = piece.rows.count, self.plan.table
+        drawn = await self.completer.draw(count) if self.completer.draws and count else {}
+        number = self.session.node.next_row_numbers(table, count) if count and not table.key_columns else 0
+        for foreign, keys in await thread.run(self._store, bulk, piece, drawn, number):
+            await references.check(self.session, foreign, keys)
+
+    def _store(
+        self, bulk: BulkInsert, piece: Piece, drawn: Mapping[int, Sequence[object]], number: int
+    ) -> list[tuple[Outgoing, list[Row]]]:
+        """In the thread: writes a piece; gives the keys that it refers to."""
+        rows, kept = self._checked(piece, drawn)
+        try:
+            bulk.add(rows, number)
+        except Conflict as conflict:
+            raise self._at_line(piece, kept, conflict.place, conflict.error) from None
+        writer = self.encoder.writer
+        return [(foreign, references.distinct_keys(writer, foreign, rows)) for foreign in writer.outgoing]
+
+    # --- both ----------------------------------------------------------------------------------------------------
+
+    def _checked(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
+        """The piece's rows, complete. Raises the error of the first line that has one."""
+        rows, kept = self.completer.complete(piece.rows, drawn)
+        found = self.completer.violation(rows)
+        if found is not None:
+            place, error = found
+            error.context = self.parser.context(_line(piece, kept, place))
+            raise error
+        if piece.error is not None:
+            raise piece.error
+        return rows, kept
+
+    def _at_line(self, piece: Piece, kept: Numbers | None, place: int, error: SqlError) -> SqlError:
+        error.context = f"COPY {self.plan.table.name}, line {_line(piece, kept, place).number}"
+        return error
+
+
+def _line(piece: Piece, kept: Numbers | None, place: int) -> Line:
+    return piece.line(place if kept is None else int(kept[place]))

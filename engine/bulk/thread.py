@@ -1,0 +1,30 @@
+"""A thread for one statement's heavy work, so that the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BulkThread:
+    """Runs functions one after the other. What it was given runs to its end even if whoever waited was cancelled, so
+    clean-up that is handed to `close` comes after it and needs no waiting for."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Runs the function in the thread and waits for its result."""
+        future = self._executor.submit(function, *args, **kwargs)
+        return await asyncio.wrap_future(future)
+
+    def close(self, *last: Callable[[], object]) -> None:
+        """Ends the thread once everything is done, these functions last."""
+        for function in last:
+            self._executor.submit(function)
+        self._executor.shutdown(wait=False)

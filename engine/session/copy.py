@@ -1,0 +1,250 @@
+"""COPY: the statement around the data.
+
+    FROM STDIN    resolve table and columns, lock, take the data (engine/bulk/load.py)
+    TO STDOUT     a SELECT whose rows the worker writes as lines; rows of small plans and of RETURNING become lines here
+
+Server-side files and programs are refused: psql's \\copy and the drivers' copy functions send the data through the
+connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Column, Index, Table, View, VirtualTable
+from catalog.schema import Sequence as SequenceObject
+from catalog.types.base import TypeRef
+from engine.bulk.copy_options import CopyOptions, read_options
+from engine.bulk.copy_output import data_rows_to_lines, header_line
+from engine.bulk.load import Load, LoadPlan
+from engine.columnar.interface import RowEncoding
+from engine.execute.context import RowPathFull
+from engine.session import planning
+from engine.session.prepared import Portal, Prepared
+from engine.session.system import virtual_content
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze_expression
+from engine.sql.parser import parse
+from engine.txn.locks import ROW_EXCLUSIVE
+
+if TYPE_CHECKING:
+    from engine.session.session import Session, Sink
+
+_BOOLEAN = TypeRef(16)
+
+
+async def execute(session: Session, statement: ast.CopyStmt, whole: ast.Statement, sink: Sink) -> None:
+    """Runs COPY and completes it with 'COPY n'. Raises what options, names, data and constraints raise."""
+    options = read_options(statement.options, statement.is_from)
+    _refuse_files(session, statement)
+    if session.transaction is None:
+        session.begin_implicit()
+    if statement.is_from:
+        count = await _copy_from(session, statement, options, sink)
+    else:
+        count = await _copy_to(session, statement, whole, options, sink)
+    sink.complete(f"COPY {count}")
+
+
+def _refuse_files(session: Session, statement: ast.CopyStmt) -> None:
+    if statement.filename is None:
+        return
+    what = "program" if statement.program else "file"
+    hint = (
+        f"Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone; "
+        f"it reads and writes {what}s on the client's side."
+    )
+    not_supported(f"COPY {'FROM' if statement.is_from else 'TO'} a {what} of the server", hint=hint)
+
+
+# ---- FROM -----------------------------------------------------------------------------------------------------------
+
+
+async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOptions, sink: Sink) -> int:
+    transaction = session.transaction
+    assert transaction is not None and statement.relation is not None
+    while True:
+        table = _target(session, statement.relation)
+        held_before = transaction.table_locks.get(table.oid, 0)
+        transaction.refuse_if_read_only("COPY FROM")
+        await session.lock_table(transaction, table.oid, ROW_EXCLUSIVE)
+        if _target(session, statement.relation) is table:
+            break
+        if not held_before:
+            transaction.unlock_table(table.oid)
+    session.check_privileges(tree.Analyzed(tree.Query(()), (), (table.oid,), (table.oid,)))
+    transaction.begin_statement()
+    columns = _columns(table, statement.columns)
+    _known_columns(table, columns, (*options.force_not_null, *options.force_null))
+    where = None
+    if statement.where is not None:
+        where = analyze_expression(statement.where, session.environment, table, _BOOLEAN, "COPY FROM WHERE conditions")
+    load = Load(session, LoadPlan(table, columns, options, where), held_before)
+    return await load.run(await sink.copy_in(len(columns)))
+
+
+def _target(session: Session, relation: ast.RangeVar) -> Table:
+    """The table to copy into. Raises 42P01, 42809."""
+    found = session.environment.find_relation(relation.schema, relation.name)
+    if isinstance(found, Table):
+        return found
+    if found is None:
+        raise _undefined(relation)
+    if isinstance(found, Index):
+        raise SqlError("42809", f'"{found.name}" is an index')
+    if isinstance(found, SequenceObject):
+        raise SqlError("42809", f'cannot copy to sequence "{found.name}"')
+    if isinstance(found, VirtualTable):
+        raise SqlError("42501", f"permission denied for table {found.name}")
+    hint = "To enable copying to a view, provide an INSTEAD OF INSERT trigger."
+    raise SqlError("42809", f'cannot copy to view "{found.name}"', hint=hint)
+
+
+def _undefined(relation: ast.RangeVar) -> SqlError:
+    name = f"{relation.schema}.{relation.name}" if relation.schema else relation.name
+    return SqlError("42P01", f'relation "{name}" does not exist')
+
+
+def _columns(table: Table | VirtualTable, names: Sequence[str]) -> tuple[Column, ...]:
+    """The columns to copy: those named, or all but the generated ones. Raises 42703, 42701, 42P10."""
+    if not names:
+        return tuple(column for column in table.columns if column.generated is None)
+    by_name = {column.name: column for column in table.columns}
+    found: list[Column] = []
+    for name in names:
+        column = by_name.get(name)
+        if column is None:
+            raise _no_column(table, name)
+        if column.generated is not None:
+            raise SqlError(
+                "42P10",
+                f'column "{name}" is a generated column',
+                detail="Generated columns cannot be used in COPY.",
+            )
+        if column in found:
+            raise SqlError("42701", f'column "{name}" specified more than once')
+        found.append(column)
+    return tuple(found)
+
+
+def _no_column(table: Table | VirtualTable, name: str) -> SqlError:
+    return SqlError("42703", f'column "{name}" of relation "{table.name}" does not exist')
+
+
+def _known_columns(table: Table | VirtualTable, columns: Sequence[Column], names: Sequence[str]) -> None:
+    """FORCE_...: the names must be among those copied. Raises 42703, 42P10."""
+    copied = {column.name for column in columns}
+    for name in names:
+        if all(column.name != name for column in table.columns):
+            raise _no_column(table, name)
+        if name not in copied:
+            raise SqlError("42P10", f'FORCE column "{name}" not referenced by COPY')
+
+
+# ---- TO -------------------------------------------------------------------------------------------------------------
+
+
+async def _copy_to(
+    session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions, sink: Sink
+) -> int:
+    prepared = _prepared(session, statement, whole, options)
+    fields = prepared.fields
+    if fields is None:
+        raise SqlError("0A000", "COPY query must have a RETURNING clause")
+    names = [field.name for field in fields]
+    if statement.query is not None and options.force_quote != "*":
+        for name in options.force_quote:
+            if name not in names:
+                raise SqlError("42703", f'column "{name}" does not exist')
+    lines = await _lines(session, prepared, options)
+    sink.copy_out(len(fields))
+    if options.header:
+        await sink.rows(header_line(names, options))
+    count = 0
+    async for data, rows in lines:
+        await sink.rows(data)
+        count += rows
+    sink.copy_out_done()
+    return count
+
+
+def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions) -> Prepared:
+    """The query behind COPY TO, planned."""
+    if statement.query is not None:
+        return planning.prepare(session, ast.Statement(statement.query, whole.text, whole.offset), ())
+    relation = statement.relation
+    assert relation is not None
+    found = session.environment.find_relation(relation.schema, relation.name)
+    if found is None:
+        raise _undefined(relation)
+    if isinstance(found, Index):
+        raise SqlError("42809", f'"{found.name}" is an index')
+    if isinstance(found, SequenceObject):
+        raise SqlError("42809", f'cannot copy from sequence "{found.name}"')
+    if isinstance(found, View) or (isinstance(found, VirtualTable) and found.kind == "v"):
+        hint = "Try the COPY (SELECT ...) TO variant."
+        raise SqlError("42809", f'cannot copy from view "{found.name}"', hint=hint)
+    columns = _columns(found, statement.columns)
+    if options.force_quote != "*":
+        _known_columns(found, columns, options.force_quote)
+    schema = f"{_quoted(relation.schema)}." if relation.schema else ""
+    listed = ", ".join(_quoted(column.name) for column in columns)
+    (query,) = parse(f"SELECT {listed} FROM {schema}{_quoted(relation.name)}")
+    return planning.prepare(session, query, ())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+Lines = AsyncIterator[tuple[bytes, int]]
+
+
+async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> Lines:
+    """CopyData messages, one line each, in chunks with their number of rows."""
+    formats = prepared.text_formats
+    if prepared.kind == "row":
+        try:
+            data, count = await session.execute_row_waiting(prepared, prepared.run_row(formats), ())
+            return _one(data_rows_to_lines(data, prepared, options), count)
+        except RowPathFull:
+            prepared = planning.columnar_of(session, prepared)
+    if prepared.columnar is None:
+        portal = Portal(prepared, (), formats)
+        await session._start(portal)
+        return _converted(portal, prepared, options)
+    transaction = session.transaction
+    assert transaction is not None
+    await session.locked(prepared)
+    transaction.begin_statement()
+    values = planning.columnar_parameters(session, prepared.columnar, (), session.context())
+    encoding = RowEncoding("copy_csv" if options.csv else "copy_text", formats, session.key.format, _written(options))
+    stream = await session.node.columnar.rows(
+        prepared.columnar, values, transaction, encoding, virtual_content(session)
+    )
+    return stream.__aiter__()
+
+
+def _written(options: CopyOptions) -> tuple[tuple[str, str], ...]:
+    """The options as the worker's encoder reads them."""
+    forced = options.force_quote if isinstance(options.force_quote, str) else ",".join(options.force_quote)
+    pairs = (("delimiter", options.delimiter), ("null", options.null))
+    if not options.csv:
+        return pairs
+    return (*pairs, ("quote", options.quote), ("escape", options.escape), ("force_quote", forced))
+
+
+async def _one(data: bytes, count: int) -> Lines:
+    yield data, count
+
+
+async def _converted(portal: Portal, prepared: Prepared, options: CopyOptions) -> Lines:
+    """A started portal's rows as lines."""
+    if portal.pending_rows:
+        data, count = portal.take(0)
+        yield data_rows_to_lines(data, prepared, options), count
+    if portal.stream is not None:
+        async for data, count in portal.chunks:
+            yield data_rows_to_lines(data, prepared, options), count

@@ -1,0 +1,224 @@
+"""Everything under one storage id as it stands now, for work on whole tables in a thread of its own.
+
+Bulk loads look for keys that exist, and schema changes read every row: both want the newest sequenced state with the
+transaction's own writes on top, while a table lock keeps everybody else from changing it. So there is nothing to tell
+apart by LSN, and the layers become plain *levels*, the upper hiding the lower:
+
+    own writes -> own runs -> memtables and committed runs, newest first -> LMDB, by a read transaction of its own
+
+`NewestRows.open` copies what lives in dictionaries of the engine's thread (memtables hold a bounded number of
+versions); from then on the object belongs to whoever reads it, in whatever thread. Levels are compared batch by batch:
+a batch of a lower level drops the keys that an upper one has in the same range, which for tables that were loaded once,
+or live in LMDB, is no work at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.storage.columns import Column, Numbers, binary_array, one_array
+from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.runs import BulkLayer, BulkRun
+
+if TYPE_CHECKING:
+    from engine.storage.tablespace import Tablespace
+    from engine.storage.views import Generation
+    from engine.txn.transaction import Transaction
+
+BATCH_ROWS = 32_768
+_COPY_SLICE = 4096  # keys of a memtable that are copied in one turn of the event loop
+
+
+class _Edited:
+    """Keys with values (None: deleted), from a memtable or a write set, in key order."""
+
+    def __init__(self, found: dict[bytes, bytes | None]) -> None:
+        self._keys = sorted(found)
+        self._found = found
+
+    def keys_between(self, first: bytes, last: bytes) -> Column | None:
+        """Its keys from `first` to `last`, both included; None if there are none."""
+        start, stop = bisect_left(self._keys, first), bisect_right(self._keys, last)
+        return binary_array(self._keys[start:stop]) if start < stop else None
+
+    def batches(self) -> Iterator[tuple[Column, Column]]:
+        for start in range(0, len(self._keys), BATCH_ROWS):
+            keys = self._keys[start : start + BATCH_ROWS]
+            yield binary_array(keys), pa.array(map(self._found.__getitem__, keys), pa.binary())
+
+    def look_up(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Numbers] | None:
+        """Which of the keys it knows, and which of those have a value; None if it knows none."""
+        own = self.keys_between(first, last)
+        if own is None:
+            return None
+        known = _is_in(keys, own)
+        if not known.any():
+            return None
+        present = known.copy()
+        for place in np.flatnonzero(known).tolist():
+            present[place] = self._found[keys[place].as_py()] is not None
+        return known, present
+
+
+class _Run:
+    """A bulk run's keys of the storage id."""
+
+    def __init__(self, run: BulkRun, low: bytes, high: bytes) -> None:
+        self._run = run
+        self._low, self._high = low, high
+
+    def keys_between(self, first: bytes, last: bytes) -> Column | None:
+        parts = [part.column(0) for part in self._run.between(first, last + b"\0")]
+        return pa.concat_arrays(parts) if parts else None
+
+    def batches(self) -> Iterator[tuple[Column, Column]]:
+        for part in self._run.between(self._low, self._high):
+            for start in range(0, part.num_rows, BATCH_ROWS):
+                piece = part.slice(start, BATCH_ROWS)
+                yield one_array(piece.column(0)), one_array(piece.column(1))
+
+    def look_up(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Numbers] | None:
+        known = np.zeros(len(keys), np.bool_)
+        present = known.copy()
+        for part in self._run.between(first, last + b"\0"):
+            places = pc.index_in(keys, value_set=part.column(0))
+            here = places.is_valid().to_numpy(zero_copy_only=False)
+            if not here.any():
+                continue
+            known |= here
+            values = part.column(1)
+            if values.null_count:
+                valid = values.is_valid().to_numpy(zero_copy_only=False)
+                here = here.copy()
+                here[here] = valid[places.drop_null().to_numpy()]
+            present |= here
+        return (known, present) if known.any() else None
+
+
+_Level = _Edited | _Run
+
+
+class NewestRows:
+    """See the module's text. `close` lets go of LMDB's pages."""
+
+    def __init__(self, storage_id: int, levels: Sequence[_Level], generation: Generation) -> None:
+        self.storage_id = storage_id
+        self._levels = levels
+        self._generation: Generation | None = generation
+        self._low, self._high = prefix_range(storage_prefix(storage_id))
+
+    @classmethod
+    async def open(cls, store: Tablespace, storage_id: int, transaction: Transaction | None = None) -> NewestRows:
+        """The storage id as of now, with the transaction's own writes. On the engine's thread; nobody else may write
+        under this storage id from here until the reading is over (a table lock sees to it)."""
+        layers, generation = store.newest_layers()
+        low, high = prefix_range(storage_prefix(storage_id))
+        levels: list[_Level] = []
+        if transaction is not None:
+            own = {key: value for key, value in transaction.writes.items() if low <= key < high}
+            if own:
+                levels.append(_Edited(own))
+            levels += [_Run(run, low, high) for run in reversed(transaction.runs) if run.has(low)]
+        for layer in layers:
+            if isinstance(layer, BulkLayer):
+                edits = await _copied(layer.scan_edits(low, high))
+                runs = [run for run in reversed(layer.runs) if run.has(low)]
+            else:
+                edits = await _copied(layer.scan(low, high, store.sequenced_lsn)) if layer.has(low) else {}
+                runs = []
+            if edits:
+                levels.append(_Edited(edits))
+            levels += [_Run(run, low, high) for run in runs]
+        return cls(storage_id, levels, generation)
+
+    def close(self) -> None:
+        self._generation = None
+
+    # --- reading everything --------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[tuple[Column, Column]]:
+        """(keys, values) as binary arrays of up to BATCH_ROWS rows; every key once, in no order between batches."""
+        for place in range(len(self._levels), -1, -1):
+            above = self._levels[:place]
+            source = self._stored() if place == len(self._levels) else self._levels[place].batches()
+            for keys, values in source:
+                kept = self._visible(keys, values, above)
+                if kept is None:
+                    yield keys, values
+                elif kept.any():
+                    mask = pa.array(kept)
+                    yield keys.filter(mask), values.filter(mask)
+
+    def _visible(self, keys: Column, values: Column, above: Sequence[_Level]) -> Numbers | None:
+        """Which rows of a batch are to be seen; None for all."""
+        kept = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+        if above:
+            first, last = keys[0].as_py(), keys[len(keys) - 1].as_py()
+            for level in above:
+                hidden = level.keys_between(first, last)
+                if hidden is not None:
+                    mask = ~_is_in(keys, hidden)
+                    kept = mask if kept is None else kept & mask
+        return None if kept is None or kept.all() else kept
+
+    def _stored(self) -> Iterator[tuple[Column, Column]]:
+        generation = self._generation
+        assert generation is not None
+        items = generation.scan(self._low, self._high, False)
+        while part := list(islice(items, BATCH_ROWS)):
+            keys, values = zip(*part, strict=True)
+            yield binary_array(keys), binary_array(values)
+
+    # --- looking for keys ----------------------------------------------------------------------------------------
+
+    def existing(self, keys: Column) -> Numbers:
+        """Booleans: which of the keys (a binary array) have a value."""
+        found = np.zeros(len(keys), np.bool_)
+        if not len(keys):
+            return found
+        bounds = pc.min_max(keys)
+        first, last = bounds["min"].as_py(), bounds["max"].as_py()
+        undecided = np.ones(len(keys), np.bool_)
+        for level in self._levels:
+            answer = level.look_up(keys, first, last)
+            if answer is not None:
+                known, present = answer
+                found |= present & undecided
+                undecided &= ~known
+        self._look_in_store(keys, first, last, found, undecided)
+        return found
+
+    def _look_in_store(self, keys: Column, first: bytes, last: bytes, found: Numbers, undecided: Numbers) -> None:
+        """Marks the undecided keys that LMDB has; a range in which it has nothing costs one look."""
+        generation = self._generation
+        assert generation is not None
+        cursor: Any = generation.transaction.cursor()
+        if not cursor.set_range(first) or cursor.key() > last:
+            return
+        places = np.flatnonzero(undecided)
+        wanted = (keys if len(places) == len(keys) else keys.take(pa.array(places))).to_pylist()
+        stored = {key for key, _ in cursor.getmulti(wanted)}
+        if stored:
+            found[places] |= np.fromiter((key in stored for key in wanted), np.bool_, len(wanted))
+
+
+async def _copied(pairs: Iterator[tuple[bytes, bytes | None]]) -> dict[bytes, bytes | None]:
+    """What the iterator gives, collected a slice a turn."""
+    found: dict[bytes, bytes | None] = {}
+    while part := list(islice(pairs, _COPY_SLICE)):
+        found.update(part)
+        if len(part) == _COPY_SLICE:
+            await asyncio.sleep(0)
+    return found
+
+
+def _is_in(keys: Column, others: Column) -> Numbers:
+    return pc.is_in(keys, value_set=others).to_numpy(zero_copy_only=False)
