@@ -15,7 +15,7 @@ from catalog.types.base import FormatSettings, SqlType, TypeRef
 from catalog.types.oids import RECORD
 from catalog.types.pseudo import record_binary_encoder, record_text_encoder
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.expressions import Value
+from engine.execute.expressions import Value, named_codec
 from engine.sql import tree
 
 _INTEGERS = frozenset((20, 21, 23, 26))
@@ -124,6 +124,8 @@ class DataRowSink:
             encode = lookup(oid).binary_encoder()
         elif oid in _INTEGERS:
             return f'(b"%d" % {source})'
+        elif (shown := named_codec(oid, "out")) is not None:
+            return f"{self.code.constant(shown, 'shown')}(context.call, {source}).encode()"
         else:
             encode = lookup(oid).text_encoder(self.settings)
         return f"{self.code.constant(encode, 'encode')}({source})"

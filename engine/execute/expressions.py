@@ -24,6 +24,7 @@ from catalog.functions.base import Function, Implementation, Operator
 from catalog.functions.registry import implementation
 from catalog.types import lookup
 from catalog.types.base import Array, FormatSettings, TypeRef
+from catalog.types.oids import NAMED_TYPES
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
@@ -263,6 +264,8 @@ class ExpressionCompiler:
                 inner = self.constant(expression.argument)
                 if inner is None or inner[0] is None:
                     return inner
+                if isinstance(expression, tree.CoerceViaIO) and _of_names(expression):
+                    return None
                 return _attempt(self._conversion(expression), inner)
             case tree.FuncExpr():
                 return self._fold(expression)
@@ -313,15 +316,31 @@ class ExpressionCompiler:
     def _converted(self, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> Value:
         if (known := self.constant(expression)) is not None:
             return self._known(known[0])
-        function = self._conversion(expression)
+        by_name = isinstance(expression, tree.CoerceViaIO) and _of_names(expression)
+        function = self._conversion_of_names(expression) if by_name else self._conversion(expression)
         found = self.value(expression.argument)
         if function is _unchanged:
             return found
         name = self.code.constant(function, "cast")
+        call = f"{name}(context.call, " if by_name else f"{name}("
         if not found.nullable:
-            return Value(f"{name}({found.source})", nullable=False)
+            return Value(f"{call}{found.source})", nullable=False)
         source, atom = self.bind(found)
-        return Value(f"(None if {source} is None else {name}({atom.source}))")
+        return Value(f"(None if {source} is None else {call}{atom.source}))")
+
+    def _conversion_of_names(self, expression: tree.Expr) -> Callable[..., object]:
+        """A cast from or to a type that prints names (regclass): its codec asks the session."""
+        assert isinstance(expression, tree.CoerceViaIO)
+        source, target = expression.argument.type.oid, expression.type.oid
+        shown, read = named_codec(source, "out"), named_codec(target, "in")
+        encode = lookup(source).text_encoder(self.settings)
+        decode = lookup(target).text_decoder(self.settings, expression.type.typmod)
+
+        def converted(call: object, value: object) -> object:
+            text = encode(value).decode() if shown is None else shown(call, value)
+            return decode(str(text)) if read is None else read(call, text)
+
+        return converted
 
     def _array_coerce(self, expression: tree.ArrayCoerce) -> Value:
         source, array = self.bound(expression.argument)
@@ -613,6 +632,18 @@ def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
     """What casts that convert alike have in common."""
     explicit = expression.explicit if isinstance(expression, tree.CoerceTypmod) else None
     return type(expression), expression.argument.type.oid, expression.type, explicit
+
+
+def named_codec(oid: int, direction: str) -> Callable[..., object] | None:
+    """The output ('out') or input ('in') function of a type whose values are shown as names; None for any other."""
+    if oid not in NAMED_TYPES:
+        return None
+    found = implementation(lookup(oid).name + direction)
+    return None if found is None else found.python
+
+
+def _of_names(expression: tree.CoerceViaIO) -> bool:
+    return expression.argument.type.oid in NAMED_TYPES or expression.type.oid in NAMED_TYPES
 
 
 def _unchanged(value: object) -> object:

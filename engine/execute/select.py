@@ -33,7 +33,7 @@ from engine.execute.sets import leftmost, set_combiner
 from engine.execute.subqueries import sublink_truth, sublink_value
 from engine.execute.walk import conjuncts, has_sublink, relations_of, variables, walk
 from engine.sql import tree
-from engine.storage.rows import RowCodec
+from engine.storage.rows import codec_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
 STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
@@ -515,7 +515,7 @@ def write_decoding(
     """Decodes the needed columns (attnums; 0 the whole row) of a stored row into locals of their own."""
     if not needed:
         return
-    codec = RowCodec(table)
+    codec = codec_of(table)
     decode = code.constant(codec.decode, "decode")
     positions = {column.number: position for position, column in enumerate(table.columns)}
     not_null = {column.number for column in table.columns if column.not_null} | set(table.key_columns)

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 from engine.sql import tree
 
+# Types of fields (as annotations are kept: in text) that hold no nodes.
+_PLAIN = frozenset(("TypeRef", "int", "str", "bool", "Function", "Operator", "str | None", "int | None"))
 _LEAVES = (tree.Const, tree.Param, tree.Var, tree.CaseTestExpr, tree.NextValueExpr, tree.SqlValueFunction)
 
 
 def children(node: object) -> Iterator[object]:
     """The nodes directly under one, those in tuples included."""
     if isinstance(node, tuple):
-        for item in node:
-            yield from children(item) if isinstance(item, tuple) else _node(item)
-    elif is_dataclass(node):
-        for field in fields(cast(Any, node)):
-            child = getattr(node, field.name)
-            yield from children(child) if isinstance(child, tuple) else _node(child)
+        items: Iterable[object] = node
+    else:
+        items = (getattr(node, name) for name in _fields_of(type(node)))
+    for item in items:
+        if isinstance(item, tuple):
+            yield from children(item)
+        elif type(item).__module__ == tree.__name__:
+            yield item
 
 
-def _node(item: object) -> Iterator[object]:
-    if is_dataclass(item) and type(item).__module__ == tree.__name__:
-        yield item
+@cache
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that may hold nodes; planning walks every tree many times."""
+    if not is_dataclass(kind) or issubclass(kind, _LEAVES):
+        return ()
+    return tuple(field.name for field in fields(kind) if field.type not in _PLAIN)
 
 
 def walk(node: object, depth: int = 0) -> Iterator[tuple[object, int]]:

@@ -29,7 +29,7 @@ from engine.storage.keys import (
     row_key_encoder,
     row_number_key,
 )
-from engine.storage.rows import RowCodec
+from engine.storage.rows import codec_of
 from engine.txn.interface import UPDATE, Transaction
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class TableWriter:
         self.table = table
         self.settings = settings
         self.positions = {column.number: position for position, column in enumerate(table.columns)}
-        codec = RowCodec(table)
+        codec = codec_of(table)
         self.encode = codec.encode
         self.decode = codec.decode
         self._key_positions = [self.positions[number] for number in table.key_columns]
