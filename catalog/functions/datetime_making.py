@@ -30,6 +30,7 @@ from catalog.types.datetime import (
 )
 from catalog.types.datetime_input import BadFormatError, ZoneOverflowError, parse_zone
 
+_END_OF_JULIAN_DAYS = (5874898, 6)  # year and month up to which PostgreSQL counts days
 _INT_MAX = 2147483647
 
 
@@ -39,7 +40,14 @@ def _field_error(year: int, month: int, day: int) -> SqlError:
 
 def make_date(year: int, month: int, day: int) -> int:
     """Negative years are BC (complaints name them by the astronomical year). Raises 22008."""
-    return _days(year, month, day, year if year >= 0 else year + 1)
+    days = _days(year, month, day, year if year >= 0 else year + 1)
+    if days >= END_DATE:
+        raise _date_out_of_range(year, month, day)
+    return days
+
+
+def _date_out_of_range(year: int, month: int, day: int) -> SqlError:
+    return SqlError("22008", f"date out of range: {year}-{month:02d}-{day:02d}")
 
 
 def _days(year: int, month: int, day: int, shown_year: int) -> int:
@@ -49,8 +57,8 @@ def _days(year: int, month: int, day: int, shown_year: int) -> int:
     if not 1 <= month <= 12 or not 1 <= day <= days_in_month(astronomical, month):
         raise _field_error(shown_year, month, day)
     days = days_from_civil(astronomical, month, day)
-    if not MIN_DATE <= days < END_DATE:
-        raise SqlError("22008", f"date out of range: {year}-{month:02d}-{day:02d}")
+    if days < MIN_DATE or (year, month) >= _END_OF_JULIAN_DAYS:
+        raise _date_out_of_range(year, month, day)
     return days
 
 

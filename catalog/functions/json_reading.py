@@ -1,0 +1,289 @@
+"""json and jsonb taken apart: fields, elements, paths, keys, kinds (PostgreSQL 16 manual, 9.16; jsonfuncs.c).
+
+json keeps its text, so a part of it is a slice of that text; jsonb is kept in canonical text, and a slice of canonical
+text is canonical. So both are read alike: one level is walked, what stands at it is skipped by Python's C scanner, and
+the part asked for is cut out. Of equal keys, which only json can have, the last one counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.functions.registry import implement
+from catalog.types.base import Array
+from catalog.types.json_text import decode_json
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", re.ASCII)
+_LOADS = json.JSONDecoder(parse_float=lambda text: text).decode
+_SKIP = json.JSONDecoder(parse_float=lambda text: text, parse_int=lambda text: text).scan_once  # type: ignore[attr-defined]
+
+
+def _after_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    assert found is not None
+    return found.end()
+
+
+def kind_of(text: str) -> str:
+    """'{' for an object, '[' for an array, else the first character of a scalar."""
+    return text[_after_space(text, 0)]
+
+
+def members(text: str) -> Iterator[tuple[str, str]]:
+    """Keys and the texts of their values, of an object, in the order of the text."""
+    position = _after_space(text, _after_space(text, 0) + 1)
+    if text[position] == "}":
+        return
+    while True:
+        key, position = scanstring(text, position + 1, True)
+        start = _after_space(text, _after_space(text, position) + 1)
+        _, end = _SKIP(text, start)
+        yield key, text[start:end]
+        position = _after_space(text, end)
+        if text[position] == "}":
+            return
+        position = _after_space(text, position + 1)
+
+
+def elements(text: str) -> Iterator[str]:
+    """The texts of an array's elements."""
+    position = _after_space(text, _after_space(text, 0) + 1)
+    if text[position] == "]":
+        return
+    while True:
+        _, end = _SKIP(text, position)
+        yield text[position:end]
+        position = _after_space(text, end)
+        if text[position] == "]":
+            return
+        position = _after_space(text, position + 1)
+
+
+def text_of(part: str) -> str | None:
+    """What ->> makes of a part: a string without its quotes, NULL for null, else the text itself."""
+    first = part[0]
+    if first == '"':
+        return str(scanstring(part, 1, True)[0])
+    return None if part == "null" else part
+
+
+# ---- fields, elements and paths ----
+
+
+def field(text: str, key: str) -> str | None:
+    """The text of an object's member; None if there is none, or no object."""
+    if kind_of(text) != "{":
+        return None
+    found = None
+    for name, part in members(text):
+        if name == key:
+            found = part
+    return found
+
+
+def element(text: str, index: int) -> str | None:
+    """The text of an array's element, counted from the end if negative."""
+    if kind_of(text) != "[":
+        return None
+    if index < 0:
+        parts = list(elements(text))
+        return parts[index] if -index <= len(parts) else None
+    for number, part in enumerate(elements(text)):
+        if number == index:
+            return part
+    return None
+
+
+def _jsonb_element(text: str, index: int) -> str | None:
+    """Of jsonb: a scalar counts as an array of one element."""
+    if kind_of(text) in "{[":
+        return element(text, index)
+    return text if index in (0, -1) else None
+
+
+def _checked(text: str) -> str:
+    """json may hold escapes that cannot be text: the parts that are walked must not. Raises 22P05, 22P02."""
+    if "\\u" in text:
+        decode_json(text)
+    return text
+
+
+def field_text(text: str, key: str) -> str | None:
+    """The ->> of a key, quickly where the whole text is plain JSON."""
+    try:
+        whole = _LOADS(text)
+    except (ValueError, RecursionError):
+        whole = None
+    if type(whole) is dict:
+        found = whole.get(key)
+        if found is None:
+            return None
+        if type(found) is str and not _is_number_text(found):
+            return found
+    part = field(text, key)
+    return None if part is None else text_of(part)
+
+
+def _is_number_text(text: str) -> bool:
+    """Whether a string may be the text of a number with a fraction, which the scanner hands over as str."""
+    return bool(text) and (text[0] in "-0123456789")
+
+
+def _part_text(
+    read: Callable[[str, Any], str | None],
+) -> Callable[[str, Any], str | None]:  # fmt: skip
+    """The text of what a function reads."""
+
+    def read_text(text: str, key: Any) -> str | None:
+        part = read(text, key)
+        return None if part is None else text_of(part)
+
+    return read_text
+
+
+def path_index(step: str) -> int | None:
+    """A step of a path as an array's index; None if it is no integer of four bytes."""
+    match = _INTEGER.match(step)
+    if match is None or match.end() != len(step):
+        return None
+    index = int(match[1])
+    return index if -(2**31) <= index < 2**31 else None
+
+
+def at_path(text: str, path: Array) -> str | None:
+    """The part at the end of a path. A NULL step leads nowhere, an empty path to the whole."""
+    part: str | None = text.strip(" \t\n\r")
+    for step in path.elements:
+        if part is None or step is None:
+            return None
+        assert isinstance(step, str)
+        kind = part[0]
+        if kind == "{":
+            part = field(part, step)
+        elif kind == "[":
+            index = path_index(step)
+            part = None if index is None else element(part, index)
+        else:
+            return None
+    return part
+
+
+# ---- kinds, lengths and keys ----
+
+_KINDS = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+
+
+def type_name(text: str) -> str:
+    return _KINDS.get(kind_of(text), "number")
+
+
+def _refusal(message: str) -> SqlError:
+    return SqlError("22023", message)
+
+
+def array_length(text: str) -> int:
+    """Raises 22023."""
+    kind = kind_of(text)
+    if kind != "[":
+        raise _refusal("cannot get array length of a " + ("non-array" if kind == "{" else "scalar"))
+    return sum(1 for _ in elements(text))
+
+
+def _json_elements(name: str, convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def rows(text: str) -> list[Any]:
+        kind = kind_of(text)
+        if kind != "[":
+            raise _refusal(f"cannot call {name} on a " + ("non-array" if kind == "{" else "scalar"))
+        return [convert(part) for part in elements(text)]
+
+    return rows
+
+
+def _jsonb_elements(convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def rows(text: str) -> list[Any]:
+        kind = kind_of(text)
+        if kind != "[":
+            raise _refusal("cannot extract elements from " + ("an object" if kind == "{" else "a scalar"))
+        return [convert(part) for part in elements(text)]
+
+    return rows
+
+
+def _same(part: str) -> str:
+    return part
+
+
+def _json_each(convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def rows(text: str) -> list[Any]:
+        kind = kind_of(text)
+        if kind != "{":
+            raise _refusal("cannot deconstruct " + ("an array as an object" if kind == "[" else "a scalar"))
+        return [(key, convert(part)) for key, part in members(_checked(text))]
+
+    return rows
+
+
+def _jsonb_each(name: str, convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def rows(text: str) -> list[Any]:
+        if kind_of(text) != "{":
+            raise _refusal(f"cannot call {name} on a non-object")
+        return [(key, convert(part)) for key, part in members(text)]
+
+    return rows
+
+
+def _keys(name: str) -> Callable[[str], list[Any]]:
+    def rows(text: str) -> list[Any]:
+        kind = kind_of(text)
+        if kind != "{":
+            raise _refusal(f"cannot call {name} on " + ("an array" if kind == "[" else "a scalar"))
+        return [key for key, _ in members(_checked(text))]
+
+    return rows
+
+
+# ---- registration ----
+
+
+def _on_checked(read: Callable[..., str | None], checked: bool) -> Callable[..., str | None]:
+    """For json, whose text may have escapes that are no text: what is read is checked first."""
+    if not checked:
+        return read
+    return lambda text, *arguments: read(_checked(text), *arguments)
+
+
+def _extraction() -> None:
+    for kind in ("json", "jsonb"):
+        checked = kind == "json"
+        implement(f"{kind}_object_field", _on_checked(field, checked))
+        implement(f"{kind}_object_field_text", _on_checked(field_text, checked))
+        at_index = element if checked else _jsonb_element
+        implement(f"{kind}_array_element", at_index)
+        implement(f"{kind}_array_element_text", _on_checked(_part_text(at_index), checked))
+        implement(f"{kind}_extract_path", _on_checked(at_path, checked))
+        implement(f"{kind}_extract_path_text", _on_checked(_part_text(at_path), checked))
+        implement(f"{kind}_typeof", type_name)
+        implement(f"{kind}_array_length", array_length)
+        implement(f"{kind}_object_keys", _keys(f"{kind}_object_keys"))
+
+
+def _sets() -> None:
+    implement("json_array_elements", _json_elements("json_array_elements", _same))
+    implement("json_array_elements_text",
+              lambda text: _json_elements("json_array_elements_text", text_of)(_checked(text)))  # fmt: skip
+    implement("jsonb_array_elements", _jsonb_elements(_same))
+    implement("jsonb_array_elements_text", _jsonb_elements(text_of))
+    implement("json_each", _json_each(_same))
+    implement("json_each_text", _json_each(text_of))
+    implement("jsonb_each", _jsonb_each("jsonb_each", _same))
+    implement("jsonb_each_text", _jsonb_each("jsonb_each_text", text_of))
+
+
+_extraction()
+_sets()
