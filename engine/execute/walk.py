@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from typing import Any, cast
 
 from engine.sql import tree
@@ -27,12 +26,17 @@ def children(node: object) -> Iterator[object]:
             yield item
 
 
-@cache
-def _fields_of(kind: type) -> tuple[str, ...]:
+def _fields_of(kind: type[object]) -> tuple[str, ...]:
     """The fields of a dataclass that may hold nodes; planning walks every tree many times."""
-    if not is_dataclass(kind) or issubclass(kind, _LEAVES):
-        return ()
-    return tuple(field.name for field in fields(kind) if field.type not in _PLAIN)
+    known = _fields.get(kind)
+    if known is None:
+        inner = is_dataclass(kind) and not issubclass(kind, _LEAVES)
+        known = tuple(field.name for field in fields(kind) if field.type not in _PLAIN) if inner else ()  # type: ignore[arg-type]
+        _fields[kind] = known
+    return known
+
+
+_fields: dict[type[object], tuple[str, ...]] = {}
 
 
 def walk(node: object, depth: int = 0) -> Iterator[tuple[object, int]]:
