@@ -125,7 +125,8 @@ class Implementation:
     modifier if the argument is physically DECIMAL(p,s), and -1 if it is VARCHAR ("general numeric"); when the callable
     gives None, or there is none, numeric arguments go to the UDF as VARCHAR. `duckdb_result` says the physical type of
     the result from the same TypeRefs, and is asked only if `duckdb` gave SQL (default: the declared result type; for
-    numeric that is VARCHAR); `duckdb_result_of` is the same where the arguments' SQL decides, too. `duckdb_udfs` are the sources of the UDFs that the SQL calls by `udf_name`.
+    numeric that is VARCHAR); `duckdb_result_of` is the same where the arguments' SQL decides, too. `duckdb_udfs` are
+    the sources of the UDFs that the SQL calls by `udf_name`.
 
     Aggregates: `duckdb` gives SQL in which every aggregate call has the marks DISTINCT_MARK, ORDER_MARK and FILTER_MARK
     (SQL comments, so that they do no harm if left): a caller replaces them by DISTINCT, ORDER BY and FILTER / OVER.
@@ -134,8 +135,8 @@ class Implementation:
     WITHIN GROUP, and its direct arguments are the arguments of the state maker. `aggregate_for_types` makes the three
     from the argument types (direct ones first) and the result type.
 
-    `duckdb_in_utc` is a DuckDB side that holds only where the session's time zone is UTC: of functions between timestamptz
-    and local time, whose Python side asks the context for the zone.
+    `duckdb_in_utc` is a DuckDB side that holds only where the session's time zone is UTC: of functions between
+    timestamptz and local time, whose Python side asks the context for the zone.
 
     `python_source` is a str.format template of a Python *expression* for code that inlines the call, with
     `python_names` the globals that it needs. It means the same as `python`.
@@ -152,5 +153,6 @@ class Implementation:
     python_names: Mapping[str, object] = field(default_factory=dict)
     aggregate_for_types: Callable[[Sequence[TypeRef], TypeRef], AggregateSteps] | None = None
     steps_see_nulls: bool = False
+    needs_session: bool = False  # the context's session too, so that only the engine's side can run it
     duckdb_in_utc: str | Callable[[Sequence[str], Sequence[TypeRef]], str | None] | None = None
     duckdb_result_of: Callable[[Sequence[str], Sequence[TypeRef]], TypeRef] | None = None

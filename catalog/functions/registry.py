@@ -257,6 +257,7 @@ def implement(
     steps_see_nulls: bool = False,
     duckdb_in_utc: DuckSide = None,
     duckdb_result_of: Callable[[Sequence[str], Sequence[TypeRef]], TypeRef] | None = None,
+    needs_session: bool = False,
 ) -> None:
     """Registers what runs `source` (see `Implementation`; `inline` and `names` are its python_source and names).
 
@@ -267,7 +268,7 @@ def implement(
     _implementations[source] = Implementation(
         python=python,
         duckdb=duckdb,
-        needs_context=needs_context,
+        needs_context=needs_context or needs_session,
         python_aggregate=python_aggregate,
         duckdb_result=duckdb_result,
         duckdb_udfs=duckdb_udfs,
@@ -276,17 +277,20 @@ def implement(
         python_names=names or {},
         aggregate_for_types=aggregate_for_types,
         steps_see_nulls=steps_see_nulls,
+        needs_session=needs_session,
         duckdb_in_utc=duckdb_in_utc,
         duckdb_result_of=duckdb_result_of,
     )
 
 
-def implements(*sources: str, duckdb: DuckSide = None, needs_context: bool = False) -> Callable[..., object]:
+def implements(
+    *sources: str, duckdb: DuckSide = None, needs_context: bool = False, needs_session: bool = False
+) -> Callable[..., object]:
     """Decorator: the function is the python side of these sources."""
 
     def register(python: Callable[..., object]) -> Callable[..., object]:
         for source in sources:
-            implement(source, python, duckdb, needs_context=needs_context)
+            implement(source, python, duckdb, needs_context=needs_context, needs_session=needs_session)
         return python
 
     return register

@@ -19,22 +19,22 @@ def _session(call: CallContext) -> _Session:
     return cast(_Session, call.session)
 
 
-@implements("nextval_oid", needs_context=True)
+@implements("nextval_oid", needs_session=True)
 def _next_value(call: CallContext, sequence: int) -> int:
     return _session(call).next_value(sequence)
 
 
-@implements("currval_oid", needs_context=True)
+@implements("currval_oid", needs_session=True)
 def _current_value(call: CallContext, sequence: int) -> int:
     return _session(call).current_value(sequence)
 
 
-@implements("lastval", needs_context=True)
+@implements("lastval", needs_session=True)
 def _last_value(call: CallContext) -> int:
     return _session(call).last_value()
 
 
-@implements("setval_oid", "setval3_oid", needs_context=True)
+@implements("setval_oid", "setval3_oid", needs_session=True)
 def _set_value(call: CallContext, sequence: int, value: int, is_called: bool = True) -> int:
     _session(call).set_value(sequence, value, is_called)
     return value

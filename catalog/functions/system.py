@@ -72,7 +72,7 @@ def _services(call: CallContext) -> _Services:
 # ---- the session ----------------------------------------------------------------------------------------------------
 
 
-@implements("current_schema", needs_context=True)
+@implements("current_schema", needs_session=True)
 def _current_schema(call: CallContext) -> str | None:
     services = _services(call)
     for oid in services.path:
@@ -81,7 +81,7 @@ def _current_schema(call: CallContext) -> str | None:
     return None
 
 
-@implements("current_schemas", needs_context=True)
+@implements("current_schemas", needs_session=True)
 def _current_schemas(call: CallContext, implicit: bool) -> Array:
     services, named = _services(call), _session(call).search_path
     temporary = services.temporary_schema
@@ -95,10 +95,10 @@ def _schema_name(catalog: Catalog, oid: int) -> str:
     return schema_name(catalog, oid)
 
 
-implement("current_database", lambda call: _session(call).database_name, needs_context=True)
-implement("current_user", lambda call: _session(call).user_name, needs_context=True)
-implement("session_user", lambda call: _session(call).session_user_name, needs_context=True)
-implement("pg_backend_pid", lambda call: _session(call).process_id, needs_context=True)
+implement("current_database", lambda call: _session(call).database_name, needs_session=True)
+implement("current_user", lambda call: _session(call).user_name, needs_session=True)
+implement("session_user", lambda call: _session(call).session_user_name, needs_session=True)
+implement("pg_backend_pid", lambda call: _session(call).process_id, needs_session=True)
 implement("pgsql_version", lambda: VERSION)
 implement("getdatabaseencoding", lambda: "UTF8")
 implement("pg_client_encoding", lambda: "UTF8")
@@ -106,16 +106,17 @@ implement("pg_is_in_recovery", lambda: False)
 implement("pg_is_wal_replay_paused", lambda: False)
 implement("pg_jit_available", lambda: False)
 implement("pg_trigger_depth", lambda: 0)
+implement("pg_advisory_unlock_all", lambda: "")  # there are none to hold; drivers say it to reset a connection
 for _source in ("inet_client_addr", "inet_client_port", "inet_server_addr", "inet_server_port"):
-    implement(_source, lambda call: None, needs_context=True)  # as over a Unix-domain socket
+    implement(_source, lambda call: None, needs_session=True)  # as over a Unix-domain socket
 
 
-@implements("pg_postmaster_start_time", "pg_conf_load_time", needs_context=True)
+@implements("pg_postmaster_start_time", "pg_conf_load_time", needs_session=True)
 def _start_time(call: CallContext) -> int:
     return int(cast(Any, call.session).node.started)
 
 
-@implements("show_config_by_name", "show_config_by_name_missing_ok", needs_context=True)
+@implements("show_config_by_name", "show_config_by_name_missing_ok", needs_session=True)
 def _current_setting(call: CallContext, name: str, missing_ok: bool = False) -> str | None:
     try:
         return _session(call).setting(name)
@@ -125,7 +126,7 @@ def _current_setting(call: CallContext, name: str, missing_ok: bool = False) -> 
         raise
 
 
-@implements("set_config_by_name", needs_context=True)
+@implements("set_config_by_name", needs_session=True)
 def _set_config(call: CallContext, name: str | None, value: str | None, local: bool | None) -> str:
     if name is None:
         raise SqlError("22004", "SET requires parameter name")
@@ -133,13 +134,13 @@ def _set_config(call: CallContext, name: str | None, value: str | None, local: b
     return _session(call).setting(name)
 
 
-@implements("pg_my_temp_schema", needs_context=True)
+@implements("pg_my_temp_schema", needs_session=True)
 def _temporary_schema(call: CallContext) -> int:
     services = _services(call)
     return services.catalog.schemas.get(services.temporary_schema, 0) if services.temporary_schema else 0
 
 
-@implements("pg_is_other_temp_schema", needs_context=True)
+@implements("pg_is_other_temp_schema", needs_session=True)
 def _is_other_temporary(call: CallContext, oid: int) -> bool:
     services = _services(call)
     found = services.catalog.get(oid)
@@ -148,12 +149,12 @@ def _is_other_temporary(call: CallContext, oid: int) -> bool:
     return found.name != services.temporary_schema
 
 
-@implements("pg_cancel_backend", needs_context=True)
+@implements("pg_cancel_backend", needs_session=True)
 def _cancel_backend(call: CallContext, process_id: int) -> bool:
     return _services(call).signal(process_id, False)
 
 
-@implements("pg_terminate_backend", needs_context=True)
+@implements("pg_terminate_backend", needs_session=True)
 def _terminate_backend(call: CallContext, process_id: int, timeout: int = 0) -> bool:
     return _services(call).signal(process_id, True)
 
@@ -190,6 +191,13 @@ def _type_of(argument_types: Any, result: Any) -> Callable[..., object]:
 
 
 implement("pg_typeof", python_for_types=_type_of)
+
+
+@implements("nameconcatoid")
+def _numbered_name(name: str, oid: int) -> str:
+    """A name made unique by a number, within 63 bytes: specific_name in information_schema."""
+    suffix = f"_{oid}"
+    return name.encode()[: 63 - len(suffix)].decode(errors="ignore") + suffix
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
@@ -245,7 +253,7 @@ def _builtin_names(type_oid: int) -> dict[int, str]:
 
 
 for _oid, _name in _REG_TYPES.items():
-    implement(f"{_name}out", functools.partial(_shown, _oid), needs_context=True)
+    implement(f"{_name}out", functools.partial(_shown, _oid), needs_session=True)
 
 
 def _read(type_oid: int, call: CallContext, text: str) -> int:
@@ -262,18 +270,18 @@ def _read_if_there(type_oid: int, call: CallContext, text: str) -> int | None:
 
 
 for _oid, _name in _REG_TYPES.items():
-    implement(f"{_name}in", functools.partial(_read, _oid), needs_context=True)
-    implement(f"to_{_name}", functools.partial(_read_if_there, _oid), needs_context=True)
-implement("text_regclass", functools.partial(_read, oids.REGCLASS), needs_context=True)
+    implement(f"{_name}in", functools.partial(_read, _oid), needs_session=True)
+    implement(f"to_{_name}", functools.partial(_read_if_there, _oid), needs_session=True)
+implement("text_regclass", functools.partial(_read, oids.REGCLASS), needs_session=True)
 
 
-@implements("pg_get_userbyid", needs_context=True)
+@implements("pg_get_userbyid", needs_session=True)
 def _user_by_id(call: CallContext, oid: int) -> str:
     found = _services(call).catalog.get(oid)
     return found.name if isinstance(found, Role) else f"unknown (OID={oid})"
 
 
-@implements("pg_table_is_visible", needs_context=True)
+@implements("pg_table_is_visible", needs_session=True)
 def _table_is_visible(call: CallContext, oid: int) -> bool | None:
     from catalog.system import definitions
 
@@ -285,7 +293,7 @@ def _table_is_visible(call: CallContext, oid: int) -> bool | None:
 # ---- definitions ----------------------------------------------------------------------------------------------------
 
 
-@implements("pg_get_viewdef", "pg_get_viewdef_ext", needs_context=True)
+@implements("pg_get_viewdef", "pg_get_viewdef_ext", needs_session=True)
 def _view_definition(call: CallContext, oid: int, pretty: bool = False) -> str | None:
     from catalog.system import definitions
     from catalog.system.relations import system_view_text
@@ -297,12 +305,12 @@ def _view_definition(call: CallContext, oid: int, pretty: bool = False) -> str |
     return system_view_text(oid) or services.view(found, pretty)
 
 
-@implements("pg_get_viewdef_name", "pg_get_viewdef_name_ext", needs_context=True)
+@implements("pg_get_viewdef_name", "pg_get_viewdef_name_ext", needs_session=True)
 def _view_definition_by_name(call: CallContext, name: str, pretty: bool = False) -> object:
     return _view_definition(call, _services(call).read_name(oids.REGCLASS, name), pretty)
 
 
-@implements("pg_get_indexdef", "pg_get_indexdef_ext", needs_context=True)
+@implements("pg_get_indexdef", "pg_get_indexdef_ext", needs_session=True)
 def _index_definition(call: CallContext, oid: int, column: int = 0, pretty: bool = False) -> str | None:
     from catalog.system import definitions
 
@@ -316,7 +324,7 @@ def _index_definition(call: CallContext, oid: int, column: int = 0, pretty: bool
     return definitions.index_definition(services, found, table, pretty)
 
 
-@implements("pg_get_constraintdef", "pg_get_constraintdef_ext", needs_context=True)
+@implements("pg_get_constraintdef", "pg_get_constraintdef_ext", needs_session=True)
 def _constraint_definition(call: CallContext, oid: int, pretty: bool = False) -> str | None:
     from catalog.system import definitions
 
@@ -328,7 +336,7 @@ def _constraint_definition(call: CallContext, oid: int, pretty: bool = False) ->
     return None
 
 
-@implements("pg_get_serial_sequence", needs_context=True)
+@implements("pg_get_serial_sequence", needs_session=True)
 def _serial_sequence(call: CallContext, table_name: str, column_name: str) -> str | None:
     from catalog.system.objects import qualified_name
 
@@ -449,9 +457,9 @@ def _others(
 
 for _kind, _check in _CHECKS.items():
     for _item in ("name", "id"):
-        implement(f"has_{_kind}_privilege_{_item}", functools.partial(_own, _check), needs_context=True)
+        implement(f"has_{_kind}_privilege_{_item}", functools.partial(_own, _check), needs_session=True)
         for _who in ("name", "id"):
-            implement(f"has_{_kind}_privilege_{_who}_{_item}", functools.partial(_others, _check), needs_context=True)
+            implement(f"has_{_kind}_privilege_{_who}_{_item}", functools.partial(_others, _check), needs_session=True)
 
 
 def _own_column(call: CallContext, relation: str | int, column: str | int, text: str) -> bool | None:
@@ -459,7 +467,7 @@ def _own_column(call: CallContext, relation: str | int, column: str | int, text:
 
 
 for _item in ("name_name", "name_attnum", "id_name", "id_attnum"):
-    implement(f"has_column_privilege_{_item}", _own_column, needs_context=True)
+    implement(f"has_column_privilege_{_item}", _own_column, needs_session=True)
 
 
 def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) -> bool | None:
@@ -468,6 +476,6 @@ def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) 
 
 
 for _item in ("name", "id"):
-    implement(f"pg_has_role_{_item}", functools.partial(_own, _has_role), needs_context=True)
+    implement(f"pg_has_role_{_item}", functools.partial(_own, _has_role), needs_session=True)
     for _who in ("name", "id"):
-        implement(f"pg_has_role_{_who}_{_item}", functools.partial(_others, _has_role), needs_context=True)
+        implement(f"pg_has_role_{_who}_{_item}", functools.partial(_others, _has_role), needs_session=True)

@@ -306,6 +306,45 @@ _by_key("pg_has_role_id", ROLE_NAMES, "held")
 _by_key("pg_has_role_name", ROLE_NAMES, "held", "name")
 _register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")
 
+_PRIVILEGES = {
+    "a": "INSERT", "r": "SELECT", "w": "UPDATE", "d": "DELETE", "D": "TRUNCATE", "x": "REFERENCES", "t": "TRIGGER",
+    "X": "EXECUTE", "U": "USAGE", "C": "CREATE", "T": "TEMPORARY", "c": "CONNECT", "s": "SET", "A": "ALTER SYSTEM",
+}  # fmt: skip
+# What an object's owner, and everybody (PUBLIC), may do when nothing was granted or revoked (manual, 5.8).
+_DEFAULTS = {
+    "r": ("arwdDxt", ""), "s": ("rwU", ""), "d": ("CTc", "Tc"), "f": ("X", "X"), "l": ("U", "U"), "L": ("rw", ""),
+    "n": ("UC", ""), "t": ("C", ""), "F": ("U", ""), "S": ("U", ""), "T": ("U", "U"), "p": ("sA", ""),
+}  # fmt: skip
+
+
+def _default_acl(arguments: list[str]) -> str:
+    """acldefault(kind, owner): '{=X/owner,owner=X/owner}'."""
+    kinds = []
+    for kind, (own, public) in _DEFAULTS.items():
+        items = [f"'={public}/' || o.c3"] if public else []
+        items.append(f"o.c3 || '={own}/' || o.c3")
+        kinds.append(f"WHEN '{kind}' THEN [{', '.join(items)}]")
+    owner = f"(SELECT * FROM {_place(ROLE_NAMES)} AS l WHERE l.c1 = {arguments[1]})"
+    return f"(SELECT any_value(CASE {arguments[0]} {' '.join(kinds)} ELSE []::VARCHAR[] END) FROM {owner} AS o)"
+
+
+def _exploded_acl(arguments: list[str]) -> str:
+    """aclexplode(acl): (grantor, grantee, privilege, grantable) for each letter of each item."""
+    words = ", ".join(f"'{letter}': '{word}'" for letter, word in _PRIVILEGES.items())
+    part = "regexp_extract(i, '^(.*)=([A-Za-z*]*)/(.*)$', %d)"
+    letters = f"regexp_extract_all({part % 2}, '[A-Za-z][*]?')"
+    row = (
+        f"{{'f1': coalesce(r.m[{part % 3}], 0), 'f2': coalesce(r.m[{part % 1}], 0), "
+        f"'f3': map {{{words}}}[left(p, 1)], 'f4': length(p) = 2}}"
+    )
+    items = f"flatten(list_transform(a.v, lambda i: list_transform({letters}, lambda p: {row})))"
+    names = f"SELECT map(list(l.c3), list(l.c1)) AS m FROM {_place(ROLE_NAMES)} AS l"
+    return f"(SELECT {items} FROM ({names}) AS r, (SELECT {arguments[0]} AS v) AS a)"
+
+
+_register("acldefault_sql", _default_acl, ROLE_NAMES)
+_register("aclexplode", _exploded_acl, ROLE_NAMES)
+
 # ---- sizes and statistics: what is not measured is zero -----------------------------------------------------------
 
 _register(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.types import format_type, lookup
+from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.columnar.generate import generate, generate_dml
 from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
@@ -174,7 +174,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes) -> Prepared |
 def _literal_decoder(tag: str, oid: int, prepared: Prepared) -> Callable[[bytes], object]:
     if tag in "il":
         return int
-    decode = lookup(oid).text_decoder(prepared.key.format)
+    decode = prepared.text_decoder(oid)
     return lambda literal: decode(utf8(literal))
 
 
@@ -188,7 +188,7 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
     again = prepare(session, prepared.statement, prepared.parameter_types)
     old, new = prepared.fields, again.fields
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
-        raise SqlError("0A000", "cached plan must not change result type")
+        raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
     return again
 
 

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from catalog.errors import SqlError
 from catalog.schema import Catalog
 from catalog.types import lookup
+from catalog.types.oids import NAMED_TYPES
 from engine.columnar.generate import ColumnarDml
 from engine.columnar.interface import ColumnarQuery, ResultStream
 from engine.execute.context import ExecContext, Field, RowPlan
 from engine.session.settings import PlanKey
 from engine.sql import ast, tree
+from engine.sql.analyze import Environment
+from engine.sql.analyze.literals import read_literal
 
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 ParameterDecoder = Callable[[bytes], object]
@@ -99,6 +102,14 @@ class Prepared:
                 error.context = f"{shown} parameter ${number}" + ("" if binary else " = '...'")
                 return
 
+    def text_decoder(self, oid: int) -> Callable[[str], object]:
+        """The input function of a type under the statement's settings; the reg types read names of its catalog."""
+        if oid not in NAMED_TYPES:
+            return lookup(oid).text_decoder(self.key.format)
+        key = self.key
+        environment = Environment(self.catalog, key.search_path, key.user, format=key.format)
+        return lambda text: read_literal(environment, text, oid, -1, -1)
+
     def _make_decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:
         count = len(self.parameter_types)
         if not formats:
@@ -112,7 +123,7 @@ class Prepared:
             if code == 1:
                 decoders.append(lookup(oid).binary_decoder())
             elif code == 0:
-                decoders.append(_from_text(lookup(oid).text_decoder(self.key.format), oid not in _NUMBERS))
+                decoders.append(_from_text(self.text_decoder(oid), oid not in _NUMBERS))
             else:
                 raise SqlError("08P01", f"unsupported format code: {code}")
         return tuple(decoders)

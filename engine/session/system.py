@@ -12,21 +12,20 @@ remembered by their text.
 from __future__ import annotations
 
 import re
-import zoneinfo
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from catalog import types
 from catalog.errors import SqlError
+from catalog.functions.system_rows import timezone_names
 from catalog.schema import FIRST_USER_OID, Catalog, Role, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import content, lookups
 from catalog.system.content import Item, Part
-from catalog.types.base import Array, Interval
+from catalog.types.base import Array
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
 from engine.session.settings import DEFINITIONS, milliseconds
@@ -382,17 +381,8 @@ class NodeStatus:
         ]  # fmt: skip
 
     def timezones(self) -> list[dict[str, object]]:
-        moment = datetime.now(UTC)
-        rows: list[dict[str, object]] = []
-        for name in sorted(zoneinfo.available_timezones()):
-            local = moment.astimezone(zoneinfo.ZoneInfo(name))
-            offset = local.utcoffset()
-            seconds = int(offset.total_seconds()) if offset is not None else 0
-            rows.append({
-                "name": name, "abbrev": local.tzname(), "utc_offset": Interval(0, 0, seconds * 1_000_000),
-                "is_dst": bool(local.dst()),
-            })  # fmt: skip
-        return rows
+        names = ("name", "abbrev", "utc_offset", "is_dst")
+        return [dict(zip(names, row, strict=True)) for row in timezone_names()]
 
     def databases(self) -> list[dict[str, object]]:
         """pg_stat_database: who is connected; what is not counted is zero."""

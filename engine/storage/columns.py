@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from catalog.errors import not_supported
 from catalog.types import element_of, lookup, oids
+from catalog.types.array import vector_of
 from catalog.types.base import Array, Interval, SqlType
 
 EPOCH_DAYS = 10957  # 1970-01-01 .. 2000-01-01
@@ -160,7 +161,7 @@ def _make_form(sql_type: SqlType) -> ColumnForm:
     if oid == oids.INTERVAL:
         return ColumnForm(pa.month_day_nano_interval(), values_in=_intervals_in, values_out=_intervals_out)
     if element := element_of(oid):
-        return _array_form(element)
+        return _array_form(element, 0 if oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1)
     return _text_form(sql_type)
 
 
@@ -268,15 +269,17 @@ def _text_form(sql_type: SqlType) -> ColumnForm:
     )
 
 
-def _array_form(element_oid: int) -> ColumnForm:
+def _array_form(element_oid: int, first: int) -> ColumnForm:
+    """A LIST of elements; `first` is the index at which all arrays of the type start: 0 in int2vector and oidvector."""
     element = column_form(element_oid)
+    make = vector_of if first == 0 else Array.of
 
     def values_in(column: Column) -> list[Any]:
         elements = to_values(one_array(column.values), element_oid)
         offsets = column.offsets.to_pylist()
         valid = column.is_valid().to_pylist()
         return [
-            Array.of(tuple(elements[start:stop])) if known else None
+            make(tuple(elements[start:stop])) if known else None
             for start, stop, known in zip(offsets, offsets[1:], valid, strict=False)
         ]
 
@@ -287,7 +290,7 @@ def _array_form(element_oid: int) -> ColumnForm:
             if value is None:
                 offsets.append(None)
                 continue
-            if len(value.dimensions) > 1 or value.lower_bounds not in ((), (1,)):
+            if len(value.dimensions) > 1 or value.lower_bounds not in ((), (first,)):
                 not_supported("an array of several dimensions, or not starting at 1, in an analytic query")
             offsets.append(len(elements))
             elements.extend(value.elements)

@@ -140,6 +140,8 @@ def call(
         return native
     if function.volatility == "v" and source not in _VOLATILE_UDFS:
         not_supported(f"function {function.name} on this query")
+    if found.needs_session:
+        not_supported(f"function {function.name}({type_names(argument_types)}) with other than constant arguments")
     if found.python is None and found.python_for_types is None:
         not_supported(f"function {function.name}({type_names(argument_types)})")
     signature = function_signature(function, found, argument_types, result)

@@ -259,6 +259,8 @@ def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
             not_supported("assignment to an array slice on this query")
         return _slice(array, _index(scope, node.lower[0]), upper)
     assert upper is not None
+    if node.argument.type.oid in (oids.INT2VECTOR, oids.OIDVECTOR):  # they start at 0
+        return Piece(f"CASE WHEN {upper} >= 0 THEN {_named(array)}[{upper} + 1] END", array.form[:-2])
     if node.assignment is not None:
         return _assigned(array, upper, expression(scope, node.assignment))
     number = upper.partition("::")[0]

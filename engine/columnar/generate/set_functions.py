@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from catalog.errors import not_supported
 from catalog.functions import registry
-from catalog.types import oids
+from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
+from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.forms import Piece, physical_type
 from engine.columnar.generate.state import Scope, expression, type_names
 from engine.columnar.generate.texts import as_declared
-from engine.columnar.generate.udf import set_signature, udf_form
+from engine.columnar.generate.udf import set_signature, struct_form, udf_form
 from engine.sql import tree
 
 PLAIN_SERIES = frozenset(
@@ -38,6 +39,11 @@ def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -
         native = side([piece.sql for piece in arguments], physical)
         if native is not None:
             return Piece(native, udf_form(node.type.oid) + "[]")
+    answered = catalog_functions.get(function.source)
+    if answered is not None:
+        row = tuple((TypeRef(item.oid), udf_form(item.oid)) for item in fields)
+        made = answered.make(scope.generation, [piece.sql for piece in arguments])
+        return Piece(made, struct_form(fields) + "[]", row)
     if found is None or (found.python is None and found.python_for_types is None):
         not_supported(f"function {function.name}({type_names(argument_types)})")
     signature = set_signature(function, found, argument_types, node.type, fields)
@@ -56,13 +62,18 @@ def unnested(scope: Scope, node: tree.FuncExpr) -> Piece:
     scope.set_functions = False  # its arguments may not hold another
     try:
         if node.type.oid == oids.RECORD:
-            fields = [TypeRef(oid) for oid in node.function.output_types]
-            rows = rows_of(scope, node, fields)
+            rows = rows_of(scope, node, _fields(node))
         else:
             rows = rows_of(scope, node)
     finally:
         scope.set_functions = True
     return Piece(f"unnest({rows.sql})", rows.form[:-2], rows.fields)
+
+
+def _fields(node: tree.FuncExpr) -> list[TypeRef]:
+    """The types of a record's fields; an element type is that of the array among the arguments."""
+    elements = [oid for argument in node.arguments if (oid := element_of(argument.type.oid))]
+    return [TypeRef(elements[0] if oid == oids.ANYELEMENT and elements else oid) for oid in node.function.output_types]
 
 
 def list_of_one(piece: Piece) -> Piece:

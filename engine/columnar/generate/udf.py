@@ -64,6 +64,11 @@ def function_signature(
     )
 
 
+def struct_form(fields: Sequence[TypeRef]) -> str:
+    """The STRUCT that carries a record with fields of these types: f1, f2, ..."""
+    return "STRUCT(" + ", ".join(f"f{n} {udf_form(item.oid)}" for n, item in enumerate(fields, 1)) + ")"
+
+
 def set_signature(
     function: Function,
     found: Implementation,
@@ -73,7 +78,7 @@ def set_signature(
 ) -> UdfSignature:
     """The UDF of a set-returning function: a LIST of its rows, STRUCTs if there are `fields`."""
     if fields:
-        row = "STRUCT(" + ", ".join(f"f{n} {udf_form(item.oid)}" for n, item in enumerate(fields, 1)) + ")"
+        row = struct_form(fields)
     else:
         row = udf_form(result.oid)
     suffix = ""

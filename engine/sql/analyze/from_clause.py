@@ -285,7 +285,8 @@ def _function_columns(
             fail("42601", 'a column definition list is required for functions returning "record"', call)
         return [tree.RangeColumn(name, expr.type) for name, expr in columns]
     if function is not None and len(function.output_types) > 1:
-        resolved = _output_types(function, value)
+        assert isinstance(value, tree.FuncExpr)
+        resolved = scope.output_types(value)
         return [tree.RangeColumn(name, oid) for name, oid in zip(function.output_names, resolved, strict=True)]
     name = column_name(call)
     if function is not None and len(function.output_types) == 1 and function.output_names[0]:
@@ -293,17 +294,6 @@ def _function_columns(
     elif count == 1 and node.alias is not None:
         name = node.alias.name
     return [tree.RangeColumn(name, value.type)]
-
-
-def _output_types(function: Function, value: tree.Expr) -> list[TypeRef]:
-    """Types of OUT columns, polymorphic ones by what the call bound."""
-    assert isinstance(value, tree.FuncExpr)
-    found = []
-    for oid in function.output_types:
-        declared = list(function.argument_types)
-        actual = [item.type.oid for item in value.arguments]
-        found.append(TypeRef(coerce.resolve_polymorphic(actual, declared, oid, False)))
-    return found
 
 
 # ---- joins ----------------------------------------------------------------------------------------------------------

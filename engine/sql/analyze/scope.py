@@ -149,13 +149,33 @@ def row_columns(state: State, expr: tree.Expr) -> list[tuple[str, tree.Expr]] | 
         ]
     if isinstance(expr, tree.RowExpr):
         return list(zip(expr.names, expr.elements, strict=True))
+    fields = _record_fields(state, expr)
+    if fields is None:
+        return None
+    return [(name, tree.FieldSelect(expr, number, name, type_)) for number, (name, type_) in enumerate(fields, 1)]
+
+
+def _record_fields(state: State, expr: tree.Expr) -> list[tuple[str, TypeRef]] | None:
+    """Names and types of a record's fields: of a function's OUT columns, of ROW(), or of the column of a sub-query that
+    holds one (expandRecordVariable)."""
+    if isinstance(expr, tree.RowExpr):
+        return [(name, item.type) for name, item in zip(expr.names, expr.elements, strict=True)]
     if isinstance(expr, tree.FuncExpr) and expr.function.output_types:
-        function = expr.function
-        return [
-            (name, tree.FieldSelect(expr, position, name, TypeRef(oid)))
-            for position, (name, oid) in enumerate(zip(function.output_names, function.output_types, strict=True), 1)
-        ]
+        return list(zip(expr.function.output_names, output_types(expr), strict=True))
+    if isinstance(expr, tree.Var) and expr.column > 0:
+        entry = state.up(expr.levels_up).entries[expr.relation]
+        if isinstance(entry, tree.RangeSubquery):
+            return _record_fields(state, entry.query.output[expr.column - 1].expression)
     return None
+
+
+def output_types(call: tree.FuncExpr) -> list[TypeRef]:
+    """Types of a function's OUT columns, polymorphic ones by what the call bound."""
+    from engine.sql.analyze.coerce import resolve_polymorphic
+
+    declared = list(call.function.argument_types)
+    actual = [item.type.oid for item in call.arguments]
+    return [TypeRef(resolve_polymorphic(actual, declared, oid, False)) for oid in call.function.output_types]
 
 
 def entry_numbers(entry: tree.RangeEntry) -> list[int]:
