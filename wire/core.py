@@ -305,10 +305,8 @@ class ProtocolCore:
         if not body.endswith(b"\0"):
             raise violation("invalid startup packet layout: expected terminator as last byte")
         parts = body[:-1].split(b"\0")
-        if parts and parts[-1] == b"":
-            parts.pop()
-        if len(parts) % 2:
-            raise violation("invalid startup packet layout")
+        if parts.pop() or len(parts) % 2 or b"" in parts[::2]:
+            raise violation("invalid startup packet layout: expected terminator as last byte")
         try:
             names = [part.decode() for part in parts]
         except UnicodeDecodeError:
@@ -321,6 +319,13 @@ def _string(buffer: bytes, position: int, end: int) -> tuple[bytes, int]:
     return buffer[position:stop], stop + 1
 
 
+def _last_string(buffer: bytes, position: int, end: int) -> bytes:
+    value, stop = _string(buffer, position, end)
+    if stop != end:
+        raise ValueError
+    return value
+
+
 def _read_query(buffer: bytes, position: int, end: int) -> Event:
     if buffer[end - 1] or end == position:
         raise ValueError
@@ -331,6 +336,8 @@ def _read_parse(buffer: bytes, position: int, end: int) -> Event:
     name, position = _string(buffer, position, end)
     sql, position = _string(buffer, position, end)
     count = _U16(buffer, position)[0]
+    if position + 2 + 4 * count != end:
+        raise ValueError
     types: tuple[int, ...] = struct.unpack_from(f">{count}I", buffer, position + 2)
     return Parse(name, sql, types)
 
@@ -363,11 +370,11 @@ def _read_bind(buffer: bytes, position: int, end: int) -> Event:
 
 
 def _read_describe(buffer: bytes, position: int, end: int) -> Event:
-    return Describe(_target(buffer, position), _string(buffer, position + 1, end)[0])
+    return Describe(_target(buffer, position), _last_string(buffer, position + 1, end))
 
 
 def _read_close(buffer: bytes, position: int, end: int) -> Event:
-    return Close(_target(buffer, position), _string(buffer, position + 1, end)[0])
+    return Close(_target(buffer, position), _last_string(buffer, position + 1, end))
 
 
 def _target(buffer: bytes, position: int) -> str:
@@ -379,6 +386,8 @@ def _target(buffer: bytes, position: int) -> str:
 
 def _read_execute(buffer: bytes, position: int, end: int) -> Event:
     stop = buffer.index(b"\0", position, end)
+    if stop + 5 != end:
+        raise ValueError
     return Execute(buffer[position:stop], _I32(buffer, stop + 1)[0])
 
 
@@ -387,7 +396,7 @@ def _read_copy_data(buffer: bytes, position: int, end: int) -> Event:
 
 
 def _read_copy_fail(buffer: bytes, position: int, end: int) -> Event:
-    return CopyFail(_string(buffer, position, end)[0].decode(errors="replace"))
+    return CopyFail(_last_string(buffer, position, end).decode(errors="replace"))
 
 
 _COPY_KINDS = frozenset(b"dcf")

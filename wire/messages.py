@@ -110,6 +110,7 @@ def _error_fields(error: SqlError, level: str) -> dict[str, str | None]:
         "c": error.column,
         "d": error.data_type,
         "n": error.constraint,
+        "R": error.routine,
     }
 
 

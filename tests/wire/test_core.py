@@ -1,0 +1,311 @@
+"""The protocol core by itself: bytes in, events out."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog.errors import SqlError
+from wire import core
+from wire.copy_frames import MINIMUM, strip_headers
+from wire.core import NEED_DATA, ProtocolCore
+
+
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + struct.pack(">i", len(body) + 4) + body
+
+
+def startup(**parameters: str) -> bytes:
+    body = struct.pack(">i", core.PROTOCOL_3_0)
+    body += b"".join(part.encode() + b"\0" for pair in parameters.items() for part in pair) + b"\0"
+    return struct.pack(">i", len(body) + 4) + body
+
+
+BIND = b"p\0s\0" + struct.pack(">hhh", 2, 1, 0) + struct.pack(">h", 2)
+BIND += struct.pack(">i", 2) + b"\0\7" + struct.pack(">i", -1) + struct.pack(">hh", 1, 1)
+
+CONVERSATION = (
+    message(b"Q", b"SELECT 1\0"),
+    message(b"P", b"s\0SELECT $1, $2\0" + struct.pack(">hii", 2, 23, 0)),
+    message(b"B", BIND),
+    message(b"D", b"Pp\0"),
+    message(b"E", b"p\0" + struct.pack(">i", 50)),
+    message(b"C", b"Ss\0"),
+    message(b"H"),
+    message(b"S"),
+    message(b"F", b"\0\0\0\1"),
+    message(b"X"),
+)
+
+
+def described(event: object) -> str:
+    """An event with its fields, for comparing."""
+    names = getattr(type(event), "__slots__", ())
+    return f"{type(event).__name__}({', '.join(f'{name}={getattr(event, name)!r}' for name in names)})"
+
+
+def events(started: ProtocolCore) -> list[str]:
+    found = []
+    while (event := started.next_event()) is not NEED_DATA:
+        found.append(described(event))
+    return found
+
+
+def ready() -> ProtocolCore:
+    made = ProtocolCore()
+    made.ready()
+    return made
+
+
+def test_every_message_becomes_its_event() -> None:
+    machine = ready()
+    machine.receive_data(b"".join(CONVERSATION))
+    assert events(machine) == [
+        "Query(sql=b'SELECT 1')",
+        "Parse(name=b's', sql=b'SELECT $1, $2', types=(23, 0))",
+        "Bind(parameter_formats=(1, 0), parameters=[b'\\x00\\x07', None], "
+        "portal=b'p', result_formats=(1,), statement=b's')",
+        "Describe(kind='P', name=b'p')",
+        "Execute(limit=50, portal=b'p')",
+        "Close(kind='S', name=b's')",
+        "Flush()",
+        "Sync()",
+        "FunctionCall()",
+        "Terminate()",
+    ]
+    assert machine.buffered == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64])
+def test_pieces_of_any_size_give_the_same_events(size: int) -> None:
+    whole = ready()
+    data = b"".join(CONVERSATION)
+    whole.receive_data(data)
+    expected = events(whole)
+    machine = ready()
+    found = []
+    for start in range(0, len(data), size):
+        machine.receive_data(data[start : start + size])
+        found += events(machine)
+    assert found == expected
+
+
+def test_a_split_at_every_byte_gives_the_same_events() -> None:
+    data = b"".join(CONVERSATION)
+    whole = ready()
+    whole.receive_data(data)
+    expected = events(whole)
+    for cut in range(len(data) + 1):
+        machine = ready()
+        machine.receive_data(data[:cut])
+        found = events(machine)
+        machine.receive_data(data[cut:])
+        assert found + events(machine) == expected, cut
+
+
+def test_a_startup_packet_split_at_every_byte() -> None:
+    data = startup(user="u", database="d") + CONVERSATION[0]
+    for cut in range(len(data) + 1):
+        machine = ProtocolCore()
+        found = []
+        for part in (data[:cut], data[cut:]):
+            machine.receive_data(part)
+            event = machine.next_event()
+            if event is NEED_DATA:
+                continue
+            found.append(described(event))
+            if isinstance(event, core.Startup):
+                machine.ready()
+                found += events(machine)
+        assert found == ["Startup(minor=0, parameters={'user': 'u', 'database': 'd'})", "Query(sql=b'SELECT 1')"], cut
+
+
+def refusal(machine: ProtocolCore, data: bytes) -> SqlError:
+    machine.receive_data(data)
+    with pytest.raises(SqlError) as caught:
+        events(machine)
+    assert caught.value.severity == "FATAL"
+    return caught.value
+
+
+@pytest.mark.parametrize("length", [-(2**31), -1, 0, 3, core.MESSAGE_LIMIT + 1])
+def test_a_length_that_cannot_be_is_fatal_before_anything_is_buffered(length: int) -> None:
+    assert refusal(ready(), b"D" + struct.pack(">i", length)).sqlstate == "08P01"
+
+
+def test_a_query_has_a_limit_of_its_own() -> None:
+    assert refusal(ready(), b"Q" + struct.pack(">i", core.QUERY_LIMIT + 1)).sqlstate == "08P01"
+
+
+@pytest.mark.parametrize("kind", [b"z", b"\0", b"\xff", b"1", b"p"])
+def test_unknown_messages_are_fatal(kind: bytes) -> None:
+    error = refusal(ready(), message(kind))
+    assert error.sqlstate == "08P01"
+    assert error.message == f"invalid frontend message type {kind[0]}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        message(b"Q"),
+        message(b"Q", b"SELECT 1"),
+        message(b"P", b"s\0SELECT 1"),
+        message(b"P", b"s\0SELECT 1\0\0\5"),
+        message(b"B", BIND[:-1]),
+        message(b"B", BIND + b"\0"),
+        message(b"B", b"p\0s\0" + struct.pack(">hhi", 0, 1, 1000) + b"x" + struct.pack(">h", 0)),
+        message(b"D", b"X\0"),
+        message(b"D", b"Sname"),
+        message(b"D", b"Sname\0more"),
+        message(b"E", b"p\0" + struct.pack(">ii", 0, 0)),
+        message(b"C", b""),
+        message(b"E", b"p\0\0\0"),
+        message(b"E", b"p"),
+    ],
+)
+def test_bodies_that_are_cut_or_too_long_are_fatal(data: bytes) -> None:
+    assert refusal(ready(), data).sqlstate == "08P01"
+    # The bytes of a next message must never be read as part of this one.
+    assert refusal(ready(), data + message(b"Q", b"SELECT 1\0") * 3).sqlstate == "08P01"
+
+
+def test_after_an_error_everything_up_to_sync_is_dropped() -> None:
+    machine = ready()
+    machine.receive_data(b"".join(CONVERSATION[:2]))
+    machine.next_event()
+    machine.error()
+    machine.receive_data(b"".join((*CONVERSATION[2:8], CONVERSATION[0])))
+    assert events(machine) == ["Sync()", "Query(sql=b'SELECT 1')"]
+
+
+def test_terminate_is_heard_while_skipping() -> None:
+    machine = ready()
+    machine.error()
+    machine.receive_data(CONVERSATION[0] + message(b"X"))
+    assert events(machine) == ["Terminate()"]
+
+
+def test_copy_messages_outside_copy_are_ignored() -> None:
+    machine = ready()
+    machine.receive_data(message(b"d", b"1\n") + message(b"c") + message(b"f", b"no\0") + CONVERSATION[0])
+    assert events(machine) == ["Query(sql=b'SELECT 1')"]
+
+
+def test_during_copy_only_its_messages_may_come() -> None:
+    machine = ready()
+    machine.begin_copy()
+    machine.receive_data(message(b"d", b"1\n") + message(b"H") + message(b"S") + message(b"c"))
+    assert events(machine) == ["CopyData(data=b'1\\n')", "CopyDone()"]
+    assert "unexpected message type 0x51" in refusal(machine, CONVERSATION[0]).message
+
+
+@pytest.mark.parametrize("length", [-1, 0, 7, core.STARTUP_LIMIT + 1, 2**31 - 1])
+def test_startup_packets_of_impossible_length(length: int) -> None:
+    assert refusal(ProtocolCore(), struct.pack(">ii", length, core.PROTOCOL_3_0)).sqlstate == "08P01"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"user\0u\0", b"user\0\0", b"user", b"", b"user\0\xff\0\0", b"\0u\0\0"],
+    ids=["end", "value", "name", "empty", "utf8", "early"],
+)
+def test_startup_packets_of_a_wrong_layout(body: bytes) -> None:
+    packet = struct.pack(">ii", len(body) + 8, core.PROTOCOL_3_0) + body
+    assert refusal(ProtocolCore(), packet).sqlstate == "08P01"
+
+
+def test_an_old_protocol_is_refused_by_name() -> None:
+    error = refusal(ProtocolCore(), struct.pack(">ii", 9, 2 << 16) + b"\0")
+    assert (error.sqlstate, error.message) == (
+        "0A000",
+        "unsupported frontend protocol 2.0: server supports 3.0 to 3.0",
+    )
+
+
+@pytest.mark.parametrize(("code", "kind"), [(core.SSL_REQUEST, "ssl"), (core.GSS_REQUEST, "gss")])
+def test_bytes_behind_an_encryption_request_are_fatal(code: int, kind: str) -> None:
+    machine = ProtocolCore()
+    machine.receive_data(struct.pack(">ii", 8, code))
+    assert events(machine) == [f"EncryptionRequest(kind='{kind}')"]
+    machine.receive_data(startup(user="u"))
+    assert isinstance(machine.next_event(), core.Startup)
+    error = refusal(ProtocolCore(), struct.pack(">ii", 8, code) + startup(user="u"))
+    assert (error.sqlstate, error.message) == ("08P01", "received unencrypted data after SSL request")
+
+
+def test_a_cancel_request_carries_the_key() -> None:
+    machine = ProtocolCore()
+    machine.receive_data(struct.pack(">iii", 16, core.CANCEL_REQUEST, 77) + b"abcd")
+    assert events(machine) == ["CancelRequest(process_id=77, secret=b'abcd')"]
+
+
+# ---- COPY frames ------------------------------------------------------------------------------------------------
+
+
+def plain(buffer: bytes) -> bytes:
+    """The payload of whole CopyData messages, one by one."""
+    position, parts = 0, []
+    while len(buffer) - position >= 5 and buffer[position] == ord("d"):
+        (length,) = struct.unpack_from(">i", buffer, position + 1)
+        if length < 4 or position + 1 + length > len(buffer):
+            break
+        parts.append(buffer[position + 5 : position + 1 + length])
+        position += 1 + length
+    return b"".join(parts)
+
+
+PAYLOADS = st.lists(
+    st.one_of(
+        st.binary(max_size=40),
+        st.sampled_from([b"", b"d", b"d\0\0\0\7", b"\0\0d\0\0", b"abc\tdef\n", b"d\0\0" * 5, b"x" * 300]),
+        st.binary(min_size=0, max_size=3).map(lambda tail: b"row\t1\n" * 20 + tail),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PAYLOADS, st.integers(0, 40), st.binary(max_size=8))
+def test_stripping_headers_equals_the_plain_loop(payloads: list[bytes], cut: int, tail: bytes) -> None:
+    buffer = b"".join(message(b"d", payload) for payload in payloads)
+    buffer = (buffer[: len(buffer) - cut] if cut < len(buffer) else buffer) + tail
+    data, end = strip_headers(buffer, 0)
+    assert plain(buffer[:end]) == data
+    assert plain(buffer) == data + plain(buffer[end:])
+
+
+@settings(max_examples=100, deadline=None)
+@given(PAYLOADS, st.lists(st.integers(1, 5000), min_size=1, max_size=10))
+def test_copy_data_arrives_whole_however_it_is_cut(payloads: list[bytes], cuts: list[int]) -> None:
+    rows = [b"line %d\twith text\n" % number for number in range(400)]
+    data = b"".join(message(b"d", part) for part in (*rows, *payloads, *rows)) + message(b"c")
+    assert len(data) > 2 * MINIMUM
+    machine = ready()
+    machine.begin_copy()
+    received, position, done = [], 0, False
+    for size in cuts * (len(data) // sum(cuts) + 1):
+        machine.receive_data(data[position : position + size])
+        position += size
+        while (event := machine.next_event()) is not NEED_DATA:
+            if isinstance(event, core.CopyData):
+                received.append(event.data)
+            done = done or event is core.COPY_DONE
+    assert done
+    assert b"".join(received) == b"".join((*rows, *payloads, *rows))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.binary(max_size=30), st.sampled_from(CONVERSATION)), max_size=12), st.booleans())
+def test_any_bytes_give_events_or_a_fatal_error(parts: list[bytes], started: bool) -> None:
+    machine = ready() if started else ProtocolCore()
+    try:
+        for part in parts:
+            machine.receive_data(part)
+            for _ in range(1000):
+                if machine.next_event() is NEED_DATA:
+                    break
+    except SqlError as error:
+        assert error.severity == "FATAL"
