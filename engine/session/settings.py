@@ -146,7 +146,7 @@ def _time_zone(name: str, value: str) -> str:
 
 
 def _encoding(name: str, value: str) -> str:
-    if value.replace("-", "").replace("_", "").upper() in ("UTF8", "UNICODE"):
+    if "".join(filter(str.isalnum, value)).upper() in ("UTF8", "UNICODE"):  # PostgreSQL passes over the rest
         return "UTF8"
     raise SqlError("0A000", f"client encoding {value} is not supported", hint="Shoal speaks UTF8 only.")
 

@@ -286,14 +286,23 @@ def _refuse_backward(cursor: Portal) -> None:
 def _cursor(session: Session, name: str) -> Portal:
     """The cursor of that name. Raises 34000."""
     cursor = session.portals.get(name.encode())
-    if cursor is None or cursor.rows is None:
+    if cursor is None:
         raise SqlError("34000", f'cursor "{name}" does not exist')
     return cursor
 
 
+async def _next_rows(session: Session, cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
+    """FETCH from a portal that Bind made: its next rows; it keeps none, so there is no way back."""
+    if tree.direction != "forward" or (tree.count is not None and tree.count <= 0):
+        _refuse_backward(cursor)
+    rows = Collector()
+    await session.run(cursor, tree.count or 0, rows)
+    return rows.split()
+
+
 async def _fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
     cursor = _cursor(session, tree.cursor)
-    taken = _window(cursor, tree)
+    taken = _window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
     if not tree.move and taken:
         if portal.formats != cursor.formats:
             taken = reformatted(taken, cursor.prepared, cursor.formats, portal.formats)
