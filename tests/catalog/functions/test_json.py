@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 
+from catalog.types.base import FormatSettings
 from tests.catalog.functions.expressions import check
 
 DOCUMENTS = (
@@ -77,3 +78,61 @@ def test_forms_and_casts(postgres: psycopg.Connection[Any]) -> None:
     numbers = ("1", "1.5", "-2.5", "32768", "1e30", "1e400", "true", "false", "null", '"1"', "[1]", "{}", None)
     casts = [f"{{a}}::{name}" for name in ("bool", "int2", "int4", "int8", "float4", "float8", "numeric")]
     check(postgres, casts, a=("jsonb", numbers))
+
+
+NEW_YORK = FormatSettings(timezone="America/New_York")
+SAMPLES = {
+    "int4": ("1", None),
+    "float8": ("1.5", "NaN", "Infinity", "1e20", "-0"),
+    "numeric": ("1.50", "NaN", "-Infinity", "12345678901234567890"),
+    "bool": ("t", "f"),
+    "text": ("plain", 'quo"te\\\n\t\x01é', ""),
+    "date": ("2024-02-29", "infinity", "0044-03-15 BC"),
+    "timestamp": ("2024-02-29 12:34:56.789", "-infinity", "0044-03-15 01:02:03 BC"),
+    "timestamptz": ("2024-02-29 12:34:56.789", "2024-07-01 00:00", "infinity", "0044-03-15 01:02:03 BC", "1700-01-01"),
+    "time": ("12:34:56.5",),
+    "interval": ("1 day 02:03:04",),
+    "uuid": ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",),
+    "bytea": ("\\x00ff",),
+    "json": ('{"a":  1}', "[]"),
+    "jsonb": ('{"a":  1}', "null"),
+    "_int4": ("{1,2,NULL}", "{}", "{{1,2},{3,4}}", "[0:1]={5,6}", "{{{1},{2}}}"),
+    "_text": ('{a,"b c",NULL}',),
+    "_timestamptz": ('{2024-07-01,"2024-01-01 01:02:03"}',),
+    "bpchar": ("ab  ",),
+}
+
+
+def test_values_as_json(postgres: psycopg.Connection[Any]) -> None:
+    for type_name, values in SAMPLES.items():
+        calls = ["to_json({a})", "to_jsonb({a})", "json_build_array({a}, 1, NULL, {a})",
+                 "jsonb_build_array({a}, 'x'::text)", "json_build_object('k'::text, {a})",
+                 "jsonb_build_object('k'::text, {a}, 2, {a})", "json_build_object({a}, 1)",
+                 "jsonb_build_object({a}, 'v'::text)"]  # fmt: skip
+        if type_name.startswith("_"):
+            calls += ["array_to_json({a})", "array_to_json({a}, true)"]
+        check(postgres, calls, NEW_YORK, a=(type_name, values))
+
+
+def test_building_from_arrays_and_nothing(postgres: psycopg.Connection[Any]) -> None:
+    arrays = ("{}", "{a,1,b,NULL}", "{a}", "{{a,1},{b,2}}", "{{a,b,c}}", "{NULL,1}", "{{{a,b}}}", None)
+    check(postgres, ["json_object({a})", "jsonb_object({a})"], a=("_text", arrays))
+    check(postgres, ["json_object({a}, {b})", "jsonb_object({a}, {b})"], a=("_text", arrays), b=("_text", arrays))
+    check(postgres, ["json_build_object()", "jsonb_build_object()", "json_build_array()", "jsonb_build_array()",
+                     "json_build_object('a'::text)", "jsonb_build_object('a'::text, 1, NULL::text, 2)",
+                     "json_build_object('a'::text, {a}, 'a'::text, 2)"], a=("int4", ("1",)))  # fmt: skip
+
+
+def test_aggregates(postgres: psycopg.Connection[Any]) -> None:
+    for type_name in ("int4", "numeric", "text", "date", "timestamp", "jsonb", "_int4", "bool"):
+        samples = [value for value in SAMPLES[type_name] if value is None or "'" not in value]
+        literals = ", ".join("(NULL)" if value is None else f"('{value}')" for value in samples)
+        literals = literals.replace("{", "{{").replace("}", "}}")
+        source = f"(VALUES {literals}) AS s(v)"
+        calls = [f'(SELECT {name}(v::"{type_name}") FROM {source})' for name in ("json_agg", "jsonb_agg")]
+        calls += [f"(SELECT {name}('k'::text, v::\"{type_name}\") FROM {source})"
+                  for name in ("json_object_agg", "jsonb_object_agg")]  # fmt: skip
+        check(postgres, calls, columnar=False, a=("int4", ("1",)))
+    check(postgres, ["(SELECT json_agg(1) FROM (VALUES (1)) s(v) WHERE false)",
+                     "(SELECT json_object_agg(v, 1) FROM (VALUES (NULL::text)) s(v))"], columnar=False,
+          a=("int4", ("1",)))  # fmt: skip
