@@ -106,6 +106,7 @@ class Session:
         self.settings.force("session_authorization", role.name)
         for name, value in parameters.items():
             self.settings.set(name, value)
+        self.settings.become_defaults()
         self.transaction: Transaction | None = None
         self.status = "I"
         self.in_block = False
@@ -590,13 +591,16 @@ class Session:
             except RowPathFull:
                 prepared = planning.columnar_of(self, prepared)
         transaction = self.transaction or self.begin_implicit()
-        await self.locked(prepared)
         if prepared.kind == "dml" or prepared.dml is not None:
             from engine.session import dml
 
-            portal.pending, portal.count = await dml.execute(self, prepared, portal.parameters, portal.formats)
-            portal.pending_rows = portal.count if prepared.fields is not None else 0
+            done = await dml.execute(self, prepared, portal.parameters, portal.formats)
+            portal.count = done.count
+            if done.returned is not None:
+                portal.stream = done.returned
+                portal.chunks = done.returned.__aiter__()
             return
+        await self.locked(prepared)
         transaction.begin_statement()
         assert prepared.columnar is not None
         context = self.context()

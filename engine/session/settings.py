@@ -331,6 +331,10 @@ class Settings:
         self._put({**self._values, name.lower(): value})
         self._session_defaults[name.lower()] = value
 
+    def become_defaults(self) -> None:
+        """What the startup packet set is what RESET goes back to."""
+        self._session_defaults = dict(self._values)
+
     def reset_all(self, in_transaction: bool) -> None:
         if in_transaction and self._at_begin is None:
             self._at_begin = dict(self._values)
