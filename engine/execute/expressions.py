@@ -228,7 +228,7 @@ class ExpressionCompiler:
             return NULL
         if not guards:
             return Value(call, nullable=not total)
-        nulls = " or ".join(guard.replace(" is not None", " is None") for guard in guards)
+        nulls = " or ".join(guard.removesuffix("is not None") + "is None" for guard in guards)
         return Value(f"(None if {nulls} else {call})")
 
     def set_function(self, expression: tree.FuncExpr) -> str:
