@@ -21,6 +21,7 @@ from engine.execute.context import ExecContext
 from engine.execute.writer import Checks, Row, TableWriter
 from engine.storage.keys import NOT_NULL, row_key_encoder, storage_prefix, successor
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, UPDATE, Transaction
+from engine.txn.locks import ROW_EXCLUSIVE, ROW_SHARE
 
 _BITS = {21: 15, 23: 31, 20: 63}
 
@@ -104,6 +105,7 @@ class Outgoing:
             if self.constraint.match == "f" and any(value is not None for value in wanted):
                 raise self._violation("MATCH FULL does not allow mixing of null and nonnull key values.")
             return
+        transaction.lock_table(self.parent.table.oid, ROW_SHARE)  # against bulk changes, which lock no rows
         key = self._find(transaction, wanted)
         if key is not None:
             transaction.lock(key, KEY_SHARE)
@@ -171,6 +173,7 @@ class Incoming:
         wanted = [old[position] for position in self._parent_positions]
         if None in wanted:
             return
+        transaction.lock_table(self._table.oid, ROW_EXCLUSIVE if action in "cnd" else ROW_SHARE)
         child = self.child
         if action in "cnd":
             replacement = [new[position] for position in self._parent_positions] if new is not None else None

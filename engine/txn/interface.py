@@ -7,7 +7,7 @@ snapshot; locks already taken are kept). So executors are plain synchronous code
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Protocol
 
 # Row lock strengths, PostgreSQL 16 manual, 13.3.2. Bits, so that conflicts are one AND.
@@ -55,6 +55,9 @@ class Transaction(Protocol):
     def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
         """Locks the key. Raises LockWait; 40P01 when waiting would close a cycle; with wait='nowait' raises 55P03, with
         'skip locked' returns False. Returns True when held. Strengths never go down."""
+
+    def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
+        """Locks a table in a mode of engine/txn/locks.py, as `lock` does a key."""
 
     def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
         """Locks the key, then gives its newest sequenced value (own write first), which may be newer than the snapshot:

@@ -251,6 +251,10 @@ class Transaction:
     def mark(self) -> int:
         return len(self._undo)
 
+    def written_since(self, mark: int) -> list[bytes]:
+        """The keys written singly after the mark, in order; one may occur several times."""
+        return [key for key, _ in self._undo[mark:]]
+
     def rollback_to(self, mark: int) -> None:
         undo = self._undo
         writes = self.writes

@@ -1,0 +1,471 @@
+"""INSERT ... SELECT, UPDATE and DELETE whose rows the columnar path computes (engine/columnar/generate/dml.py).
+
+    up to SMALL_ROWS   one by one through the row path's machinery, with a lock on each row
+    more               in whole columns into bulk runs, under a table lock (engine/bulk)
+    more, but the row path's business (ON CONFLICT, foreign keys that act on other rows): one by one, however many
+
+The rows were computed on a snapshot. Before UPDATE and DELETE write one, they lock it and see whether it has changed
+since: then READ COMMITTED runs the whole statement again on a new snapshot, with the locks that it has, and REPEATABLE
+READ gives 40001.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.errors import SqlError, not_supported
+from engine.bulk import references
+from engine.bulk.change import BulkChange
+from engine.bulk.complete import RowCompleter
+from engine.bulk.encode import TableEncoder
+from engine.bulk.insert import BulkInsert, Conflict
+from engine.bulk.locks import lock_for_changes, lock_for_rows
+from engine.bulk.rows import Row, RowSet
+from engine.bulk.spool import RowSpool
+from engine.bulk.thread import BulkThread
+from engine.columnar.datarow import RowEncoder
+from engine.execute.conflicts import affected_twice
+from engine.execute.foreign_keys import Outgoing
+from engine.execute.planner import plan_row
+from engine.execute.writer import Checks
+from engine.session import planning
+from engine.session.system import virtual_content
+from engine.sql import tree
+from engine.storage.columns import Column, one_array, to_values
+from engine.storage.keys import row_number_keys, storage_prefix
+from engine.txn.interface import NO_KEY_UPDATE, READ_COMMITTED, UPDATE, LockWait
+
+if TYPE_CHECKING:
+    from engine.columnar.generate import ColumnarDml
+    from engine.columnar.interface import BatchStream
+    from engine.session.prepared import Prepared
+    from engine.session.session import Session
+    from engine.txn.transaction import Transaction
+
+SMALL_ROWS = 2_000
+_SLICE = 250  # rows written one by one in one turn of the event loop
+
+
+@dataclass(slots=True)
+class Done:
+    """What a statement did. `returned`: the rows of RETURNING, as DataRow messages."""
+
+    count: int
+    returned: RowSpool | None
+
+
+class _Again(Exception):  # noqa: N818 - not an error: the statement starts over
+    """A row has changed since the statement's snapshot, or a lock had to be waited for."""
+
+
+async def execute(session: Session, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...]) -> Done:
+    """Takes the statement's table locks and runs it. Raises what constraints raise, 40001, 40P01, 55P03, 57014."""
+    assert prepared.analyzed is not None and prepared.dml is not None
+    statement = prepared.analyzed.statement
+    assert not isinstance(statement, tree.Query)
+    transaction = session.transaction
+    assert transaction is not None
+    held_before = transaction.table_locks.get(statement.table.oid, 0)
+    await session.locked(prepared)
+    if isinstance(statement, tree.Insert):
+        insertion = _Insertion(session, prepared, parameters, formats, held_before, statement)
+        return await insertion.run()
+    change = _Change(session, prepared, parameters, formats, held_before, statement)
+    return await change.run()
+
+
+class _Statement:
+    """What the kinds of statement share."""
+
+    def __init__(
+        self,
+        session: Session,
+        prepared: Prepared,
+        parameters: Sequence[object],
+        formats: tuple[int, ...],
+        held_before: int,
+        target: tree.Insert | tree.Update | tree.Delete,
+    ) -> None:
+        assert session.transaction is not None and prepared.dml is not None
+        self.session = session
+        self.transaction: Transaction = session.transaction
+        self.prepared = prepared
+        self.dml: ColumnarDml = prepared.dml
+        self.parameters = parameters
+        self.formats = formats
+        self.held_before = held_before
+        self.table = target.table
+        self.encoder = TableEncoder(session.catalog, target.table, session.key.format)
+        self.writer = self.encoder.writer
+        self.context = session.context()
+        self.required = RowCompleter(session, self.writer, (), (), ())  # for NOT NULL
+        self.spool: RowSpool | None = None
+        self._returning: RowEncoder | None = None
+        if prepared.fields:
+            self.spool = RowSpool()
+            types = [field.type.oid for field in prepared.fields]
+            self._returning = RowEncoder("datarow", types, formats, session.key.format)
+
+    async def stream(self) -> BatchStream:
+        """Starts the query on the statement's snapshot."""
+        self.transaction.begin_statement()
+        query = self.dml.query
+        values = planning.columnar_parameters(self.session, query, self.parameters, self.context)
+        return await self.session.node.columnar.batches(query, values, self.transaction, virtual_content(self.session))
+
+    async def first_batches(self, stream: BatchStream) -> tuple[list[Any], bool, AsyncIterator[Any]]:
+        """Batches until they have more than SMALL_ROWS rows, whether that is all, and the iterator over the rest."""
+        batches: list[Any] = []
+        rows = 0
+        rest = stream.__aiter__()
+        async for batch in rest:
+            batches.append(batch)
+            rows += batch.num_rows  # type: ignore[attr-defined]
+            if rows > SMALL_ROWS:
+                return batches, False, rest
+        return batches, True, rest
+
+    def violation(self, batch: Any, rows: RowSet) -> SqlError | None:
+        """The error of the first row that NOT NULL or a CHECK forbids."""
+        found = self.required.violation(rows)
+        place = rows.count if found is None else found[0]
+        error = None if found is None else found[1]
+        for name, index in sorted(self.dml.checks, reverse=True):
+            holds = one_array(batch.column(index)).fill_null(True)
+            if not pc.all(holds).as_py():
+                first = pc.index(holds, False).as_py()
+                if first < place or (first == place and error is not None and error.sqlstate == "23514"):
+                    place, error = first, self.writer.check_violation(name, rows.row(first))
+        return error
+
+    def give_back(self, batch: Any) -> None:
+        """The batch's rows of RETURNING."""
+        if self.spool is not None and self._returning is not None and batch.num_rows:
+            for chunk, rows in self._returning.encode(batch.select(list(self.dml.returning))):
+                self.spool.add(chunk, rows)
+
+    def done(self, count: int) -> Done:
+        return Done(count, self.spool)
+
+
+async def _chained(first: list[Any], rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    for batch in first:
+        yield batch
+    async for batch in rest:
+        yield batch
+
+
+# ---- UPDATE and DELETE ----------------------------------------------------------------------------------------------
+
+
+class _Change(_Statement):
+    """One UPDATE or DELETE."""
+
+    def __init__(
+        self,
+        session: Session,
+        prepared: Prepared,
+        parameters: Sequence[object],
+        formats: tuple[int, ...],
+        held_before: int,
+        statement: tree.Update | tree.Delete,
+    ) -> None:
+        super().__init__(session, prepared, parameters, formats, held_before, statement)
+        self.changed = frozenset(number for number, _ in self.dml.new) if isinstance(statement, tree.Update) else None
+        self.mark = self.transaction.mark()
+        self.strength = UPDATE if self.changed is None else NO_KEY_UPDATE
+        self._conflicts: Column | None = None
+
+    async def run(self) -> Done:
+        store, session = self.session.node.store, self.session
+        while True:
+            with store.snapshot():  # from here on the store knows exactly what changes
+                stream = await self.stream()
+                try:
+                    return await self._attempt(stream)
+                except _Again:
+                    self.transaction.rollback_to(self.mark)
+                finally:
+                    await stream.close()
+            if self.spool is not None:
+                await self.spool.close()
+                self.spool = RowSpool()
+            await session.durable(store.sequenced_lsn)
+
+    async def _attempt(self, stream: BatchStream) -> Done:
+        batches, ended, rest = await self.first_batches(stream)
+        if ended or not self._in_bulk():
+            return self.done(await self._singly(stream, _chained(batches, rest)))
+        await lock_for_changes(self.session, self.table, self.held_before)
+        await self._see_changes(stream)
+        return self.done(await self._bulk(_chained(batches, rest)))
+
+    def _in_bulk(self) -> bool:
+        """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table."""
+        changed = self.changed
+        if changed is None:
+            return not self.writer.incoming
+        return not any(not foreign.referenced.isdisjoint(changed) for foreign in self.writer.incoming) and not any(
+            foreign.parent is self.writer and not foreign.columns.isdisjoint(changed)
+            for foreign in self.writer.outgoing
+        )
+
+    # ---- one by one -------------------------------------------------------------------------------------------------
+
+    async def _singly(self, stream: BatchStream, batches: AsyncIterator[Any]) -> int:
+        count = 0
+        checks = Checks()
+        try:
+            async for batch in batches:
+                for start in range(0, batch.num_rows, _SLICE):
+                    count += self._write_slice(batch.slice(start, _SLICE), stream.lsn, checks)
+                    if batch.num_rows > _SLICE:
+                        await asyncio.sleep(0)
+            checks.finish()
+        except LockWait as wait:
+            self.transaction.rollback_to(self.mark)
+            await self.session.wait_for(wait)
+            raise _Again from None
+        return count
+
+    def _write_slice(self, batch: Any, lsn: int, checks: Checks) -> int:
+        keys, old = self._old(batch)
+        places = keys.to_pylist()
+        for key in places:
+            self._lock(key, lsn)
+        transaction, context, writer = self.transaction, self.context, self.writer
+        if self.changed is None:
+            for key, before in zip(places, old.tuples(), strict=True):
+                writer.delete(transaction, context, key, before, checks)
+        else:
+            new = self._new(batch, old)
+            error = self.violation(batch, new)
+            if error is not None:
+                raise error
+            update = writer.updater(self.changed)
+            for key, before, after in zip(places, old.tuples(), new.tuples(), strict=True):
+                update(transaction, context, key, before, after, checks)
+        self.give_back(batch)
+        return len(places)
+
+    def _lock(self, key: bytes, lsn: int) -> None:
+        """Locks a row, which must be as the query saw it."""
+        transaction = self.transaction
+        transaction.get_locked(key, self.strength)
+        if key in transaction.writes or any(run.get(key) is not None for run in transaction.runs):
+            return
+        newest = self.session.node.store.newest(key)
+        if newest is None or newest[0] > lsn:
+            if self._repeatable:
+                raise SqlError("40001", "could not serialize access due to concurrent update")
+            raise _Again
+
+    @property
+    def _repeatable(self) -> bool:
+        return self.transaction.isolation != READ_COMMITTED
+
+    def _old(self, batch: Any) -> tuple[Column, RowSet]:
+        """The rows' keys, and the rows as they were."""
+        old = RowSet(self.table, batch.num_rows, {number: batch.column(place) for number, place in self.dml.old})
+        if self.table.key_columns:
+            return self.encoder.keys(old), old
+        numbers = one_array(batch.column(self.dml.key[0])).to_numpy(zero_copy_only=False)
+        return row_number_keys(self.table.storage_id, numbers), old
+
+    def _new(self, batch: Any, old: RowSet) -> RowSet:
+        return old.with_columns({number: batch.column(place) for number, place in self.dml.new})
+
+    # ---- in bulk ----------------------------------------------------------------------------------------------------
+
+    async def _see_changes(self, stream: BatchStream) -> None:
+        """With the table locked: what has been written since the query's snapshot counts as changed."""
+        store = self.session.node.store
+        await self.session.durable(store.sequenced_lsn)
+        if store.sequenced_lsn <= stream.lsn:
+            return
+        keys = {key for _, key in store.changed_since(self.table.storage_id, stream.lsn, store.sequenced_lsn)}
+        if not keys:
+            return
+        if not self._repeatable:
+            raise _Again
+        self._conflicts = pa.array(keys, pa.binary())
+
+    async def _bulk(self, batches: AsyncIterator[Any]) -> int:
+        bulk = await BulkChange.open(self.session.node.store, self.transaction, self.encoder, self.changed)
+        thread = BulkThread("bulk-change")
+        try:
+            async for batch in batches:
+                for foreign, keys in await thread.run(self._store, bulk, batch):
+                    await references.check(self.session, foreign, keys)
+            await thread.run(bulk.finish)
+            bulk.merge_into(self.transaction)
+        finally:
+            thread.close(bulk.discard)
+        return bulk.rows
+
+    def _store(self, bulk: BulkChange, batch: Any) -> list[tuple[Outgoing, list[Row]]]:
+        """In the thread: writes a batch; gives the keys that it now refers to."""
+        keys, old = self._old(batch)
+        if self._conflicts is not None and pc.any(pc.is_in(keys, value_set=self._conflicts)).as_py():
+            raise SqlError("40001", "could not serialize access due to concurrent update")
+        changed = self.changed
+        if changed is None:
+            bulk.delete(keys, old)
+            self.give_back(batch)
+            return []
+        new = self._new(batch, old)
+        error = self.violation(batch, new)
+        if error is not None:
+            raise error
+        bulk.update(keys, old, new)
+        self.give_back(batch)
+        outgoing = [foreign for foreign in self.writer.outgoing if not foreign.columns.isdisjoint(changed)]
+        return [(foreign, references.distinct_keys(self.writer, foreign, new)) for foreign in outgoing]
+
+
+# ---- INSERT ---------------------------------------------------------------------------------------------------------
+
+
+class _Insertion(_Statement):
+    """One INSERT ... SELECT."""
+
+    def __init__(
+        self,
+        session: Session,
+        prepared: Prepared,
+        parameters: Sequence[object],
+        formats: tuple[int, ...],
+        held_before: int,
+        statement: tree.Insert,
+    ) -> None:
+        super().__init__(session, prepared, parameters, formats, held_before, statement)
+        self.statement = statement
+
+    async def run(self) -> Done:
+        stream = await self.stream()
+        try:
+            batches, ended, rest = await self.first_batches(stream)
+            if ended or not self._in_bulk():
+                return self.done(await self._singly(_chained(batches, rest)))
+            await lock_for_rows(self.session, self.encoder, self.held_before)
+            return self.done(await self._bulk(_chained(batches, rest)))
+        finally:
+            await stream.close()
+
+    def _in_bulk(self) -> bool:
+        return (
+            self.statement.on_conflict is None
+            and not references.refers_to_itself(self.writer)
+            and (self.dml.complete or self.spool is None)
+        )
+
+    # ---- one by one -------------------------------------------------------------------------------------------------
+
+    def _row_plan(self) -> tuple[Any, list[tuple[int, int]]]:
+        """A row plan that inserts one row of parameters, and where their values are: (type OID, index in a batch)."""
+        statement, given = self.statement, len(self.prepared.parameter_types)
+        places = dict(self.dml.new)
+        defaults = {item.column: item.expression for item in statement.defaults}
+        values: list[tree.Expr] = []
+        found: list[tuple[int, int]] = []
+        for column in self.table.columns:
+            if column.number in statement.source_columns:
+                found.append((column.type.oid, places[column.number]))
+                values.append(tree.Param(given + len(found), column.type))
+            else:
+                values.append(defaults.get(column.number) or tree.Const(None, column.type))
+        one_row = replace(statement, rows=(tuple(values),), source=None, source_columns=(), defaults=(), ctes=())
+        types = (*self.prepared.parameter_types, *(oid for oid, _ in found))
+        assert self.prepared.analyzed is not None
+        analyzed = replace(self.prepared.analyzed, statement=one_row, parameter_types=types)
+        plan = plan_row(analyzed, self.session.catalog, self.session.key.format)
+        if plan is None:
+            not_supported("INSERT ... SELECT with a sub-query in its defaults, ON CONFLICT or RETURNING")
+        return plan.encoded(self.formats), found
+
+    async def _singly(self, batches: AsyncIterator[Any]) -> int:
+        run, places = self._row_plan()
+        touched: set[bytes] | None = None
+        if self.statement.on_conflict is not None and self.statement.on_conflict.action == "update":
+            touched = set()
+        count = written = 0
+        async for batch in batches:
+            columns = [to_values(one_array(batch.column(index)), oid) for oid, index in places]
+            rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+            for row in rows:
+                data, more = await self._insert_one(run, (*self.parameters, *row), touched)
+                written += more
+                if self.spool is not None and more:
+                    self.spool.add(data, more)
+                count += 1
+                if count % _SLICE == 0:
+                    await asyncio.sleep(0)
+        return written
+
+    async def _insert_one(self, run: Any, values: Sequence[object], touched: set[bytes] | None) -> tuple[bytes, int]:
+        """Runs the plan for one row, again after each lock that it had to wait for. `touched`: the rows that the
+        statement has written; 21000 for one that it meets again."""
+        transaction = self.transaction
+        mark = transaction.mark()
+        while True:
+            try:
+                data, count = run(self.context, values)
+                break
+            except LockWait as wait:
+                transaction.rollback_to(mark)
+                await self.session.wait_for(wait)
+        if touched is not None:
+            prefix = storage_prefix(self.table.storage_id)
+            keys = {key for key in transaction.written_since(mark) if key.startswith(prefix)}
+            if not keys.isdisjoint(touched):
+                raise affected_twice()
+            touched |= keys
+        return data, count
+
+    # ---- in bulk ----------------------------------------------------------------------------------------------------
+
+    async def _bulk(self, batches: AsyncIterator[Any]) -> int:
+        session, table, dml = self.session, self.table, self.dml
+        bulk = await BulkInsert.open(session.node.store, self.transaction, self.encoder)
+        statement = self.statement
+        rules: tuple[Any, Any] = ((), ()) if dml.complete else (statement.generated, statement.checks)
+        completer = RowCompleter(session, self.writer, dml.pending, *rules)
+        thread = BulkThread("bulk-insert")
+        try:
+            async for batch in batches:
+                count = batch.num_rows
+                drawn = await completer.draw(count) if completer.draws else {}
+                number = 0 if table.key_columns else session.node.next_row_numbers(table, count)
+                for foreign, keys in await thread.run(self._store, bulk, completer, batch, drawn, number):
+                    await references.check(session, foreign, keys)
+            await thread.run(bulk.finish)
+            bulk.merge_into(self.transaction)
+        finally:
+            thread.close(bulk.discard)
+        return bulk.rows
+
+    def _store(
+        self, bulk: BulkInsert, completer: RowCompleter, batch: Any, drawn: dict[int, list[object]], number: int
+    ) -> list[tuple[Outgoing, list[Row]]]:
+        """In the thread: writes a batch; gives the keys that it refers to."""
+        given = {column: batch.column(place) for column, place in self.dml.new}
+        rows, _ = completer.complete(RowSet(self.table, batch.num_rows, given), drawn)
+        if self.dml.complete:
+            error = self.violation(batch, rows)
+        else:
+            found = completer.violation(rows)
+            error = None if found is None else found[1]
+        if error is not None:
+            raise error
+        try:
+            bulk.add(rows, number)
+        except Conflict as conflict:
+            raise conflict.error from None
+        self.give_back(batch)
+        return [(foreign, references.distinct_keys(self.writer, foreign, rows)) for foreign in self.writer.outgoing]
