@@ -13,7 +13,8 @@ class SqlError(Exception):
     """An error with a SQLSTATE (five characters, `catalog.sqlstates`).
 
     `position` counts characters of the statement from 1; None where there is none. `severity` is ERROR or FATAL;
-    a FATAL error also closes the connection.
+    a FATAL error also closes the connection. `routine` is the function of PostgreSQL's source that reports it, for the
+    few errors that drivers know by that.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class SqlError(Exception):
         data_type: str | None = None,
         constraint: str | None = None,
         severity: str = "ERROR",
+        routine: str | None = None,
     ) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
@@ -45,6 +47,7 @@ class SqlError(Exception):
         self.data_type = data_type
         self.constraint = constraint
         self.severity = severity
+        self.routine = routine
 
     def __str__(self) -> str:
         return f"{self.sqlstate}: {self.message}"
