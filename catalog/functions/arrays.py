@@ -1,279 +1,397 @@
-"""Functions of arrays (PostgreSQL 16 manual, 9.19): dimensions, search, change, text, containment.
+"""Functions and operators of arrays (PostgreSQL 16 manual, 9.19; arrayfuncs.c and array_userfuncs.c).
 
-Elements are compared as the type's btree order compares them, and NULL elements are equal to each other in searches
-(IS NOT DISTINCT FROM) but never in containment. Inside DuckDB arrays have one dimension and start at 1 (vectors at 0).
+Elements are compared as their type compares: by its sort key where the internal form is not its own. On the columnar
+path arrays are LISTs, one-dimensional and counted from 1; elements whose equality in DuckDB is PostgreSQL's are
+searched there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
-from catalog.functions.registry import implement, implements
+from catalog.functions.duckdb_sql import evaluate_once
+from catalog.functions.registry import implement
 from catalog.types import element_of, lookup, oids
-from catalog.types.base import EMPTY_ARRAY, Array, TypeRef
+from catalog.types.array import MAX_DIMENSIONS, MAX_ELEMENTS, too_many_dimensions
+from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings, TypeRef
 
-Types = Sequence[TypeRef]
-_AS_TEXT = frozenset({oids.TEXT, oids.VARCHAR, oids.NAME, oids.CHAR, oids.BPCHAR, oids.ACLITEM, oids.UNKNOWN})
-_NUMBERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
-_VECTORS = frozenset({oids.INT2VECTOR, oids.OIDVECTOR})
-
-
-def _length_of(kind: str) -> Callable[[Types, TypeRef], Callable[..., object]]:
-    """array_lower, array_upper and array_length of a dimension; NULL where there is no such dimension."""
-
-    def function(array: Array, dimension: int) -> int | None:
-        if not 1 <= dimension <= len(array.dimensions):
-            return None
-        length, lower = array.dimensions[dimension - 1], array.lower_bounds[dimension - 1]
-        return {"length": length, "lower": lower, "upper": lower + length - 1}[kind]
-
-    return lambda types, result: function
+Key = Callable[[Any], Any]
+Side = Callable[[Sequence[str], Sequence[TypeRef]], str | None]
+_INT_MAX = 2147483647
 
 
-def _bound_side(template: str, shift: int) -> Callable[[Sequence[str], Types], str]:
-    """The DuckDB side of a bound; vectors start one lower than arrays and have their bounds even when empty."""
-
-    def side(arguments: Sequence[str], types: Types) -> str:
-        array, dimension = arguments
-        vector = types[0].oid in _VECTORS
-        bound = template.format(f"CAST(len({array}) AS INTEGER)")
-        if vector:
-            return f"CASE WHEN {dimension} = 1 THEN {bound}{f' - {shift}' if shift else ''} END"
-        return f"CASE WHEN {dimension} = 1 AND len({array}) > 0 THEN {bound} END"
-
-    return side
+def _identity(value: Any) -> Any:
+    return value
 
 
-implement("array_length", duckdb=_bound_side("{0}", 0), python_for_types=_length_of("length"))
-implement("array_upper", duckdb=_bound_side("{0}", 1), python_for_types=_length_of("upper"))
-implement("array_lower", duckdb=_bound_side("1", 1), python_for_types=_length_of("lower"))
+def _key(oid: int) -> Key:
+    """The sort key of an element type. Raises 42883 where it has no equality."""
+    element = lookup(oid)
+    if element.key_encoder() is None:
+        raise SqlError("42883", f"could not identify an equality operator for type {element.sql_name}")
+    return element.sort_key() or _identity
 
 
-@implements("array_cardinality", duckdb="CAST(len({0}) AS INTEGER)")
-def _cardinality(array: Array) -> int:
-    return len(array.elements)
+def _bounds_error() -> SqlError:
+    return SqlError("22003", "integer out of range")
 
 
-@implements("array_ndims")
-def _dimensions(array: Array) -> int | None:
-    return len(array.dimensions) or None
+# ---- bounds and sizes ----
 
 
-@implements("array_dims")
-def _dimensions_text(array: Array) -> str | None:
-    bounds = zip(array.lower_bounds, array.dimensions, strict=True)
-    return "".join(f"[{lower}:{lower + length - 1}]" for lower, length in bounds) or None
+def array_length(array: Array, dimension: int) -> int | None:
+    return array.dimensions[dimension - 1] if 1 <= dimension <= len(array.dimensions) else None
 
 
-@implements("generate_subscripts", "generate_subscripts_nodir")
-def _subscripts(array: Array, dimension: int, reverse: bool = False) -> Iterable[int]:
+def _lower(array: Array, dimension: int) -> int | None:
+    return array.lower_bounds[dimension - 1] if 1 <= dimension <= len(array.dimensions) else None
+
+
+def _upper(array: Array, dimension: int) -> int | None:
     if not 1 <= dimension <= len(array.dimensions):
-        return ()
+        return None
+    return array.lower_bounds[dimension - 1] + array.dimensions[dimension - 1] - 1
+
+
+def _dimensions_text(array: Array) -> str | None:
+    pairs = zip(array.lower_bounds, array.dimensions, strict=True)
+    return "".join([f"[{lower}:{lower + length - 1}]" for lower, length in pairs]) or None
+
+
+def _subscripts(array: Array, dimension: int, reverse: bool = False) -> range:
+    if not 1 <= dimension <= len(array.dimensions):
+        return range(0)
     lower = array.lower_bounds[dimension - 1]
     found = range(lower, lower + array.dimensions[dimension - 1])
-    return reversed(found) if reverse else found
+    return found[::-1] if reverse else found
 
 
-# ---- text -----------------------------------------------------------------------------------------------------------
+# ---- putting together ----
 
 
-def _to_text(types: Types, result: TypeRef) -> Callable[..., object]:
-    element = lookup(element_of(types[0].oid))
-
-    def function(call: CallContext, array: Array | None, separator: str | None, null: str | None = None) -> str | None:
-        if array is None or separator is None:
-            return None
-        encode = element.text_encoder(call.format)
-        texts = [null if item is None else encode(item).decode() for item in array.elements]
-        return separator.join(text for text in texts if text is not None)
-
-    return function
+def append(array: Array | None, element: Any) -> Array:
+    """array || element. Raises 22000 for more than one dimension."""
+    lower = _one_dimension(array)
+    elements = array.elements if array is not None else ()
+    if lower + len(elements) > _INT_MAX:
+        raise _bounds_error()
+    return _checked(Array((*elements, element), (len(elements) + 1,), (lower,)))
 
 
-def _to_text_side(arguments: Sequence[str], types: Types) -> str | None:
-    """DuckDB joins texts and whole numbers as PostgreSQL does, leaving NULLs out."""
-    if element_of(types[0].oid) not in _AS_TEXT | _NUMBERS:
-        return None
-    return f"array_to_string({arguments[0]}, {arguments[1]})"
+def prepend(element: Any, array: Array | None) -> Array:
+    """element || array; the array keeps its lower bound. Raises 22000."""
+    lower = _one_dimension(array)
+    if lower == -_INT_MAX - 1:
+        raise _bounds_error()
+    elements = array.elements if array is not None else ()
+    return Array((element, *elements), (len(elements) + 1,), (lower,))
 
 
-implement("array_to_text", duckdb=_to_text_side, python_for_types=_to_text, needs_context=True)
-implement("array_to_text_null", python_for_types=_to_text, needs_context=True)
-
-
-# ---- search ---------------------------------------------------------------------------------------------------------
-
-
-def _same(element_oid: int) -> Callable[[Any], Any]:
-    """What elements are compared by; NULL stays None, which equals itself."""
-    key = lookup(element_oid).sort_key()
-    return lambda value: None if value is None else value if key is None else (key(value),)
-
-
-def _one_dimension(array: Array, what: str) -> None:
+def _one_dimension(array: Array | None) -> int:
+    """The lower bound of an array of at most one dimension."""
+    if array is None or not array.dimensions:
+        return 1
     if len(array.dimensions) > 1:
-        raise SqlError("0A000", f"{what} multidimensional arrays is not supported")
+        raise SqlError("22000", "argument must be empty or one-dimensional array")
+    return array.lower_bounds[0]
 
 
-def _position(types: Types, result: TypeRef) -> Callable[..., object]:
-    same = _same(types[1].oid)
-
-    def function(array: Array | None, wanted: object, *start: int | None) -> int | None:
-        if array is None:
-            return None
-        if start and start[0] is None:
-            raise SqlError("22004", "initial position must not be null")
-        _one_dimension(array, "searching for elements in")
-        lower, target = (array.lower_bounds or (1,))[0], same(wanted)
-        first = max((start[0] or 0) - lower, 0) if start else 0
-        for position, item in enumerate(array.elements[first:], first + lower):
-            if same(item) == target:
-                return position
-        return None
-
-    return function
+def _checked(array: Array) -> Array:
+    """Raises 54000 where the last subscript of a dimension would be no integer of four bytes."""
+    for lower, length in zip(array.lower_bounds, array.dimensions, strict=True):
+        if lower + length > _INT_MAX:
+            raise SqlError("54000", f"array lower bound is too large: {lower}")
+    return array
 
 
-def _positions(types: Types, result: TypeRef) -> Callable[..., object]:
-    same = _same(types[1].oid)
-
-    def function(array: Array | None, wanted: object) -> Array | None:
-        if array is None:
-            return None
-        _one_dimension(array, "searching for elements in")
-        lower, target = (array.lower_bounds or (1,))[0], same(wanted)
-        return Array.of(tuple(n for n, item in enumerate(array.elements, lower) if same(item) == target))
-
-    return function
+def _incompatible(detail: str) -> SqlError:
+    return SqlError("2202E", "cannot concatenate incompatible arrays", detail=detail)
 
 
-implement("array_position", python_for_types=_position)
-implement("array_position_start", python_for_types=_position)
-implement("array_positions", python_for_types=_positions)
+def concatenate(left: Array | None, right: Array | None) -> Array | None:
+    """array || array: side by side, or one as a further element of the other. Raises 2202E."""
+    if left is None or right is None:
+        return right if left is None else left
+    if not left.dimensions or not right.dimensions:
+        return right if not left.dimensions else left
+    one, other = len(left.dimensions), len(right.dimensions)
+    if abs(one - other) > 1:
+        raise _incompatible(f"Arrays of {one} and {other} dimensions are not compatible for concatenation.")
+    outer = left if one >= other else right
+    if one == other:
+        same = left.dimensions[1:] == right.dimensions[1:] and left.lower_bounds[1:] == right.lower_bounds[1:]
+        count = left.dimensions[0] + right.dimensions[0]
+        detail = "Arrays with differing element dimensions are not compatible for concatenation."
+    else:
+        inner = right if one > other else left
+        same = outer.dimensions[1:] == inner.dimensions and outer.lower_bounds[1:] == inner.lower_bounds
+        count = outer.dimensions[0] + 1
+        detail = "Arrays with differing dimensions are not compatible for concatenation."
+    if not same:
+        raise _incompatible(detail)
+    return _checked(Array(left.elements + right.elements, (count, *outer.dimensions[1:]), outer.lower_bounds))
 
 
-def _containment(kind: str) -> Callable[[Types, TypeRef], Callable[..., object]]:
-    def make(types: Types, result: TypeRef) -> Callable[..., object]:
-        same = _same(element_of(types[0].oid))
+def _fill(element: Any, sizes: Array | None, lowers: Array | None = None, *, with_bounds: bool = False) -> Array:
+    """array_fill. Raises 22004, 2202E, 54000."""
+    if sizes is None or (with_bounds and lowers is None):
+        raise SqlError("22004", "dimension array or low bound array cannot be null")
+    for given in (sizes,) if lowers is None else (sizes, lowers):
+        _check_dimension_array(given)
+    counts = [int(str(item)) for item in sizes.elements]
+    if len(counts) > MAX_DIMENSIONS:
+        raise too_many_dimensions(len(counts))
+    if lowers is not None and len(lowers.elements) != len(counts):
+        raise SqlError("2202E", "wrong number of array subscripts",
+                       detail="Low bound array has different size than dimensions array.")  # fmt: skip
+    total = 1
+    for count in counts:
+        total *= count
+        if count < 0 or total > MAX_ELEMENTS:
+            raise SqlError("54000", f"array size exceeds the maximum allowed ({MAX_ELEMENTS})")
+    if not counts or not total:
+        return EMPTY_ARRAY
+    bounds = tuple(int(str(item)) for item in lowers.elements) if lowers is not None else (1,) * len(counts)
+    return _checked(Array((element,) * total, tuple(counts), bounds))
 
-        def keys(array: Array) -> set[object]:
-            return {same(item) for item in array.elements if item is not None}
 
-        def contains(whole: Array, part: Array) -> bool:
-            return None not in part.elements and keys(part) <= keys(whole)
+def _check_dimension_array(given: Array) -> None:
+    if len(given.dimensions) > 1:
+        raise SqlError("2202E", "wrong number of array subscripts", detail="Dimension array must be one dimensional.")
+    if None in given.elements:
+        raise SqlError("22004", "dimension values cannot be null")
 
-        return {
-            "contains": contains,
-            "contained": lambda part, whole: contains(whole, part),
-            "overlap": lambda left, right: not keys(left).isdisjoint(keys(right)),
-        }[kind]
+
+def _trim(array: Array, count: int) -> Array:
+    """Without the last `count` elements of the first dimension. Raises 2202E."""
+    length = array.dimensions[0] if array.dimensions else 0
+    if not 0 <= count <= length:
+        raise SqlError("2202E", f"number of elements to trim must be between 0 and {length}")
+    kept = length - count
+    if not kept:
+        return EMPTY_ARRAY
+    size = len(array.elements) // length
+    return Array(array.elements[: kept * size], (kept, *array.dimensions[1:]), (1,) * len(array.dimensions))
+
+
+# ---- searching ----
+
+
+def _same_as(element: Any, key: Key) -> Callable[[Any], bool]:
+    """IS NOT DISTINCT FROM the element."""
+    if element is None:
+        return lambda item: item is None
+    wanted = key(element)
+    return lambda item: item is not None and key(item) == wanted
+
+
+def _for_element(function: Callable[..., object]) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
+    """For functions that get the key of the elements' type first."""
+
+    def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+        array = next(reference.oid for reference in types if element_of(reference.oid))
+        return functools.partial(function, _key(element_of(array)))
 
     return make
 
 
-for _kind in ("contains", "contained", "overlap"):
-    implement(f"array{_kind}", python_for_types=_containment(_kind))
+_UNSTARTED = object()
 
 
-# ---- change ---------------------------------------------------------------------------------------------------------
+def _position(key: Key, array: Array | None, element: Any, start: Any = _UNSTARTED) -> int | None:
+    """Raises 0A000 for several dimensions, 22004 for a NULL start."""
+    if array is None:
+        return None
+    _only_one_dimension(array, "searching for elements in multidimensional arrays is not supported")
+    if not array.elements or (element is None and None not in array.elements):
+        return None
+    if start is None:
+        raise SqlError("22004", "initial position must not be null")
+    lower, same = array.lower_bounds[0], _same_as(element, key)
+    for number, item in enumerate(array.elements, lower):
+        if same(item) and (start is _UNSTARTED or number >= start):
+            return number
+    return None
 
 
-def _appended(array: Array | None, item: object) -> Array:
-    if array is None or not array.elements:
-        return Array.of((item,))
-    if len(array.dimensions) > 1:
-        raise SqlError("22000", "argument must be empty or one-dimensional array")
-    return Array((*array.elements, item), (len(array.elements) + 1,), array.lower_bounds)
-
-
-def _prepended(item: object, array: Array | None) -> Array:
-    if array is None or not array.elements:
-        return Array.of((item,))
-    if len(array.dimensions) > 1:
-        raise SqlError("22000", "argument must be empty or one-dimensional array")
-    return Array((item, *array.elements), (len(array.elements) + 1,), array.lower_bounds)
-
-
-def _joined(left: Array | None, right: Array | None) -> Array | None:
-    """array_cat: arrays of equal dimensions end to end, or an element array put to an array of arrays."""
-    if left is None or right is None or not right.elements:
-        return right if left is None else left
-    if not left.elements:
-        return right
-    outer, inner = (left, right) if len(left.dimensions) >= len(right.dimensions) else (right, left)
-    depth = len(outer.dimensions) - len(inner.dimensions)
-    fits = depth in (0, 1) and outer.dimensions[1:] == (inner.dimensions if depth else inner.dimensions[1:])
-    if not fits:
-        raise SqlError("2202E", "cannot concatenate incompatible arrays")
-    length = outer.dimensions[0] + (1 if depth else inner.dimensions[0])
-    bounds = outer.lower_bounds if outer is left or not depth else (1, *outer.lower_bounds[1:])
-    if not depth:
-        bounds = left.lower_bounds
-    return Array(left.elements + right.elements, (length, *outer.dimensions[1:]), bounds)
-
-
-implement("array_append", _appended)
-implement("array_prepend", _prepended)
-implement("array_cat", _joined)
-
-
-def _removed(types: Types, result: TypeRef) -> Callable[..., object]:
-    same = _same(types[1].oid)
-
-    def function(array: Array | None, wanted: object) -> Array | None:
-        if array is None:
-            return None
-        if len(array.dimensions) > 1:
-            raise SqlError("0A000", "removing elements from multidimensional arrays is not supported")
-        target = same(wanted)
-        kept = tuple(item for item in array.elements if same(item) != target)
-        return Array(kept, (len(kept),), array.lower_bounds) if kept else EMPTY_ARRAY
-
-    return function
-
-
-def _replaced(types: Types, result: TypeRef) -> Callable[..., object]:
-    same = _same(types[1].oid)
-
-    def function(array: Array | None, wanted: object, value: object) -> Array | None:
-        if array is None:
-            return None
-        target = same(wanted)
-        return array._replace(elements=tuple(value if same(item) == target else item for item in array.elements))
-
-    return function
-
-
-implement("array_remove", python_for_types=_removed)
-implement("array_replace", python_for_types=_replaced)
-
-
-@implements("trim_array")
-def _trimmed(array: Array, count: int) -> Array:
-    length = array.dimensions[0] if array.dimensions else 0
-    if not 0 <= count <= length:
-        raise SqlError("2202E", f"number of elements to trim must be between 0 and {length}")
-    size = len(array.elements) // length if length else 0
-    kept = array.elements[: (length - count) * size]
-    return Array(kept, (length - count, *array.dimensions[1:]), array.lower_bounds) if kept else EMPTY_ARRAY
-
-
-@implements("array_fill", "array_fill_with_lower_bounds")
-def _filled(value: object, dimensions: Array | None, bounds: Array | None = None) -> Array:
-    if dimensions is None or None in dimensions.elements:
-        raise SqlError("22004", "dimension array or low bound array cannot be null" if dimensions is None else
-                       "dimension values cannot be null")  # fmt: skip
-    lengths: Any = dimensions.elements
-    lowers: Any = bounds.elements if bounds is not None else (1,) * len(lengths)
-    if len(lowers) != len(lengths):
-        raise SqlError("2202E", "wrong number of array subscripts",
-                       detail="Low bound array has different size than dimensions array.")  # fmt: skip
-    total = 1
-    for length in lengths:
-        total *= length
-    if not lengths or total <= 0:
+def _positions(key: Key, array: Array | None, element: Any) -> Array | None:
+    if array is None:
+        return None
+    _only_one_dimension(array, "searching for elements in multidimensional arrays is not supported")
+    if not array.elements:
         return EMPTY_ARRAY
-    return Array((value,) * total, tuple(lengths), tuple(lowers))
+    same = _same_as(element, key)
+    return Array.of(tuple([n for n, item in enumerate(array.elements, array.lower_bounds[0]) if same(item)]))
+
+
+def _only_one_dimension(array: Array, message: str) -> None:
+    if len(array.dimensions) > 1:
+        raise SqlError("0A000", message)
+
+
+def _remove(key: Key, array: Array | None, element: Any) -> Array | None:
+    if array is None or not array.elements:
+        return array
+    _only_one_dimension(array, "removing elements from multidimensional arrays is not supported")
+    same = _same_as(element, key)
+    kept = tuple([item for item in array.elements if not same(item)])
+    return Array(kept, (len(kept),), array.lower_bounds) if kept else EMPTY_ARRAY
+
+
+def _replace(key: Key, array: Array | None, element: Any, new: Any) -> Array | None:
+    if array is None:
+        return None
+    same = _same_as(element, key)
+    return array._replace(elements=tuple([new if same(item) else item for item in array.elements]))
+
+
+def _keys(array: Array, key: Key) -> list[Any]:
+    return [key(item) for item in array.elements if item is not None]
+
+
+def _contains(key: Key, array: Array, part: Array) -> bool:
+    """@>: each element of the part is one of the array's; NULL is in nothing."""
+    if None in part.elements:
+        return False
+    there = _keys(array, key)
+    return all(item in there for item in _keys(part, key))
+
+
+def _contained(key: Key, part: Array, array: Array) -> bool:
+    return _contains(key, array, part)
+
+
+def _overlaps(key: Key, left: Array, right: Array) -> bool:
+    there = _keys(left, key)
+    return any(item in there for item in _keys(right, key))
+
+
+# ---- order ----
+
+
+def _extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
+    def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+        key: Any = lookup(types[0].oid).sort_key()
+        if larger:
+            return lambda left, right: left if key(left) > key(right) else right
+        return lambda left, right: left if key(left) < key(right) else right
+
+    return make
+
+
+def _compare(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    key: Any = lookup(types[0].oid).sort_key()
+    return lambda left, right: int(key(left) > key(right)) - int(key(left) < key(right))
+
+
+def _bucket(key: Key, operand: Any, thresholds: Array) -> int:
+    """width_bucket(operand, thresholds): how many thresholds are not above it. Raises 2202E, 22004."""
+    if len(thresholds.dimensions) > 1:
+        raise SqlError("2202E", "thresholds must be one-dimensional array")
+    if None in thresholds.elements:
+        raise SqlError("22004", "thresholds array must not contain NULLs")
+    return bisect_right([key(item) for item in thresholds.elements], key(operand))
+
+
+# ---- text ----
+
+
+@functools.lru_cache(maxsize=256)
+def _encoder(oid: int, settings: FormatSettings) -> Callable[[Any], bytes]:
+    return lookup(oid).text_encoder(settings)
+
+
+def _to_string(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    element = element_of(types[0].oid)
+
+    def join(context: CallContext, array: Array | None, separator: str | None, null: str | None = None) -> str | None:
+        if array is None or separator is None:
+            return None
+        show = _encoder(element, context.format)
+        texts = (null if item is None else show(item).decode() for item in array.elements)
+        return separator.join([text for text in texts if text is not None])
+
+    return join
+
+
+# ---- in DuckDB ----
+
+# Elements whose equality in DuckDB is PostgreSQL's, and which have one form.
+_PLAIN = frozenset({oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.OID, oids.DATE, oids.UUID,
+                    oids.TIMESTAMP, oids.TIMESTAMPTZ})  # fmt: skip
+
+
+def _plain(template: str) -> Side:
+    """The template where the elements are plain."""
+
+    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+        elements = {element_of(reference.oid) for reference in types} - {0}
+        return evaluate_once(arguments, template) if elements <= _PLAIN else None
+
+    return side
+
+
+def _of_list(template: str) -> Side:
+    return lambda arguments, types: evaluate_once(arguments, template)
+
+
+_LENGTH = "(CASE WHEN {1} = 1 AND len({0}) > 0 THEN CAST(len({0}) AS INTEGER) END)"
+_LOWER = "(CASE WHEN {1} = 1 AND len({0}) > 0 THEN 1 END)"
+_BOTH = "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN @ END)"
+# DuckDB says that NULL is in a list with NULL; PostgreSQL finds it nowhere.
+_NO_NULLS = "len({0}) = len(list_filter({0}, lambda x: x IS NOT NULL))"
+_CONTAINS = _BOTH.replace("@", "list_has_all({0}, {1}) AND " + _NO_NULLS.replace("{0}", "{1}"))
+_CONTAINED = _BOTH.replace("@", "list_has_all({1}, {0}) AND " + _NO_NULLS)
+_CONCATENATE = "(CASE WHEN {0} IS NOT NULL OR {1} IS NOT NULL THEN list_concat({0}, {1}) END)"
+_POSITION = "(CASE WHEN {0} IS NOT NULL THEN list_position({0}, {1}) END)"
+_REMOVE = "list_filter({0}, lambda x: x IS DISTINCT FROM {1})"
+
+
+def _register_sizes() -> None:
+    implement("array_length", array_length, _of_list(_LENGTH))
+    implement("array_lower", _lower, _of_list(_LOWER))
+    implement("array_upper", _upper, _of_list(_LENGTH))
+    implement(
+        "array_ndims", lambda array: len(array.dimensions) or None, _of_list("(CASE WHEN len({0}) > 0 THEN 1 END)")
+    )
+    implement("array_dims", _dimensions_text,
+              _of_list("(CASE WHEN len({0}) > 0 THEN '[1:' || CAST(len({0}) AS VARCHAR) || ']' END)"))  # fmt: skip
+    implement("array_cardinality", lambda array: len(array.elements), _of_list("CAST(len({0}) AS INTEGER)"))
+    implement("generate_subscripts", _subscripts)
+    implement("generate_subscripts_nodir", _subscripts)
+
+
+def _register_changes() -> None:
+    implement("array_append", append, _plain("list_append({0}, {1})"))
+    implement("array_prepend", prepend, _plain("list_prepend({0}, {1})"))
+    implement("array_cat", concatenate, _plain(_CONCATENATE))
+    implement("array_fill", _fill)
+    implement("array_fill_with_lower_bounds", functools.partial(_fill, with_bounds=True))
+    implement("trim_array", _trim)
+    implement("array_remove", duckdb=_plain(_REMOVE), python_for_types=_for_element(_remove))
+    implement("array_replace", python_for_types=_for_element(_replace))
+
+
+def _register_searches() -> None:
+    implement("array_position", duckdb=_plain(_POSITION), python_for_types=_for_element(_position))
+    implement("array_position_start", python_for_types=_for_element(_position))
+    implement("array_positions", python_for_types=_for_element(_positions))
+    implement("arraycontains", duckdb=_plain(_CONTAINS), python_for_types=_for_element(_contains))
+    implement("arraycontained", duckdb=_plain(_CONTAINED), python_for_types=_for_element(_contained))
+    implement("arrayoverlap", duckdb=_plain("list_has_any({0}, {1})"), python_for_types=_for_element(_overlaps))
+    implement("width_bucket_array", python_for_types=_for_element(_bucket))
+    implement("array_larger", python_for_types=_extreme(True))
+    implement("array_smaller", python_for_types=_extreme(False))
+    implement("btarraycmp", python_for_types=_compare)
+    implement("array_to_text", python_for_types=_to_string, needs_context=True)
+    implement("array_to_text_null", python_for_types=_to_string, needs_context=True)
+
+
+_register_sizes()
+_register_changes()
+_register_searches()
