@@ -200,6 +200,28 @@ def _numbered_name(name: str, oid: int) -> str:
     return name.encode()[: 63 - len(suffix)].decode(errors="ignore") + suffix
 
 
+# ---- sizes ----------------------------------------------------------------------------------------------------------
+
+
+@implements("pg_size_pretty", "pg_size_pretty_numeric")
+def size_pretty(size: Any) -> str:
+    """'12 kB': in the unit that leaves at most five digits, rounded half away from zero (dbsize.c)."""
+    value = int(size)
+    units = (("bytes", 10 * 1024), ("kB", 20 * 1024 - 1), ("MB", 20 * 1024 - 1), ("GB", 20 * 1024 - 1),
+             ("TB", 20 * 1024 - 1), ("PB", 20 * 1024 - 1))  # fmt: skip
+    half = False
+    for number, (unit, limit) in enumerate(units):
+        if abs(value) < limit or number == len(units) - 1:
+            if half:
+                value = (value + 1) // 2 if value >= 0 else -((1 - value) // 2)
+            shown = size if unit == "bytes" else value
+            return f"{shown} {unit}"
+        shift = 9 if number == 0 else 10
+        value = value >> shift if value >= 0 else -(-value >> shift)
+        half = True
+    raise AssertionError
+
+
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,7 @@ class Live(Protocol):
     """What the running node tells (engine/session/system.py). Times are timestamptz in internal form."""
 
     def settings(self) -> list[dict[str, object]]: ...
+    def shown_settings(self) -> list[tuple[str, str]]: ...
     def activity(self) -> list[dict[str, object]]: ...
     def locks(self) -> list[dict[str, object]]: ...
     def cursors(self) -> list[dict[str, object]]: ...
@@ -143,10 +144,9 @@ def row_count(columns: Columns) -> int:
 
 
 def own_schemas(catalog: Catalog) -> set[int]:
-    """The OIDs of the schemas of the catalog's own database; a catalog knows the objects of all."""
-    return {
-        oid for oid, item in catalog.objects.items() if isinstance(item, Schema) and item.database == catalog.database
-    }
+    """The OIDs of the schemas of the catalog's own database (0: of every one); a catalog knows the objects of all."""
+    own = (0, catalog.database)
+    return {oid for oid, item in catalog.objects.items() if isinstance(item, Schema) and item.database in own}
 
 
 def objects_of(*kinds: type) -> Callable[[Catalog], list[Item]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from catalog.system.content import Columns, Item, Live, Surroundings, content, of_rows, system_table
-from catalog.system.relations import read_fields
+from catalog.system.relations import SETTINGS, read_fields
 from catalog.types.base import Interval
 
 
@@ -22,6 +22,12 @@ _live("pg_cursors", lambda live: live.cursors())
 _live("pg_prepared_statements", lambda live: live.prepared_statements())
 _live("pg_timezone_names", lambda live: live.timezones())
 _live("pg_stat_database", lambda live: live.databases())
+
+
+@content(SETTINGS, "live")
+def _settings(_: list[Item], surroundings: Surroundings) -> Columns:
+    values = surroundings.live.shown_settings()
+    return {"name": [name.lower() for name, _ in values], "value": [value for _, value in values]}
 
 
 @content("pg_timezone_abbrevs", "fixed")

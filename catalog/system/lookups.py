@@ -28,6 +28,7 @@ from catalog.system.relations import (
     ROLE_NAMES,
     SCHEMA_NAMES,
     SEQUENCE_VALUES,
+    SETTINGS,
     TYPE_INPUT,
     TYPE_NAMES,
     VIEW_TEXTS,
@@ -155,6 +156,8 @@ _register(
     lambda a: f"array_to_string(list_transform({a[0]}, lambda t: {_FORMAT}(t, NULL::INTEGER)), ', ')",
     udfs=("format_type",),
 )
+
+_register("show_config_by_name", lambda a: look_up(SETTINGS, "value", f"lower({a[0]})", "name"), SETTINGS)
 
 # ---- visibility -----------------------------------------------------------------------------------------------------
 
@@ -304,6 +307,17 @@ _register(
 )
 _by_key("pg_has_role_id", ROLE_NAMES, "held")
 _by_key("pg_has_role_name", ROLE_NAMES, "held", "name")
+_MEMBERS, _AUTHID = system_table("pg_auth_members"), system_table("pg_authid")
+_register(
+    "pg_has_role_id_id",
+    lambda a: (
+        f"({a[0]} = {a[1]} OR coalesce({look_up(_AUTHID, 'rolsuper', a[0])}, false) OR "
+        f"(SELECT count(*) > 0 FROM {_place(_MEMBERS)} AS l WHERE l.{_column(_MEMBERS, 'member')} = {a[0]} "
+        f"AND l.{_column(_MEMBERS, 'roleid')} = {a[1]}))"
+    ),
+    _MEMBERS,
+    _AUTHID,
+)
 _register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")
 
 _PRIVILEGES = {

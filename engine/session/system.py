@@ -223,7 +223,7 @@ class SessionSurroundings:
         if table is not None:
             columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
             entries = (tree.RangeTable(table, table.name, columns),)
-        return deparse_expression(self._analysed(text, table), entries, self.catalog, self.path)
+        return deparse_expression(self._analysed(text, table), entries, self.catalog, self.path, pretty)
 
     def is_call(self, text: str, table: Table) -> bool:
         """Whether an index definition shows the expression without parentheses of its own."""
@@ -269,7 +269,7 @@ class SessionSurroundings:
         query = analyze(parse_select(view.query), inside).statement
         assert isinstance(query, tree.Query)
         names = tuple(column.name for column in view.columns)
-        return deparse_query(query, self.catalog, self.path, names) + ";"
+        return deparse_query(query, self.catalog, self.path, names, pretty) + ";"
 
 
 # ---- the running node -----------------------------------------------------------------------------------------------
@@ -306,6 +306,10 @@ class NodeStatus:
                 "pending_restart": False,
             })  # fmt: skip
         return rows
+
+    def shown_settings(self) -> list[tuple[str, str]]:
+        """(name, value) of every setting, as SHOW prints it."""
+        return self._session.settings.items()
 
     def activity(self) -> list[dict[str, object]]:
         """One row a session; the query texts of others are for superusers."""

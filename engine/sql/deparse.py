@@ -29,26 +29,36 @@ __all__ = ["deparse_expression", "deparse_query", "quote_identifier", "quote_lit
 
 
 def deparse_expression(
-    expr: tree.Expr, entries: Sequence[tree.RangeEntry], catalog: Catalog, visible: Collection[int] = ()
+    expr: tree.Expr,
+    entries: Sequence[tree.RangeEntry],
+    catalog: Catalog,
+    visible: Collection[int] = (),
+    pretty: bool = False,
 ) -> str:
     """The text of an expression over range table `entries` (pg_get_expr): a default, a check, an index expression.
 
     `visible` are the OIDs of schemas whose names may be left out. Columns are qualified if there are several entries.
+    `pretty` leaves out the parentheses that precedence makes needless, for people to read.
     """
-    printer = _Printer(catalog, visible)
+    printer = _Printer(catalog, visible, pretty)
     printer.levels.append(printer.names_of(entries, len(entries) > 1))
     printer.expression(expr, False)
     return printer.text()
 
 
 def deparse_query(
-    query: tree.Query, catalog: Catalog, visible: Collection[int] = (), names: Sequence[str] | None = None
+    query: tree.Query,
+    catalog: Catalog,
+    visible: Collection[int] = (),
+    names: Sequence[str] | None = None,
+    pretty: bool = False,
 ) -> str:
     """The text of a query as pg_get_viewdef prints it, without the semicolon.
 
     `names` are the names of the output columns if they differ from those in the query (CREATE VIEW v (a, b) AS ...).
+    `visible` and `pretty` are as in `deparse_expression`.
     """
-    printer = _Printer(catalog, visible)
+    printer = _Printer(catalog, visible, pretty)
     printer.query(query, names or [target.name for target in query.output])
     return printer.text()
 
@@ -273,26 +283,38 @@ class _Printer(ExpressionPrinter):
             self.entry(level.entries[item.relation], level.aliases[item.relation])
             return
         level.open_joins.add(item.relation)
-        self.add("(")
+        entry = level.entries[item.relation] if item.relation >= 0 else None
+        aliased = isinstance(entry, tree.RangeJoin) and entry.alias != "unnamed_join"
+        self.add("(" if aliased or not self.pretty else "")
         self.from_item(item.left)
         kind = "CROSS" if item.condition is None else item.kind.upper()
         self.keyword(" JOIN " if kind == "INNER" else f" {kind} JOIN ", -STANDARD, STANDARD, JOIN)
+        apart = self.pretty and self.is_bare_join(item.right)
+        self.add("(" if apart else "")
         self.from_item(item.right)
-        entry = level.entries[item.relation] if item.relation >= 0 else None
+        self.add(")" if apart else "")
         if isinstance(entry, tree.RangeJoin) and entry.merged:
             using = ", ".join(quote_identifier(column.name) for column in entry.columns[: entry.merged])
             self.add(f" USING ({using})")
         elif item.condition is not None:
-            self.add(" ON (")
+            self.add(" ON ")
+            self.parenthesis("(")
             self.expression(item.condition, False)
-            self.add(")")
-        self.add(")")
-        if isinstance(entry, tree.RangeJoin) and entry.alias != "unnamed_join":
+            self.parenthesis(")")
+        self.add(")" if aliased or not self.pretty else "")
+        if isinstance(entry, tree.RangeJoin) and aliased:
             self.add(f" {quote_identifier(level.aliases[item.relation])}")
             names = [column.name for column in entry.columns]
             if len(set(names)) < len(names) or names != [_name_in(level, expr) for expr in entry.expressions]:
                 self.add(f"({', '.join(map(quote_identifier, names))})")
         level.open_joins.discard(item.relation)
+
+    def is_bare_join(self, item: tree.FromItem) -> bool:
+        """Whether an item is a join without an alias, which would have parentheses of its own."""
+        if isinstance(item, tree.FromRef):
+            return False
+        entry = self.levels[-1].entries[item.relation] if item.relation >= 0 else None
+        return not isinstance(entry, tree.RangeJoin) or entry.alias == "unnamed_join"
 
     def entry(self, entry: tree.RangeEntry, alias: str) -> None:
         """One relation in FROM, with its alias where that says something."""

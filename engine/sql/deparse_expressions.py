@@ -51,9 +51,10 @@ class Level:
 
 
 class ExpressionPrinter:
-    def __init__(self, catalog: Catalog, visible: Collection[int]) -> None:
+    def __init__(self, catalog: Catalog, visible: Collection[int], pretty: bool = False) -> None:
         self.catalog = catalog
         self.visible = visible
+        self.pretty = pretty
         self.parts: list[str] = []
         self.indent = 0
         self.levels: list[Level] = []
@@ -127,6 +128,20 @@ class ExpressionPrinter:
         self.show_implicit = show_implicit
         _EXPRESSIONS[type(expr)](self, expr)
 
+    def operand(self, expr: tree.Expr, parent: tree.Expr, show_implicit: bool = True) -> None:
+        """get_rule_expr_paren: part of another expression, in parentheses where the pretty form needs some."""
+        if self.pretty and not is_simple(expr, parent):
+            self.add("(")
+            self.expression(expr, show_implicit)
+            self.add(")")
+        else:
+            self.expression(expr, show_implicit)
+
+    def parenthesis(self, text: str) -> None:
+        """A parenthesis that the pretty form leaves out."""
+        if not self.pretty:
+            self.add(text)
+
     def expressions(self, exprs: Sequence[tree.Expr], separator: str = ", ") -> None:
         for position, expr in enumerate(exprs):
             if position:
@@ -196,9 +211,9 @@ class ExpressionPrinter:
         if expr.display == "operator":
             self.operator(expr)
         elif expr.display == "cast_implicit" and not self.show_implicit:
-            self.expression(expr.arguments[0], False)
+            self.operand(expr.arguments[0], expr, False)
         elif expr.display in ("cast_explicit", "cast_implicit"):
-            self.cast(expr.arguments[0], expr.type)
+            self.cast(expr.arguments[0], expr.type, expr)
         elif expr.display != "sql_syntax" or not self.sql_syntax(expr):
             self.plain_call(expr)
 
@@ -216,15 +231,15 @@ class ExpressionPrinter:
 
     def operator(self, expr: tree.FuncExpr) -> None:
         assert expr.operator is not None
-        self.add("(")
+        self.parenthesis("(")
         if len(expr.arguments) == 2:
-            self.expression(expr.arguments[0])
+            self.operand(expr.arguments[0], expr)
             self.add(f" {expr.operator.name} ")
-            self.expression(expr.arguments[1])
+            self.operand(expr.arguments[1], expr)
         else:
             self.add(f"{expr.operator.name} ")
-            self.expression(expr.arguments[0])
-        self.add(")")
+            self.operand(expr.arguments[0], expr)
+        self.parenthesis(")")
 
     def sql_syntax(self, expr: tree.FuncExpr) -> bool:
         """get_func_sql_syntax: calls that SQL spells in its own way. False if this one is not among them."""
@@ -272,30 +287,30 @@ class ExpressionPrinter:
             else:
                 self.expression(part)
 
-    def cast(self, argument: tree.Expr, target: TypeRef) -> None:
+    def cast(self, argument: tree.Expr, target: TypeRef, parent: tree.Expr) -> None:
         """get_coercion_expr: (argument)::type, with the label of a constant of that type left out."""
         if isinstance(argument, tree.Const) and argument.type == TypeRef(target.oid):
             self.const(argument, -1)
         else:
-            self.add("(")
-            self.expression(argument, False)
-            self.add(")")
+            self.parenthesis("(")
+            self.operand(argument, parent, False)
+            self.parenthesis(")")
         self.add(f"::{self.type(target)}")
 
     def relabel(self, expr: tree.RelabelType | tree.CoerceViaIO) -> None:
         if expr.implicit and not self.show_implicit:
-            self.expression(expr.argument, False)
+            self.operand(expr.argument, expr, False)
         else:
-            self.cast(expr.argument, expr.type)
+            self.cast(expr.argument, expr.type, expr)
 
     def typmod(self, expr: tree.CoerceTypmod) -> None:
         if not expr.explicit and not self.show_implicit:
-            self.expression(expr.argument, False)
+            self.operand(expr.argument, expr, False)
             return
         argument = expr.argument
         if _is_explicit_cast(argument) and argument.type == TypeRef(expr.type.oid):
             argument = _cast_argument(argument)
-        self.cast(argument, expr.type)
+        self.cast(argument, expr.type, expr)
 
     def array_coerce(self, expr: tree.ArrayCoerce) -> None:
         implicit = isinstance(expr.element, tree.FuncExpr) and expr.element.display == "cast_implicit"
@@ -303,33 +318,39 @@ class ExpressionPrinter:
             isinstance(expr.element, (tree.RelabelType, tree.CoerceViaIO)) and expr.element.implicit
         )
         if implicit and not self.show_implicit:
-            self.expression(expr.argument, False)
+            self.operand(expr.argument, expr, False)
         else:
-            self.cast(expr.argument, expr.type)
+            self.cast(expr.argument, expr.type, expr)
 
     def boolean(self, expr: tree.BoolExpr) -> None:
+        self.parenthesis("(")
         if expr.operator == "not":
-            self.add("(NOT ")
-            self.expression(expr.arguments[0], False)
-            self.add(")")
-            return
+            self.add("NOT ")
         for position, argument in enumerate(expr.arguments):
-            self.add(f" {expr.operator.upper()} " if position else "(")
-            self.expression(argument, False)
-        self.add(")")
+            self.add(f" {expr.operator.upper()} " if position else "")
+            self.operand(argument, expr, False)
+        self.parenthesis(")")
 
     def null_test(self, expr: tree.NullTest) -> None:
-        self.sequence("(", expr.argument, " IS NULL)" if expr.is_null else " IS NOT NULL)")
+        self.parenthesis("(")
+        self.operand(expr.argument, expr)
+        self.add(" IS NULL" if expr.is_null else " IS NOT NULL")
+        self.parenthesis(")")
 
     def boolean_test(self, expr: tree.BooleanTest) -> None:
-        self.add("(")
-        self.expression(expr.argument, False)
-        self.add(f" {expr.test.upper().replace('_', ' ')})")
+        self.parenthesis("(")
+        self.operand(expr.argument, expr, False)
+        self.add(f" {expr.test.upper().replace('_', ' ')}")
+        self.parenthesis(")")
 
     def distinct(self, expr: tree.DistinctExpr) -> None:
         if expr.negated:
-            self.add("(NOT ")
-        self.sequence("(", expr.left, " IS DISTINCT FROM ", expr.right, ")")
+            self.add("NOT (" if self.pretty else "(NOT ")
+        self.parenthesis("(")
+        self.operand(expr.left, expr)
+        self.add(" IS DISTINCT FROM ")
+        self.operand(expr.right, expr)
+        self.parenthesis(")")
         if expr.negated:
             self.add(")")
 
@@ -337,10 +358,14 @@ class ExpressionPrinter:
         self.sequence("NULLIF(", expr.left, ", ", expr.right, ")")
 
     def array_operation(self, expr: tree.ScalarArrayOp) -> None:
-        self.sequence("(", expr.left, f" {expr.operator.name} {'ANY' if expr.use_or else 'ALL'} (", expr.right)
+        self.parenthesis("(")
+        self.operand(expr.left, expr)
+        self.add(f" {expr.operator.name} {'ANY' if expr.use_or else 'ALL'} (")
+        self.operand(expr.right, expr)
         if isinstance(expr.right, tree.SubLink) and expr.right.kind == "expr":
             self.add(f"::{self.type(expr.right.type)}")
-        self.add("))")
+        self.add(")")
+        self.parenthesis(")")
 
     def coalesce(self, expr: tree.CoalesceExpr) -> None:
         self.add("COALESCE(")
@@ -540,9 +565,11 @@ class ExpressionPrinter:
         """get_rule_sortgroupclause: an expression of ORDER BY or GROUP BY, not to be taken for a name or number."""
         if isinstance(expr, tree.Const):
             self.const(expr, 1)
-        elif isinstance(expr, (tree.FuncExpr, tree.Aggref, tree.WindowFunc)) and not (
-            isinstance(expr, tree.FuncExpr) and expr.display == "operator"
-        ):
+            return
+        calls = isinstance(expr, (tree.FuncExpr, tree.Aggref, tree.WindowFunc))
+        if isinstance(expr, tree.FuncExpr) and expr.display == "operator":
+            calls = False
+        if calls or (self.pretty and not isinstance(expr, tree.Var)):
             self.sequence("(", expr, ")")
         else:
             self.expression(expr)
@@ -550,6 +577,47 @@ class ExpressionPrinter:
     def query(self, query: tree.Query, names: Sequence[str] | None = None, named: bool = True) -> None:
         """Prints a query at the present indentation."""
         raise NotImplementedError
+
+
+# What an operator within them needs no parentheses for: they have their own, or other separators.
+_ENCLOSING = (
+    tree.BoolExpr, tree.SubscriptingRef, tree.ArrayExpr, tree.RowExpr, tree.CoalesceExpr, tree.MinMaxExpr,
+    tree.NullIfExpr, tree.Aggref, tree.GroupingFunc, tree.WindowFunc, tree.CaseExpr,
+)  # fmt: skip
+_WORDS = (tree.Var, tree.Const, tree.Param, tree.SetToDefault, tree.SqlValueFunction, tree.NextValueExpr)
+
+
+def is_simple(expr: tree.Expr, parent: tree.Expr) -> bool:
+    """isSimpleNode: whether the expression needs no parentheses within `parent` in the pretty form."""
+    if isinstance(expr, (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce)):
+        return is_simple(expr.argument, expr)
+    if isinstance(expr, tree.FieldSelect):
+        return not isinstance(parent, tree.FieldSelect)
+    is_operator = isinstance(expr, tree.FuncExpr) and expr.display == "operator"
+    if is_operator and isinstance(parent, tree.FuncExpr) and parent.display == "operator":
+        assert isinstance(expr, tree.FuncExpr)
+        return _binds_tighter(expr, parent)
+    if isinstance(expr, tree.BoolExpr) and isinstance(parent, tree.BoolExpr):
+        return parent.operator == "or" or (parent.operator == "and" and expr.operator != "or")
+    if is_operator or isinstance(
+        expr, (tree.BoolExpr, tree.SubLink, tree.NullTest, tree.BooleanTest, tree.DistinctExpr)
+    ):
+        if isinstance(parent, tree.FuncExpr):
+            return parent.display == "call"
+        return isinstance(parent, _ENCLOSING)
+    return isinstance(expr, (*_WORDS, tree.FuncExpr, *_ENCLOSING))
+
+
+def _binds_tighter(expr: tree.FuncExpr, parent: tree.FuncExpr) -> bool:
+    """Whether arithmetic within arithmetic keeps its meaning without parentheses."""
+    classes = []
+    for call in (expr, parent):
+        name = call.operator.name if call.operator is not None and len(call.arguments) == 2 else ""
+        if len(name) != 1 or name not in "+-*/%":
+            return False
+        classes.append(name in "*/%")
+    inner, outer = classes
+    return parent.arguments[0] is expr if inner == outer else inner
 
 
 _TRIMS = {"btrim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}

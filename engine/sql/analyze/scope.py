@@ -11,7 +11,7 @@ from catalog.types.base import TypeRef
 from engine.sql import tree
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import NamespaceItem, State
-from engine.sql.analyze.typeinfo import RECORD_REF
+from engine.sql.analyze.typeinfo import BOOL, OID, RECORD_REF
 
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 
@@ -121,10 +121,21 @@ def column_of(state: State, item: NamespaceItem, levels: int, name: str, locatio
     if position is None:
         if name in _SYSTEM_COLUMNS and isinstance(item.entry, tree.RangeTable) and isinstance(item.entry.table, Table):
             refuse(f'system column "{name}"', location)
+        if name == "tableoid" and isinstance(item.entry, tree.RangeTable):
+            return lifted(_table_oid(item.entry.table, item), levels, location)
         return None
     if position == -1:
         fail("42702", f'column reference "{name}" is ambiguous', location)
     return lifted(item.expressions[position], levels, location)
+
+
+def _table_oid(table: Table | VirtualTable, item: NamespaceItem) -> tree.Expr:
+    """tableoid of a system catalog: its OID, or NULL in a row that an outer join made up."""
+    known = next(number for number, column in enumerate(table.columns) if column.not_null)
+    there = tree.NullTest(item.expressions[known], False, TypeRef(BOOL))
+    return tree.CaseExpr(
+        None, ((there, tree.Const(table.oid, TypeRef(OID))),), tree.Const(None, TypeRef(OID)), TypeRef(OID)
+    )
 
 
 def whole_row(item: NamespaceItem, levels: int, location: int) -> tree.Expr:
