@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
-PLANS_PER_KEY = 4096
+PLANS_PER_KEY = 1000
 PLAN_KEYS = 64
 
 _OIDS = Sequence(0, 0, "oid", system_rows.COUNTERS, start=FIRST_USER_OID, maximum=2**32 - 1)
