@@ -12,7 +12,7 @@ while their index entries, which come in any order, are sorted when the run is f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,9 @@ from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
+
+
+MakeError = Callable[[IndexWriter | None, Sequence[object]], SqlError]
 
 
 class Conflict(Exception):  # noqa: N818 - a finding: the caller knows where in its input the row stood
@@ -85,8 +88,11 @@ class Target:
 class BulkInsert:
     """See the module's text. `open` on the engine's thread, under the locks that the package's text names."""
 
-    def __init__(self, encoder: TableEncoder, targets: Mapping[int, Target]) -> None:
+    def __init__(
+        self, encoder: TableEncoder, targets: Mapping[int, Target], duplicate: MakeError | None = None
+    ) -> None:
         self.encoder = encoder
+        self._duplicate = duplicate or encoder.writer.duplicate
         self._targets = targets
         self._table = targets[encoder.table.storage_id]
         self._runs: list[BulkRun] = []
@@ -94,7 +100,14 @@ class BulkInsert:
         self.rows = 0
 
     @classmethod
-    async def open(cls, store: Tablespace, transaction: Transaction, encoder: TableEncoder) -> BulkInsert:
+    async def open(
+        cls,
+        store: Tablespace,
+        transaction: Transaction,
+        encoder: TableEncoder,
+        duplicate: MakeError | None = None,
+    ) -> BulkInsert:
+        """`duplicate` makes the error of a key that is there twice; by default it is that of INSERT."""
         table = encoder.table
         unique = {table.storage_id: bool(table.key_columns)}
         unique.update({index.index.storage_id: index.unique for index in encoder.indexes})
@@ -102,16 +115,19 @@ class BulkInsert:
         for storage_id, looked_up in unique.items():
             newest = await NewestRows.open(store, storage_id, transaction) if looked_up else None
             targets[storage_id] = Target(store, newest, own_keys(transaction, storage_id))
-        return cls(encoder, targets)
+        return cls(encoder, targets, duplicate)
 
-    def add(self, rows: RowSet, first_number: int) -> None:
-        """Writes the rows with their index entries. Raises Conflict (23505)."""
+    def add(self, rows: RowSet, first_number: int, stored: Column | None = None) -> None:
+        """Writes the rows with their index entries. Raises Conflict (23505).
+
+        `stored`: the rows as they are stored, where that is known; only key columns are looked at then.
+        """
         if not rows.count:
             return
         encoder = self.encoder
         keys = encoder.keys(rows, first_number)
         parts: list[tuple[IndexWriter | None, Target, Column, Column | None, Any]] = []
-        parts.append((None, self._table, keys, None, None))
+        parts.append((None, self._table, keys, stored, None))
         for index in encoder.indexes:
             entries, values, places = encoder.entries(index, rows, keys)
             if len(entries):
@@ -132,7 +148,7 @@ class BulkInsert:
         self.rows += rows.count
 
     def _conflict(self, rows: RowSet, place: int, index: IndexWriter | None) -> Conflict:
-        return Conflict(place, self.encoder.writer.duplicate(index, rows.row(place)))
+        return Conflict(place, self._duplicate(index, rows.row(place)))
 
     def finish(self) -> None:
         """Sorts and syncs the runs. Raises 23505 for two rows of different batches."""
@@ -151,7 +167,7 @@ class BulkInsert:
                 value = found.value if found is not None else None
             if value is None:
                 raise SqlError("XX000", "a duplicate key that is in no batch") from duplicate
-            raise self.encoder.writer.duplicate(index, self.encoder.codec.decode(value)) from None
+            raise self._duplicate(index, self.encoder.codec.decode(value)) from None
         if run is not None:
             self._runs.append(run)
         return run

@@ -162,6 +162,7 @@ class Load:
     async def _load_in_bulk(self, first: bytes, pieces: Pieces) -> int:
         bulk = await BulkInsert.open(self.session.node.store, self.transaction, self.encoder)
         parsing, writing = BulkThread("copy-parse"), BulkThread("copy-write")
+        writing.at_end(bulk.discard)
         parsed: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue(_WAITING)
         producer = asyncio.create_task(self._parse_all(first, pieces, parsing, parsed))
         try:
@@ -174,7 +175,7 @@ class Load:
         finally:
             producer.cancel()
             parsing.close()
-            writing.close(bulk.discard)
+            writing.close()
         return bulk.rows
 
     async def _parse_all(

@@ -6,9 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from engine.bulk.rows import Row, RowSet
 from engine.execute.foreign_keys import Outgoing
-from engine.execute.writer import TableWriter
+from engine.execute.writer import IndexWriter, TableWriter
+from engine.storage.columns import binary_array, column_form
+from engine.storage.keys import PREFIX_BYTES, encode_index_entries, encode_keys
+from engine.storage.newest import NewestRows
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -52,3 +58,56 @@ async def check(session: Session, foreign: Outgoing, keys: Sequence[Row]) -> Non
                 await session.wait_for(wait)
         if place % _SLICE == _SLICE - 1:
             await asyncio.sleep(0)
+
+
+class ParentKeys:
+    """Looks for many referenced keys at once, in the newest rows of a table that is locked against writers."""
+
+    def __init__(self, foreign: Outgoing, newest: NewestRows, index: IndexWriter | None) -> None:
+        self._foreign = foreign
+        self._newest = newest
+        self._index = index
+        parent = foreign.parent.table
+        referenced = foreign.constraint.referenced_columns
+        ordered = parent.key_columns if index is None else [column.number for column in index.index.columns]
+        self._own = [foreign.constraint.columns[referenced.index(number)] for number in ordered]
+        self._types = [parent.column_by_number(number).type for number in ordered]
+
+    @classmethod
+    async def open(cls, session: Session, foreign: Outgoing) -> ParentKeys:
+        """The newest keys of the referenced table."""
+        parent, wanted = foreign.parent, set(foreign.constraint.referenced_columns)
+        index = None
+        if wanted != set(parent.table.key_columns):
+            index = next(
+                item for item in parent.indexes if item.unique and not item.on_expressions and item.columns == wanted
+            )
+        storage_id = parent.table.storage_id if index is None else index.index.storage_id
+        return cls(foreign, await NewestRows.open(session.node.store, storage_id, session.transaction), index)
+
+    def doubtful(self, writer: TableWriter, rows: RowSet) -> list[Row]:
+        """Of the distinct keys among the rows those that were not found here: to be looked at one by one."""
+        keys = distinct_keys(writer, self._foreign, rows)
+        if not keys:
+            return keys
+        found = RowSet(writer.table, len(keys), None, keys)
+        try:
+            columns = [
+                found.column(number).cast(column_form(type_.oid).arrow_type)
+                for number, type_ in zip(self._own, self._types, strict=True)
+            ]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return keys
+        if any(column.null_count for column in columns):
+            return keys
+        if self._index is None:
+            wanted = encode_keys(self._foreign.parent.table.storage_id, self._types, columns)
+        else:
+            nothing = binary_array([bytes(PREFIX_BYTES)] * len(keys))
+            definition = self._index.index
+            wanted, _ = encode_index_entries(definition.storage_id, self._types, columns, nothing, True)
+        missing = np.flatnonzero(~self._newest.existing(wanted))
+        return [keys[place] for place in missing.tolist()]
+
+    def close(self) -> None:
+        self._newest.close()

@@ -13,18 +13,23 @@ T = TypeVar("T")
 
 class BulkThread:
     """Runs functions one after the other. What it was given runs to its end even if whoever waited was cancelled, so
-    clean-up that is handed to `close` comes after it and needs no waiting for."""
+    clean-up that is handed to `at_end` comes after it and needs no waiting for."""
 
     def __init__(self, name: str) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._last: list[Callable[[], object]] = []
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs the function in the thread and waits for its result."""
         future = self._executor.submit(function, *args, **kwargs)
         return await asyncio.wrap_future(future)
 
-    def close(self, *last: Callable[[], object]) -> None:
-        """Ends the thread once everything is done, these functions last."""
-        for function in last:
+    def at_end(self, function: Callable[[], object]) -> None:
+        """Runs the function when everything else is done."""
+        self._last.append(function)
+
+    def close(self) -> None:
+        """Ends the thread once everything is done."""
+        for function in self._last:
             self._executor.submit(function)
         self._executor.shutdown(wait=False)

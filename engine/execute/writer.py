@@ -359,12 +359,7 @@ class TableWriter:
 
     def duplicate(self, index: IndexWriter | None, values: Row) -> SqlError:
         """The error of a key that exists (23505); index None: the primary key."""
-        if index is None:
-            name = self.primary.name if self.primary is not None else f"{self.table.name}_pkey"
-            key = self.key_text(self.table.key_columns, values)
-        else:
-            name = index.index.name
-            key = self._index_key_text(index, values)
+        name, key = self.unique_key(index, values)
         return SqlError(
             "23505",
             f'duplicate key value violates unique constraint "{name}"',
@@ -373,6 +368,13 @@ class TableWriter:
             table=self.table.name,
             constraint=name,
         )
+
+    def unique_key(self, index: IndexWriter | None, values: Row) -> tuple[str, str]:
+        """The name of a unique index (None: the primary key's) and a row's key in it as 'Key (a)=(1)'."""
+        if index is not None:
+            return index.index.name, self._index_key_text(index, values)
+        name = self.primary.name if self.primary is not None else f"{self.table.name}_pkey"
+        return name, self.key_text(self.table.key_columns, values)
 
     def _index_key_text(self, index: IndexWriter, values: Row) -> str:
         names, texts = [], []

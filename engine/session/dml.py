@@ -299,6 +299,7 @@ class _Change(_Statement):
     async def _bulk(self, batches: AsyncIterator[Any]) -> int:
         bulk = await BulkChange.open(self.session.node.store, self.transaction, self.encoder, self.changed)
         thread = BulkThread("bulk-change")
+        thread.at_end(bulk.discard)
         try:
             async for batch in batches:
                 for foreign, keys in await thread.run(self._store, bulk, batch):
@@ -306,7 +307,7 @@ class _Change(_Statement):
             await thread.run(bulk.finish)
             bulk.merge_into(self.transaction)
         finally:
-            thread.close(bulk.discard)
+            thread.close()
         return bulk.rows
 
     def _store(self, bulk: BulkChange, batch: Any) -> list[tuple[Outgoing, list[Row]]]:
@@ -437,6 +438,7 @@ class _Insertion(_Statement):
         rules: tuple[Any, Any] = ((), ()) if dml.complete else (statement.generated, statement.checks)
         completer = RowCompleter(session, self.writer, dml.pending, *rules)
         thread = BulkThread("bulk-insert")
+        thread.at_end(bulk.discard)
         try:
             async for batch in batches:
                 count = batch.num_rows
@@ -447,7 +449,7 @@ class _Insertion(_Statement):
             await thread.run(bulk.finish)
             bulk.merge_into(self.transaction)
         finally:
-            thread.close(bulk.discard)
+            thread.close()
         return bulk.rows
 
     def _store(

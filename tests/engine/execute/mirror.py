@@ -7,7 +7,7 @@ transaction that is alone, so what is compared is planning, execution, constrain
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +66,6 @@ class LoneTransaction:
     def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
         self.locks.append((key, strength))
         return True
-
-    def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
-        pass
 
     def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
         self.locks.append((key, strength))
