@@ -252,6 +252,18 @@ class VirtualTable:
     comment: str | None = None
 
 
+SEQUENCE_COLUMNS = (
+    Column(1, "last_value", TypeRef(20), True),
+    Column(2, "log_cnt", TypeRef(20), True),
+    Column(3, "is_called", TypeRef(16), True),
+)
+
+
+def sequence_table(sequence: Sequence) -> VirtualTable:
+    """A sequence as what a query reads: one row that says where it stands."""
+    return VirtualTable(sequence.oid, sequence.schema, sequence.name, SEQUENCE_COLUMNS, "S")
+
+
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence | View
 

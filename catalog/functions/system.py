@@ -428,13 +428,16 @@ def _on_relation(kind: str, call: CallContext, user: Role | None, relation: str 
     return _may(user, found.owner) if isinstance(found, Table | View | Sequence | Index) else True
 
 
+_OPEN_SCHEMAS = ("public", "pg_catalog", "information_schema")
+
+
 def _on_schema(call: CallContext, user: Role | None, schema: str | int, text: str) -> bool | None:
     services = _services(call)
     strong = _check_privilege("schema", text)
     found = services.catalog.get(services.read_name(oids.REGNAMESPACE, schema) if isinstance(schema, str) else schema)
     if not isinstance(found, Schema):
         return None
-    return _may(user, found.owner) or (not strong and found.oid in (11, 2200, 13000))
+    return _may(user, found.owner) or (not strong and found.name in _OPEN_SCHEMAS)
 
 
 def _on_database(call: CallContext, user: Role | None, database: str | int, text: str) -> bool | None:

@@ -8,7 +8,7 @@ from catalog.schema import BOOTSTRAP_ROLE_OID, PG_CATALOG_OID, VirtualTable
 from catalog.system import numbering
 from catalog.system.content import Columns, Item, Surroundings, content, of_rows, system_table
 from catalog.system.relations import read_fields, read_rows
-from catalog.types import lookup
+from catalog.types import lookup, oids
 from catalog.types.array import vector_of
 from catalog.types.base import Array
 
@@ -93,10 +93,6 @@ def _aggregates(_: list[Item], __: Surroundings) -> Columns:
 @content("pg_type", "fixed")
 def _types(_: list[Item], __: Surroundings) -> Columns:
     rows = types.pg_type_rows
-    subscript = {
-        False: registry.functions_named("raw_array_subscript_handler")[0].oid,
-        True: registry.functions_named("array_subscript_handler")[0].oid,
-    }
     return {
         "oid": [row.oid for row in rows],
         "typname": [row.name for row in rows],
@@ -110,13 +106,14 @@ def _types(_: list[Item], __: Surroundings) -> Columns:
         "typisdefined": True,
         "typdelim": [row.delimiter for row in rows],
         "typrelid": [row.relation for row in rows],
-        "typsubscript": [subscript[row.length == -1] if row.element else 0 for row in rows],
+        "typsubscript": [_subscripting(row) for row in rows],
         "typelem": [row.element for row in rows],
         "typarray": [row.array for row in rows],
         "typinput": [row.input for row in rows],
         "typoutput": [row.output for row in rows],
         "typreceive": [row.receive for row in rows],
         "typsend": [row.send for row in rows],
+        "typanalyze": [_statistics(row) for row in rows],
         "typmodin": [row.typmod_in for row in rows],
         "typmodout": [row.typmod_out for row in rows],
         "typalign": [row.alignment for row in rows],
@@ -125,6 +122,25 @@ def _types(_: list[Item], __: Surroundings) -> Columns:
         "typtypmod": [row.typmod for row in rows],
         "typcollation": [row.collation for row in rows],
     }
+
+
+def _subscripting(row: types.TypeRow) -> int:
+    """typsubscript: what x[i] goes through."""
+    if row.oid == oids.JSONB:
+        return registry.functions_named("jsonb_subscript_handler")[0].oid
+    if not row.element:
+        return 0
+    return registry.functions_named(("raw_" if row.length != -1 else "") + "array_subscript_handler")[0].oid
+
+
+def _statistics(row: types.TypeRow) -> int:
+    """typanalyze: what would gather statistics of the type's columns."""
+    name = {"r": "range_typanalyze", "m": "multirange_typanalyze"}.get(row.kind, "")
+    if row.oid == oids.TSVECTOR:
+        name = "ts_typanalyze"
+    elif row.input == registry.functions_named("array_in")[0].oid:
+        name = "array_typanalyze"
+    return registry.functions_named(name)[0].oid if name else 0
 
 
 _CLASSES = {

@@ -283,6 +283,7 @@ _register(
     RELATION_INPUT,
     udfs=_NAMES,
 )
+_ON_SCHEMA = "l.c4 OR (l.c2 IN ('public', 'pg_catalog', 'information_schema') AND NOT contains(upper(%s), 'CREATE'))"
 _register(
     "has_schema_privilege_id",
     lambda a: (

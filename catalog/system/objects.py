@@ -14,6 +14,7 @@ from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
     FIRST_USER_OID,
+    SEQUENCE_COLUMNS,
     Catalog,
     Column,
     Constraint,
@@ -40,14 +41,7 @@ from catalog.system.content import (
 from catalog.system.relations import read_rows, system_relations
 from catalog.types import oids
 from catalog.types.array import vector_of
-from catalog.types.base import Array, TypeRef
-
-SEQUENCE_COLUMNS = (
-    Column(1, "last_value", TypeRef(oids.INT8), True),
-    Column(2, "log_cnt", TypeRef(oids.INT8), True),
-    Column(3, "is_called", TypeRef(oids.BOOL), True),
-)
-
+from catalog.types.base import Array
 
 # ---- pg_class -------------------------------------------------------------------------------------------------------
 
@@ -482,7 +476,7 @@ def _rules(items: list[Item], _: Surroundings) -> Columns:
 _Dependency = tuple[int, int, int, int, int, int, str]
 
 
-def _dependencies_of(item: Table | View | SequenceObject | Index) -> list[_Dependency]:
+def _dependencies_of(item: Table | View | SequenceObject) -> list[_Dependency]:
     """(class, object, column, referenced class, object, column, type), as pg_depend has them."""
     relation, schema = numbering.PG_CLASS, numbering.PG_NAMESPACE
     if isinstance(item, SequenceObject):
@@ -490,8 +484,6 @@ def _dependencies_of(item: Table | View | SequenceObject | Index) -> list[_Depen
         if item.owned_by is not None:
             found.append((relation, item.oid, 0, relation, *item.owned_by, item.owned_kind))
         return found
-    if isinstance(item, Index):
-        return []
     found = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
     if isinstance(item, View):
         rule = (numbering.PG_REWRITE, numbering.rule(item.oid), 0)
@@ -512,14 +504,28 @@ def _dependencies_of(item: Table | View | SequenceObject | Index) -> list[_Depen
         if constraint.kind == "f" and constraint.references is not None:
             found += [(*own, relation, constraint.references, n, "n") for n in constraint.referenced_columns]
             found.append((*own, relation, constraint.index or 0, 0, "n"))
-    constrained = {constraint.index for constraint in item.constraints}
-    found += [(relation, oid, 0, relation, item.oid, 0, "a") for oid in item.indexes if oid not in constrained]
     return found
+
+
+@content("pg_depend", "catalog", indexes)
+def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
+    """Of indexes on their own, by key column; those behind constraints depend on the constraint."""
+    relation = numbering.PG_CLASS
+    found: list[_Dependency] = []
+    for index, table in items:
+        if any(constraint.index == index.oid for constraint in table.constraints):
+            continue
+        numbers = [part.number for part in index.columns if part.number] + list(index.include)
+        found += [(relation, index.oid, 0, relation, table.oid, number, "a") for number in numbers or [0]]
+    return _dependency_columns(found)
 
 
 @content("pg_depend", "catalog", objects_of(Table, View, SequenceObject))
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    found = [dependency for (item,) in items for dependency in _dependencies_of(item)]
+    return _dependency_columns([dependency for (item,) in items for dependency in _dependencies_of(item)])
+
+
+def _dependency_columns(found: list[_Dependency]) -> Columns:
     names = ("classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype")
     return {name: [row[position] for row in found] for position, name in enumerate(names)}
 

@@ -200,7 +200,10 @@ class Session:
             return self.find(sql)
         elif not self._plain():
             return None
-        return prepared, planning.decode_literals(prepared, literals, tags)
+        try:
+            return prepared, planning.decode_literals(prepared, literals, tags)
+        except SqlError:
+            return None  # planned with its literals in place, the statement fails with the place in its text
 
     def _plain(self) -> bool:
         """Whether cached plans may be used: no schema changes of this transaction's own, no temporary tables."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.functions.base import Function
-from catalog.schema import Table, View, VirtualTable
+from catalog.schema import Sequence, Table, View, VirtualTable, sequence_table
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope
@@ -144,6 +144,8 @@ def open_relation(state: State, node: ast.RangeVar) -> Table | VirtualTable | Vi
                 hint="Use WITH RECURSIVE, or re-order the WITH items to remove forward references.",
             )  # fmt: skip
         raise undefined_table(node.schema, node.name, node.location)
+    if isinstance(relation, Sequence):
+        relation = sequence_table(relation)
     if not isinstance(relation, (Table, VirtualTable, View)):
         scope.relation_kind_error(relation, node.name, node.location)
         raise AssertionError

@@ -96,6 +96,8 @@ def _read_class(environment: Environment, text: str) -> int:
     schema = names[-2] if len(names) > 1 else None
     relation = environment.find_relation(schema, names[-1])
     if relation is None:
+        if schema is not None and not environment.schema_oid(schema):
+            raise SqlError("3F000", f'schema "{schema}" does not exist')
         raise undefined_table(schema, names[-1], -1)
     return relation.oid
 
