@@ -10,6 +10,7 @@ What Arrow reads otherwise than PostgreSQL is kept away from it (`_readable`) or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,7 @@ from engine.bulk.read_columns import Converter, Doubt, converter_of
 from engine.bulk.rows import RowSet
 from engine.storage.columns import Column, one_array
 
+_END_OF_DATA = re.compile(rb"(?:\A|\n)(\\\.(?:\r?\n|\Z))")
 SHOWN_BYTES = 100  # of a line or a value, in an error's context
 
 
@@ -87,6 +89,9 @@ class CopyParser:
     # --- Arrow ---------------------------------------------------------------------------------------------------
 
     def _by_arrow(self, data: bytes) -> Piece | None:
+        mark = _END_OF_DATA.search(data) if b"\\." in data else None
+        if mark is not None:
+            data = data[: mark.start(1)]
         if not self._readable(data):
             return None
         typed = [column.converter is not None for column in self._columns]
@@ -96,7 +101,10 @@ class CopyParser:
                 rows = self._read(data, attempt)
             except (pa.ArrowInvalid, Doubt, SqlError):
                 continue
-            return self._numbered(rows, data)
+            piece = self._numbered(rows, data)
+            if piece is not None and mark is not None:
+                piece.last = self.reader.ended = True
+            return piece
         return None
 
     def _numbered(self, rows: RowSet, data: bytes) -> Piece | None:
@@ -136,8 +144,6 @@ class CopyParser:
             delimiter = options.delimiter.encode()
             marks = (b"\\.", b"\\\n", b"\\\r", b"\\" + delimiter)
             return b"\\" not in data or not any(mark in data for mark in marks)
-        if data.startswith((b"\\.\n", b"\\.\r")) or b"\n\\.\n" in data or b"\n\\.\r" in data:
-            return False
         quote = options.quote.encode()
         return quote not in data or (options.escape == options.quote and _plainly_quoted(data, quote, options))
 

@@ -39,6 +39,7 @@ SMALL_BYTES = 1 << 20
 PIECE_BYTES = 4 << 20
 _AT_ONCE_BYTES = 1 << 16  # so little data is parsed without a thread
 _WAITING = 2  # parsed pieces
+_MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
 
 
 class Pieces:
@@ -52,10 +53,10 @@ class Pieces:
         self.ended = False
 
     async def gather(self, size: int, lines: int = 0) -> bytes:
-        """At least `size` bytes (or more than `lines` lines) cut at a line's end, or all that is left when the data
-        ends before. Raises what the source raises (57014)."""
+        """About `size` bytes cut at a line's end; less when there are more than `lines` lines, or when the data ends.
+        Raises what the source raises (57014)."""
         counted = sum(part.count(b"\n") for part in self._parts) if lines else 0
-        while not self.ended:
+        while not self.ended or self._size > size:
             while not self.ended and self._size < size and not 0 < lines < counted:
                 data = await self._source.read()
                 if data is None:
@@ -64,10 +65,10 @@ class Pieces:
                 self._parts.append(data)
                 self._size += len(data)
                 counted += data.count(b"\n") if lines else 0
-            if self.ended:
+            if self.ended and self._size <= size:
                 break
             whole = b"".join(self._parts)
-            end = self._reader.cut(whole)
+            end = self._reader.cut(whole[: size + _MORE_BYTES])
             self._parts = [whole[end:]]
             self._size = len(whole) - end
             if end:
@@ -77,6 +78,11 @@ class Pieces:
         whole = b"".join(self._parts)
         self._parts, self._size = [], 0
         return whole
+
+    @property
+    def left(self) -> bool:
+        """Whether there may be more."""
+        return not self.ended or self._size > 0
 
     async def skip(self) -> None:
         """Reads on to the end: what follows an end-of-data mark counts for nothing."""
@@ -120,7 +126,7 @@ class Load:
         """Loads everything; the number of rows."""
         pieces = Pieces(source, self.parser.reader)
         first = await pieces.gather(SMALL_BYTES, SMALL_ROWS)
-        if pieces.ended and first.count(b"\n") <= SMALL_ROWS:
+        if not pieces.left and first.count(b"\n") <= SMALL_ROWS:
             return await self._load_small(first)
         await lock_for_rows(self.session, self.encoder, self._held_before)
         if references.refers_to_itself(self.encoder.writer):
