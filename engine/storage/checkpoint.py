@@ -8,7 +8,8 @@ Two databases: `rows` (every key of every table and index, storage id first) and
     drop<id>   a storage id (4 bytes, big-endian) whose range is being deleted
 
 A layer is written in one LMDB transaction that also moves `flushed`, so the file is the exact state at that LSN
-whenever the process ends. The map is far larger than any disk: it costs address space only, so it is never full.
+whenever the process ends. (A large bulk layer takes several, see `write`: then some keys may already have what they get
+at the layer's own LSN.) The map is far larger than any disk: it costs address space only, so it is never full.
 No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have thrown the pages away and let
 the next sync succeed.
 """
@@ -19,7 +20,7 @@ import os
 import struct
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import lmdb
@@ -30,6 +31,8 @@ from engine.storage.views import Layer
 FORMAT = 1
 MIN_MAP = 1 << 40
 DROP_SLICE = 5000
+COMMIT_BYTES = 128 << 20
+ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
@@ -76,21 +79,38 @@ class Checkpoint:
             self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
-        """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""
+        """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took.
+
+        A layer beyond COMMIT_BYTES (bulk runs) takes several LMDB transactions, of which only the last moves `flushed`:
+        LMDB keeps a transaction's pages in memory. What the earlier ones wrote is hidden by the layer itself, which is
+        read first until the end, and which the changelog brings back after a crash.
+        """
+        parts = layer.newest()
+        while not self._write_some(layer, parts, pause):
+            pass
+        self.flushed_lsn = layer.last_lsn
+
+    def _write_some(
+        self, layer: Layer, parts: Iterator[list[tuple[bytes, bytes | None]]], pause: Callable[[float], None]
+    ) -> bool:
+        """One LMDB transaction. True when it was the layer's last."""
+        size = 0
         with self.environment.begin(db=self.rows, write=True) as transaction:
             cursor = transaction.cursor()
-            for part in layer.newest():
+            for part in parts:
                 started = time.thread_time()
                 cursor.putmulti([item for item in part if item[1] is not None])
                 for key, value in part:
                     if value is None:
                         transaction.delete(key)
+                size += sum(len(value) for _, value in part if value) + len(part) * ENTRY_BYTES
                 pause(time.thread_time() - started)
-            cursor.close()
+                if size > COMMIT_BYTES:
+                    return False
             for storage_id in layer.drops:
                 transaction.put(b"drop" + storage_id.to_bytes(4, "big"), b"", db=self._meta)
             transaction.put(b"flushed", _U64.pack(layer.last_lsn), db=self._meta)
-        self.flushed_lsn = layer.last_lsn
+        return True
 
     def delete_dropped(self, pause: Callable[[float], None]) -> None:
         """Deletes the ranges of dropped storage ids, a slice a transaction; goes on where a crash stopped it."""
