@@ -27,7 +27,7 @@ from catalog.types import lookup
 from catalog.types.base import FormatSettings
 from engine.bulk.copy_lines import Line, LineReader, splitter, unescape
 from engine.bulk.copy_options import CopyOptions
-from engine.bulk.read_columns import Converter, Doubt, converter_of
+from engine.bulk.read_columns import Converter, Doubt, Source, converter_of
 from engine.bulk.rows import RowSet
 from engine.storage.columns import Column, one_array
 
@@ -89,7 +89,7 @@ class CopyParser:
     # --- Arrow ---------------------------------------------------------------------------------------------------
 
     def _by_arrow(self, data: bytes) -> Piece | None:
-        mark = _END_OF_DATA.search(data) if b"\\." in data else None
+        mark = _END_OF_DATA.search(data) if b"\\" in data else None
         if mark is not None:
             data = data[: mark.start(1)]
         if not self._readable(data):
@@ -178,12 +178,13 @@ class CopyParser:
         arrays: dict[int, Column] = {}
         values: dict[int, list[Any]] = {}
         escapes = not options.csv and b"\\" in data
+        source = Source(data)
         for name, column, use in zip(names, self._columns, typed, strict=True):
             found = one_array(table.column(name))
             if escapes and pa.types.is_string(found.type):
                 found = _unescaped(found)
             if use and column.converter is not None:
-                arrays[column.definition.number] = column.converter.finish(found, data)
+                arrays[column.definition.number] = column.converter.finish(found, source)
             else:
                 values[column.definition.number] = _decoded(found, column.decode)
         return RowSet(self.table, table.num_rows, arrays).with_columns(values)

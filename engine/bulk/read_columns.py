@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,39 @@ class Doubt(Exception):  # noqa: N818 - not an error: the column is to be read b
     """Arrow's reading may differ from PostgreSQL's."""
 
 
+class Source:
+    """A piece of data, and what is found in it once for all columns. A search of megabytes for two bytes keeps the
+    interpreter for milliseconds, so it is done for one byte first, and then by NumPy, which lets go of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @cached_property
+    def hexadecimal(self) -> bool:
+        """Whether there is a 0x anywhere."""
+        return (b"x" in self.data or b"X" in self.data) and self._has_pair(b"0", b"xX")
+
+    @cached_property
+    def small_exponents(self) -> bool:
+        """Whether there is an e- anywhere."""
+        return b"-" in self.data and self._has_pair(b"eE", b"-")
+
+    @cached_property
+    def negative_zeros(self) -> bool:
+        """Whether there is a -0 anywhere."""
+        return b"-" in self.data and self._has_pair(b"-", b"0")
+
+    def _has_pair(self, first: bytes, second: bytes) -> bool:
+        view = np.frombuffer(self.data, np.uint8)
+        return bool((np.isin(view[:-1], list(first)) & np.isin(view[1:], list(second))).any())
+
+
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """`finish(column, data)`: the column as read, and the piece that it was read from."""
+    """`finish(column, source)`: the column as read, and the piece that it was read from."""
 
     reads: Any
-    finish: Callable[[Column, bytes], Column]
+    finish: Callable[[Column, Source], Column]
 
 
 def converter_of(type_: TypeRef, settings: FormatSettings) -> Converter | None:
@@ -69,23 +97,23 @@ def converter_of(type_: TypeRef, settings: FormatSettings) -> Converter | None:
 _INTEGERS = {oids.INT2: pa.int16(), oids.INT4: pa.int32(), oids.INT8: pa.int64()}
 
 
-def _integer(column: Column, data: bytes) -> Column:
-    if b"0x" in data or b"0X" in data:
+def _integer(column: Column, source: Source) -> Column:
+    if source.hexadecimal:
         raise Doubt
     return column
 
 
-def _float(column: Column, data: bytes) -> Column:
+def _float(column: Column, source: Source) -> Column:
     numbers = numbers_of(column, "<f4" if pa.types.is_float32(column.type) else "<f8")
     if np.isinf(numbers).any():
         raise Doubt  # written so, or too large
-    if (b"e-" in data or b"E-" in data) and (numbers == 0).any():
+    if source.small_exponents and (numbers == 0).any():
         raise Doubt  # zero, or too small
     return column
 
 
-def _varchar(typmod: int) -> Callable[[Column, bytes], Column]:
-    def finish(column: Column, data: bytes) -> Column:
+def _varchar(typmod: int) -> Callable[[Column, Source], Column]:
+    def finish(column: Column, source: Source) -> Column:
         if typmod >= 0 and _longest(column) > typmod - _VARHDRSZ:
             raise Doubt
         return column
@@ -98,8 +126,8 @@ def _longest(column: Column) -> int:
     return 0 if longest is None else int(longest)
 
 
-def _bpchar(typmod: int) -> Callable[[Column, bytes], Column]:
-    def finish(column: Column, data: bytes) -> Column:
+def _bpchar(typmod: int) -> Callable[[Column, Source], Column]:
+    def finish(column: Column, source: Source) -> Column:
         if typmod < 0:
             return column
         width = typmod - _VARHDRSZ
@@ -122,7 +150,7 @@ def _blanks(count: int, width: int) -> Column:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _numeric(typmod: int) -> Callable[[Column, bytes], Column]:
+def _numeric(typmod: int) -> Callable[[Column, Source], Column]:
     """Text that already is what PostgreSQL would print; what is near it goes through Arrow's decimals."""
     digits = "(0|[1-9][0-9]*)"
     pattern = f"^-?{digits}(\\.[0-9]+)?$"
@@ -136,9 +164,9 @@ def _numeric(typmod: int) -> Callable[[Column, bytes], Column]:
         pattern = f"^-?{digits}{f'[.][0-9]{{{scale}}}' if scale else ''}$"
         kind = pa.decimal128(precision, scale) if precision <= 38 else None
 
-    def finish(column: Column, data: bytes) -> Column:
+    def finish(column: Column, source: Source) -> Column:
         plain = pc.all(pc.match_substring_regex(column, pattern)).as_py()
-        negative_zero = b"-0" in data and pc.any(pc.match_substring_regex(column, "^-0([.]0*)?$")).as_py()
+        negative_zero = source.negative_zeros and pc.any(pc.match_substring_regex(column, "^-0([.]0*)?$")).as_py()
         if plain is not False and not negative_zero:
             return column
         if kind is None:
@@ -148,21 +176,21 @@ def _numeric(typmod: int) -> Callable[[Column, bytes], Column]:
     return finish
 
 
-def _never(column: Column, data: bytes) -> Column:
+def _never(column: Column, source: Source) -> Column:
     raise Doubt
 
 
-def _date(column: Column, data: bytes) -> Column:
+def _date(column: Column, source: Source) -> Column:
     first = pc.min(pc.cast(column, pa.int32())).as_py()
     if first is not None and first < (_FIRST_DAY - date(1970, 1, 1)).days:
         raise Doubt
     return column
 
 
-def _timestamp(zone: str) -> Callable[[Column, bytes], Column]:
+def _timestamp(zone: str) -> Callable[[Column, Source], Column]:
     """`zone`: the session's, for timestamptz; '' for timestamp."""
 
-    def finish(column: Column, data: bytes) -> Column:
+    def finish(column: Column, source: Source) -> Column:
         lengths = pc.binary_length(column)
         full = pc.or_(pc.equal(lengths, 10), pc.equal(pc.utf8_slice_codeunits(column, 13, 14), ":"))
         if pc.all(full).as_py() is False:
@@ -192,7 +220,7 @@ _UUID_TEXT, _DASHES = 36, (8, 13, 18, 23)
 _DIGITS = np.array([place for place in range(_UUID_TEXT) if place not in _DASHES])
 
 
-def _uuid(column: Column, data: bytes) -> Column:
+def _uuid(column: Column, source: Source) -> Column:
     filled = column.fill_null("0" * 8 + "-0000-0000-0000-" + "0" * 12) if column.null_count else column
     count = len(filled)
     offsets = np.frombuffer(filled.buffers()[1], "<i4", count + 1, filled.offset * 4)
