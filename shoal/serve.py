@@ -78,6 +78,7 @@ async def _run(config: Config) -> int:
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
         print(f"shoal ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
+        print(f'connect with: psql "host={host} port={bound} user=postgres"', flush=True)
         await stop
         await server.stop()
         node.settle()
