@@ -13,6 +13,7 @@ just before DuckDB starts would be lost.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from catalog.functions.duckdb_errors import translate
 from catalog.types.base import FormatSettings
 from engine.columnar.datarow import RowEncoder
 from engine.columnar.frames import Buffer, Header
+from engine.columnar.worker.database import careful_planning, is_fatal
 
 WINDOW = 1 << 20
 ROWS_PER_BATCH = 8192
@@ -135,21 +137,27 @@ class Query:
 
     def run(self) -> None:
         """Runs it to its end on a thread of its own, whatever that end is, and tells the engine."""
+        fatal = False
         try:
             self._slots.wait_for(self, 0)
             count = self._stream()
             last: Header = {"op": "end", "id": self.identifier, "rows": count}
         except BaseException as error:
+            fatal = is_fatal(error)
             last = error_header(self.identifier, cancelled() if self.stopped else error)
         self._ended.set()
         close_cursor(self._cursor)
         self._slots.leave(self)
         self._send(last, ())
+        if fatal:
+            os._exit(1)  # the engine starts a new worker, and runs there what else was under way
 
     def _stream(self) -> int:
         encoding: Any = self._header.get("encoding")
-        relation = self._cursor.sql(self._header["sql"])
-        reader = relation.to_arrow_reader(ROWS_PER_BATCH if encoding else ROWS_PER_BATCH * 4)
+        sql: Any = self._header["sql"]
+        with careful_planning(self._cursor, sql):
+            relation = self._cursor.sql(sql)
+            reader = relation.to_arrow_reader(ROWS_PER_BATCH if encoding else ROWS_PER_BATCH * 4)
         try:
             return self._send_rows(reader, encoding) if encoding else self._send_batches(reader)
         finally:

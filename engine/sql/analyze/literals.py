@@ -12,6 +12,7 @@ from functools import lru_cache
 from catalog import types
 from catalog.errors import SqlError
 from catalog.functions import registry
+from catalog.system import numbering
 from catalog.types.base import FormatSettings
 from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail
@@ -105,7 +106,21 @@ def _read_class(environment: Environment, text: str) -> int:
 def _read_type(environment: Environment, text: str) -> int:
     from engine.sql.analyze.typenames import type_from_text
 
-    return type_from_text(text, environment).oid
+    try:
+        return type_from_text(text, environment).oid
+    except SqlError as error:
+        if error.sqlstate != "0A000":
+            raise
+    return _row_type(environment, text)
+
+
+def _row_type(environment: Environment, text: str) -> int:
+    """The OID of a table's row type, or of its array: no values of it exist, but catalogs tell of it."""
+    names = split_identifiers(text.removesuffix("[]"))
+    relation = environment.find_relation(names[-2] if len(names) > 1 else None, names[-1])
+    if relation is None:
+        raise SqlError("42704", f'type "{text}" does not exist')
+    return numbering.row_array_type(relation.oid) if text.endswith("[]") else numbering.row_type(relation.oid)
 
 
 def _read_role(environment: Environment, text: str) -> int:
