@@ -249,6 +249,9 @@ class CopyParser:
             raise
         try:
             fields = self._split(text)
+            if not self.options.csv and b"\\" in text:
+                for item in fields:
+                    _checked(item or b"")
             if len(fields) > len(self._columns):
                 raise SqlError("22P04", "extra data after last expected column")
             values = [self._value(line, column, field) for column, field in zip(self._columns, fields, strict=False)]
@@ -269,10 +272,11 @@ class CopyParser:
         elif column.force_null and field == self.options.null.encode():
             return None
         try:
-            return column.decode(_checked(field).decode())
+            return column.decode(field.decode())
         except SqlError as error:
             shown = shown_text(field)
-            error.context = f'COPY {self.table.name}, line {line.number}, column {column.definition.name}: "{shown}"'
+            where = f'COPY {self.table.name}, line {line.number}, column {column.definition.name}: "{shown}"'
+            error.context = where if error.context is None else f"{error.context}\n{where}"
             raise
 
     def context(self, line: Line) -> str:

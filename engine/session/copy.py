@@ -91,7 +91,7 @@ def _target(session: Session, relation: ast.RangeVar) -> Table:
     if isinstance(found, Table):
         return found
     if found is None:
-        raise _undefined(relation)
+        raise _undefined(session, relation)
     if isinstance(found, Index):
         raise SqlError("42809", f'"{found.name}" is an index')
     if isinstance(found, SequenceObject):
@@ -102,7 +102,9 @@ def _target(session: Session, relation: ast.RangeVar) -> Table:
     raise SqlError("42809", f'cannot copy to view "{found.name}"', hint=hint)
 
 
-def _undefined(relation: ast.RangeVar) -> SqlError:
+def _undefined(session: Session, relation: ast.RangeVar) -> SqlError:
+    if relation.schema and not session.environment.schema_oid(relation.schema):
+        return SqlError("3F000", f'schema "{relation.schema}" does not exist')
     name = f"{relation.schema}.{relation.name}" if relation.schema else relation.name
     return SqlError("42P01", f'relation "{name}" does not exist')
 
@@ -178,7 +180,7 @@ def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, o
     assert relation is not None
     found = session.environment.find_relation(relation.schema, relation.name)
     if found is None:
-        raise _undefined(relation)
+        raise _undefined(session, relation)
     if isinstance(found, Index):
         raise SqlError("42809", f'"{found.name}" is an index')
     if isinstance(found, SequenceObject):

@@ -1,0 +1,58 @@
+"""Cutting data into pieces: wherever it is cut, the lines and fields are the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from catalog.errors import SqlError
+from engine.bulk.copy_lines import LineReader, splitter
+from engine.bulk.copy_options import CopyOptions
+
+TEXT = CopyOptions()
+CSV = CopyOptions(csv=True, delimiter=",", null="")
+ESCAPED_CSV = CopyOptions(csv=True, delimiter=",", null="", escape="\\")
+PARTS = {
+    TEXT: [b"a", b"\t", b"\n", b"\\n", b"\\\\", b"\\\n", b"\\N", b"bb"],
+    CSV: [b"a", b",", b"\n", b'""', b'"x\ny"', b'"a""b"', b"bb", b'"'],
+    ESCAPED_CSV: [b"a", b",", b"\n", b'"\\""', b'"x\ny"', b'"\\\\"', b"\\", b'"'],
+}
+
+
+def in_pieces(data: bytes, options: CopyOptions, size: int) -> list[bytes]:
+    reader = LineReader(options)
+    found: list[bytes] = []
+    rest = b""
+    for start in range(0, len(data), size):
+        rest += data[start : start + size]
+        end = reader.cut(rest)
+        found += [line.text for line in reader.lines(rest[:end])]
+        rest = rest[end:]
+    return found + [line.text for line in reader.lines(rest)]
+
+
+@pytest.mark.parametrize("options", list(PARTS), ids=["text", "csv", "csv with another escape"])
+def test_cuts_change_nothing(options: CopyOptions) -> None:
+    source = random.Random(7)
+    for _ in range(300):
+        data = b"".join(source.choices(PARTS[options], k=source.randrange(1, 30)))
+        whole = [line.text for line in LineReader(options).lines(data)]
+        for size in (1, 2, 5, 11):
+            assert in_pieces(data, options, size) == whole, (data, size)
+
+
+def test_fields() -> None:
+    split = splitter(TEXT)
+    assert split(b"1\ta\\tb\t\\N") == [b"1", b"a\tb", None]
+    assert split(b"a\\\t\tx\\") == [b"a\t", b"x"]
+    assert split(b"\\N\t\\Nx\t\\\\N") == [None, b"Nx", b"\\N"]
+    assert split(b"\\x41\\101\\9\\q\\x") == [b"AA9qx"]
+    assert split(b"") == [b""]
+    split = splitter(CSV)
+    assert split(b'1,"x""y",z') == [b"1", b'x"y', b"z"]
+    assert split(b'ab"c,d"e,,""') == [b"abc,de", None, b""]
+    split = splitter(ESCAPED_CSV)
+    assert split(b'1,"a\\"b\\\\c\\d",z') == [b"1", b'a"b\\c\\d', b"z"]
+    with pytest.raises(SqlError, match="unterminated"):
+        split(b'"a\\"')
