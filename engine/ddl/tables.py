@@ -305,6 +305,8 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     builder = TableBuilder(context, table)
     for element in statement.elements:
         if isinstance(element, ast.ColumnDef):
+            if builder.table.column(element.name) is not None:
+                raise SqlError("42701", f'column "{element.name}" specified more than once')
             builder.add_column(element)
         elif isinstance(element, ast.LikeClause):
             _copy_columns(builder, element)
