@@ -50,6 +50,7 @@ from engine.txn.sequences import Sequences
 if TYPE_CHECKING:
     from engine.session.prepared import Prepared
     from engine.session.session import Session
+    from engine.txn.transaction import Transaction
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 PLANS_PER_KEY = 1000
@@ -143,6 +144,19 @@ class Node:
             elif item is None:
                 self.catalogs.pop(oid, None)
         self.commits.schema_version += 1
+
+    def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
+        """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its
+        locks, and `exclusive_tables` counts it."""
+        self.commits.wait(lsn, partial(self._publish, transaction))
+
+    def _publish(self, transaction: Transaction) -> None:
+        self.publish(transaction.changed_objects)
+        for storage_id in transaction.dropped_storage:
+            self.columnar.forget(storage_id)
+        if transaction.exclusive:
+            self.exclusive_tables -= 1
+        transaction.release()
 
     @property
     def shared_catalog(self) -> Catalog:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
-from engine.session.prepared import Portal, Prepared
+from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.session import Session, aborted, ends_transaction, tag
 from engine.session.settings import REPORTED
 from engine.sql import ast
@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._start(self._simple_query(event.sql))
                 return
-        except (LockWait, RowPathFull) as wait:
+        except (LockWait, RowPathFull, StalePlan) as wait:
             self._start(self._found_query(prepared, parameters, wait))
             return
         if session.notices:
@@ -441,7 +441,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._start(self._execute(portal, 0))
                 return
-        except (LockWait, RowPathFull) as wait:
+        except (LockWait, RowPathFull, StalePlan) as wait:
             self._start(self._execute(portal, 0, wait))
             return
         if session.notices:

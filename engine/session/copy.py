@@ -22,7 +22,7 @@ from engine.bulk.load import Load, LoadPlan
 from engine.columnar.interface import RowEncoding
 from engine.execute.context import RowPathFull
 from engine.session import planning
-from engine.session.prepared import Portal, Prepared
+from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.system import virtual_content
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
@@ -207,19 +207,22 @@ Lines = AsyncIterator[tuple[bytes, int]]
 async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> Lines:
     """CopyData messages, one line each, in chunks with their number of rows."""
     formats = prepared.text_formats
-    if prepared.kind == "row":
+    prepared = await session.locked(prepared)
+    while prepared.kind == "row":
         try:
             data, count = await session.execute_row_waiting(prepared, prepared.run_row(formats), ())
             return _one(data_rows_to_lines(data, prepared, options), count)
+        except StalePlan:
+            prepared = await session.locked(prepared)
         except RowPathFull:
             prepared = planning.columnar_of(session, prepared)
+            break
     if prepared.columnar is None:
         portal = Portal(prepared, (), formats)
         await session._start(portal)
         return _converted(portal, prepared, options)
     transaction = session.transaction
     assert transaction is not None
-    await session.locked(prepared)
     transaction.begin_statement()
     values = planning.columnar_parameters(session, prepared.columnar, (), session.context())
     encoding = RowEncoding("copy_csv" if options.csv else "copy_text", formats, session.key.format, _written(options))

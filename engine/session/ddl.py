@@ -125,9 +125,8 @@ class SessionDdl:
         self.transaction.dropped_storage.append(storage_id)
 
     def table_is_empty(self, table: Table) -> bool:
-        self.transaction.begin_statement()
         low, high = prefix_range(table.storage_id.to_bytes(4, "big"))
-        return next(self.transaction.scan(low, high), None) is None
+        return next(self.transaction.scan_newest(low, high), None) is None
 
     def add_job(self, job: Job) -> None:
         self.jobs.append(job)

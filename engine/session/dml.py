@@ -12,7 +12,7 @@ READ gives 40001.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,15 +64,21 @@ class _Again(Exception):  # noqa: N818 - not an error: the statement starts over
     """A row has changed since the statement's snapshot, or a lock had to be waited for."""
 
 
-async def execute(session: Session, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...]) -> Done:
-    """Takes the statement's table locks and runs it. Raises what constraints raise, 40001, 40P01, 55P03, 57014."""
+async def execute(
+    session: Session,
+    prepared: Prepared,
+    parameters: Sequence[object],
+    formats: tuple[int, ...],
+    held: Mapping[Hashable, int],
+) -> Done:
+    """Runs a statement that has its table locks; `held` are those from before it. Raises what constraints raise,
+    40001, 40P01, 55P03, 57014."""
     assert prepared.analyzed is not None and prepared.dml is not None
     statement = prepared.analyzed.statement
     assert not isinstance(statement, tree.Query)
     transaction = session.transaction
     assert transaction is not None
-    held_before = transaction.table_locks.get(statement.table.oid, 0)
-    await session.locked(prepared)
+    held_before = held.get(statement.table.oid, 0)
     if isinstance(statement, tree.Insert):
         insertion = _Insertion(session, prepared, parameters, formats, held_before, statement)
         return await insertion.run()

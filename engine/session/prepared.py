@@ -6,7 +6,7 @@ for it. `wire_cache` is a place where the protocol layer keeps what it makes onc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catalog.errors import SqlError
@@ -150,12 +150,16 @@ def utf8(value: bytes) -> str:
     return text
 
 
+class StalePlan(Exception):  # noqa: N818 - not an error: the statement is planned again
+    """The schema has changed since the plan was made: while it waited for a lock, or between Bind and Execute."""
+
+
 class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
 
     __slots__ = (
-        "chunks", "count", "done", "formats", "holdable", "name", "parameters", "pending", "pending_rows", "position",
-        "prepared", "rows", "scroll", "started", "stream",
+        "chunks", "count", "done", "formats", "held", "holdable", "name", "parameters", "pending", "pending_rows",
+        "position", "prepared", "rows", "scroll", "started", "stream",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -176,6 +180,7 @@ class Portal:
         self.holdable = False
         self.scroll = False
         self.position = 0
+        self.held: Mapping[Hashable, int] | None = None  # the table locks from before the statement, once it has some
         self.rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
 
     def take(self, limit: int) -> tuple[bytes, int]:

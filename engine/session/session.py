@@ -18,7 +18,7 @@ before the last one is kept, with its locks, for ROLLBACK TO.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -30,7 +30,7 @@ from engine.columnar.interface import RowEncoding
 from engine.execute.context import ExecContext, RowPathFull
 from engine.node import Node, PlanCache, resolve
 from engine.session import planning
-from engine.session.prepared import Portal, Prepared, RunRow, utf8
+from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, utf8
 from engine.session.settings import PlanKey, Settings, milliseconds
 from engine.session.system import SessionSurroundings, virtual_content
 from engine.sql import ast, tree
@@ -38,7 +38,7 @@ from engine.sql.analyze import Environment
 from engine.sql.lift import lift
 from engine.sql.parser import parse
 from engine.txn.interface import READ_COMMITTED, LockWait
-from engine.txn.locks import ACCESS_EXCLUSIVE, ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
+from engine.txn.locks import ACCESS_EXCLUSIVE, ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE, Ticket
 from engine.txn.transaction import Transaction
 
 PORTAL_CHUNK = 1 << 16
@@ -213,7 +213,7 @@ class Session:
     def execute_row(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[bytes, int, int]:
         """Runs a row plan: framed rows, row count, and an LSN that must be durable before the client is told (0: none).
 
-        Raises LockWait and RowPathFull (the caller goes to `run`), SqlError (the caller calls `fail`).
+        Raises LockWait, RowPathFull and StalePlan (the caller goes to `run`), SqlError (the caller calls `fail`).
         """
         node = self.node
         transaction = self.transaction
@@ -222,6 +222,8 @@ class Session:
             if self.status == "E":
                 raise aborted()
             if not prepared.writes and not node.exclusive_tables:
+                if prepared.catalog is not node.catalogs[self.database_oid]:
+                    raise StalePlan
                 context.reader = node.store.current
                 context.transaction = None
                 context.catalog = prepared.catalog
@@ -241,16 +243,23 @@ class Session:
         if prepared.needs_call:
             context.call = self._call(node.clock(), transaction.start_time)
         held = transaction.table_locks
+        held_before = len(held)
         for oid, mode in prepared.locks:
             if not held.get(oid, 0) & mode:
                 transaction.lock_table(oid, mode)
+        # Only now nobody can change the tables any more; somebody may have while the locks were waited for.
+        if prepared.catalog is not (self.catalog if transaction.changed_objects else node.catalogs[self.database_oid]):
+            raise StalePlan
         if prepared.writes and transaction.read_only:
             transaction.refuse_if_read_only(prepared.command)
         mark = transaction.mark()
         try:
             data, count = run(context, parameters)
-        except BaseException:
+        except BaseException as error:
             transaction.rollback_to(mark)
+            if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
+                for taken in list(held)[held_before:]:
+                    transaction.unlock_table(taken)
             raise
         return data, count, 0
 
@@ -295,11 +304,12 @@ class Session:
             transaction.abort()
             raise
         if changed:
-            self.node.publish(changed)
-        for storage_id in transaction.dropped_storage:
-            self.node.columnar.forget(storage_id)
-        if exclusive:
+            self.node.publish_when_durable(lsn, transaction)
+        elif exclusive:
             self.node.exclusive_tables -= 1
+        logged = self.node.sequences.last_logged_lsn
+        if not lsn and logged > self.node.store.durable_lsn:
+            lsn = logged  # it may have drawn values from sequences
         self.settings.end_transaction(True)
         if self.portals:
             self._close_portals(committed=True)
@@ -531,7 +541,12 @@ class Session:
             from engine.session import utility
 
             formats = utility.simple_formats(self, prepared)
+        held = self.table_locks()
+        if prepared.kind not in ("utility", "empty"):
+            prepared = await self.current(prepared, fixed=False)
+            formats = prepared.text_formats
         portal = Portal(prepared, parameters, formats)
+        portal.held = held
         answer = Answer(sink)
         sink.fields(prepared, portal.formats)
         await self.run(portal, 0, answer)
@@ -583,27 +598,35 @@ class Session:
         await self._deliver(portal, limit, sink)
 
     async def _start(self, portal: Portal) -> None:
-        prepared = portal.prepared
-        if prepared.kind == "row":
+        held = self.table_locks() if portal.held is None else portal.held
+        prepared = portal.prepared = await self.current(portal.prepared)
+        while prepared.kind == "row":
             try:
                 portal.pending, portal.count = await self.execute_row_waiting(
                     prepared, prepared.run_row(portal.formats), portal.parameters
                 )
                 portal.pending_rows = portal.count if prepared.fields is not None else 0
                 return
+            except StalePlan:
+                prepared = portal.prepared = await self.current(prepared)
             except RowPathFull:
                 prepared = planning.columnar_of(self, prepared)
-        transaction = self.transaction or self.begin_implicit()
+                break
+        if self.transaction is None:
+            self.begin_implicit()
+            prepared = portal.prepared = await self.locked(prepared)
+            planning.columnar_of(self, prepared)
+        transaction = self.transaction
+        assert transaction is not None
         if prepared.kind == "dml" or prepared.dml is not None:
             from engine.session import dml
 
-            done = await dml.execute(self, prepared, portal.parameters, portal.formats)
+            done = await dml.execute(self, prepared, portal.parameters, portal.formats, held)
             portal.count = done.count
             if done.returned is not None:
                 portal.stream = done.returned
                 portal.chunks = done.returned.__aiter__()
             return
-        await self.locked(prepared)
         transaction.begin_statement()
         assert prepared.columnar is not None
         context = self.context()
@@ -645,14 +668,38 @@ class Session:
         context.next_row_number = self.node.next_row_number
         return context
 
-    async def locked(self, prepared: Prepared) -> None:
-        """Takes the statement's table locks."""
+    def table_locks(self) -> Mapping[Hashable, int]:
+        """The table locks that the transaction holds now."""
+        return dict(self.transaction.table_locks) if self.transaction is not None else {}
+
+    async def current(self, prepared: Prepared, fixed: bool = True) -> Prepared:
+        """The statement's plan with its table locks taken; reads outside a block that meet no exclusive lock need
+        none. `fixed`: the client knows the result's columns, so they must not have changed (0A000)."""
+        if self.transaction is None:
+            if prepared.kind == "row" and not prepared.writes and not self.node.exclusive_tables:
+                return prepared if prepared.catalog is self.committed_catalog else self._again(prepared, fixed)
+            self.begin_implicit()
+        return await self.locked(prepared, fixed)
+
+    async def locked(self, prepared: Prepared, fixed: bool = True) -> Prepared:
+        """Takes the statement's table locks, and plans it again if the schema has changed meanwhile. Raises what
+        planning raises, 40P01, 55P03, 25006."""
         transaction = self.transaction
         assert transaction is not None
-        for oid, mode in prepared.locks:
-            await self.lock_table(transaction, oid, mode)
+        while True:
+            for oid, mode in prepared.locks:
+                await self.lock_table(transaction, oid, mode)
+            if prepared.catalog is self.catalog:
+                break
+            prepared = self._again(prepared, fixed)
         if prepared.writes:
             transaction.refuse_if_read_only(prepared.command)
+        return prepared
+
+    def _again(self, prepared: Prepared, fixed: bool) -> Prepared:
+        if fixed:
+            return planning.renew(self, prepared)
+        return planning.prepare(self, prepared.statement, prepared.parameter_types)
 
     async def lock_table(self, transaction: Transaction, oid: int, mode: int, wait: str = "block") -> None:
         """Locks a table, waiting as long as it takes."""
@@ -662,9 +709,13 @@ class Session:
         while True:
             try:
                 transaction.lock_table(oid, mode, wait)
-                return
             except LockWait as wait_for:
                 await self.wait_for(wait_for)
+                continue
+            if mode > ROW_EXCLUSIVE:
+                # Whoever shuts out writers reads what the last of them wrote, and not only where it locks rows.
+                await self.durable(self.node.store.sequenced_lsn)
+            return
 
     async def wait_for(self, wait: LockWait) -> None:
         """Waits until the lock is granted. Raises what ended the wait: 57014, 55P03 (lock_timeout)."""
@@ -687,14 +738,24 @@ class Session:
                 timer.cancel()
         if ticket.error is not None:
             raise ticket.error
+        if isinstance(ticket, Ticket) and ticket.space is self.node.table_locks:
+            await self.durable(self.node.store.sequenced_lsn)  # what held the lock is to be seen
 
     async def durable(self, lsn: int) -> None:
-        """Waits until the LSN is durable. Not to be cancelled: the commit is under way."""
+        """Waits until the LSN is durable. Cannot be cancelled: a commit that is under way is not undone, so nobody is
+        to be told that it was."""
         if lsn <= self.node.store.durable_lsn:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.node.commits.wait(lsn, partial(resolve, future))
-        await asyncio.shield(future)
+        while not future.done():
+            try:
+                await asyncio.shield(future)
+            except asyncio.CancelledError:
+                self.cancel_error = None
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
 
     async def _deliver(self, portal: Portal, limit: int, sink: Sink) -> None:
         prepared = portal.prepared

@@ -2,7 +2,8 @@
 
     commit(transaction)  -> Edits -> Tablespace.sequence: LSN, memtable, changelog
                             -> locks are let go (sequenced is enough: LSNs become durable in order)
-                            -> the committed catalog is replaced where the transaction changed it
+                               but those of a schema change only when it is durable: then the committed catalog is
+                               replaced, so that nobody plans with tables and indexes whose rows cannot be read yet
                             -> wait(LSN, callback)
     on_durable(LSN)      -> callbacks of every LSN up to it, in order
 
@@ -38,7 +39,8 @@ class CommitQueue:
         if transaction.has_writes:
             edits = Edits(transaction.writes, [run.reference for run in transaction.runs], transaction.dropped_storage)
             lsn = self._store.sequence(edits, self._clock(), self.schema_version)
-        transaction.release()
+        if not transaction.changed_objects:
+            transaction.release()
         return lsn
 
     def sequence(self, writes: dict[bytes, bytes | None]) -> int:

@@ -46,12 +46,12 @@ UndoRecord = tuple[bytes, "bytes | _Missing | None"]
 class Savepoint:
     name: str
     mark: int
-    catalog: Catalog | None
     changed_objects: dict[int, SchemaObject | None]
     runs: int
     row_locks: int  # how many were held: dicts keep their order, so the later ones are known
     table_locks: int
     settings: dict[str, str] | None  # the session's settings, to be put back
+    dropped_storage: int  # how many storage ids were to be dropped
 
 
 class Transaction:
@@ -274,12 +274,12 @@ class Transaction:
             Savepoint(
                 name,
                 self.mark(),
-                self.catalog,
                 dict(self.changed_objects),
                 len(self.runs),
                 len(self.row_locks),
                 len(self.table_locks),
                 settings,
+                len(self.dropped_storage),
             )
         )
 
@@ -293,8 +293,9 @@ class Transaction:
         point = self.savepoints[index]
         del self.savepoints[index + 1 :]
         self.rollback_to(point.mark)
-        self.catalog = point.catalog
+        self.catalog = None  # made again: the committed catalog may be another by now
         self.changed_objects = dict(point.changed_objects)
+        del self.dropped_storage[point.dropped_storage :]
         for run in self.runs[point.runs :]:
             run.discard()
         del self.runs[point.runs :]
