@@ -262,6 +262,8 @@ class Connection(asyncio.Protocol):
             self._write(messages.negotiate_version(0, unknown))
         parameters = {name: value for name, value in event.parameters.items() if not name.startswith("_pq_.")}
         session = self.session = self.host.open_session(parameters, self._transport.get_extra_info("peername"))
+        session.client_address = _internet_address(self._transport.get_extra_info("peername"))
+        session.server_address = _internet_address(self._transport.get_extra_info("sockname"))
         if self._timer is not None:
             self._timer.cancel()
         self.core.ready()
@@ -645,3 +647,8 @@ class Connection(asyncio.Protocol):
 
     def copy_out_done(self) -> None:
         self._write(messages.COPY_DONE)
+
+
+def _internet_address(name: Any) -> tuple[str, int] | None:
+    """Host and port of a socket's name; None for a Unix-domain socket, whose name is a path."""
+    return (name[0], name[1]) if isinstance(name, tuple) and len(name) >= 2 else None

@@ -18,7 +18,8 @@ from catalog.functions.base import CallContext, Function
 from catalog.functions.quoting import quote_identifier
 from catalog.functions.registry import declare, implement, implements
 from catalog.schema import PG_CATALOG_OID, Catalog, Index, Role, Schema, Sequence, Table, View
-from catalog.types import oids
+from catalog.system.numbering import DATABASE_OWNER
+from catalog.types import lookup, oids
 from catalog.types.base import Array
 
 VERSION = "PostgreSQL 15.0 (Shoal 0.1.0)"
@@ -46,6 +47,7 @@ class _Services(Protocol):
     def view(self, view: View, pretty: bool) -> str: ...
     def read_name(self, type_oid: int, text: str) -> int: ...
     def signal(self, process_id: int, terminate: bool) -> bool: ...
+    def transaction_number(self, assign: bool) -> int | None: ...
 
 
 class _Session(Protocol):
@@ -106,9 +108,19 @@ implement("pg_is_in_recovery", lambda: False)
 implement("pg_is_wal_replay_paused", lambda: False)
 implement("pg_jit_available", lambda: False)
 implement("pg_trigger_depth", lambda: 0)
+
+
+def _address(side: str, part: str, call: CallContext) -> object:
+    """Where a connection over TCP comes from ('client') or arrives ('server'); NULL over a Unix-domain socket."""
+    found = getattr(call.session, f"{side}_address", None)
+    if found is None:
+        return None
+    return lookup(oids.INET).text_decoder()(found[0]) if part == "addr" else found[1]
+
+
 implement("pg_advisory_unlock_all", lambda: "")  # there are none to hold; drivers say it to reset a connection
-for _source in ("inet_client_addr", "inet_client_port", "inet_server_addr", "inet_server_port"):
-    implement(_source, lambda call: None, needs_session=True)  # as over a Unix-domain socket
+for _source in ("inet_client_addr", "inet_server_addr", "inet_client_port", "inet_server_port"):
+    implement(_source, functools.partial(_address, *_source.split("_")[1:]), needs_session=True)
 
 
 @implements("pg_postmaster_start_time", "pg_conf_load_time", needs_session=True)
@@ -147,6 +159,17 @@ def _is_other_temporary(call: CallContext, oid: int) -> bool:
     if not isinstance(found, Schema) or not found.name.startswith("pg_temp_"):
         return False
     return found.name != services.temporary_schema
+
+
+@implements("pg_current_xact_id", needs_session=True)
+def _transaction_number(call: CallContext) -> int | None:
+    """Also txid_current: a number of the transaction's own, which grows from one to the next."""
+    return _services(call).transaction_number(True)
+
+
+@implements("pg_current_xact_id_if_assigned", needs_session=True)
+def _known_transaction_number(call: CallContext) -> int | None:
+    return _services(call).transaction_number(False)
 
 
 @implements("pg_cancel_backend", needs_session=True)
@@ -300,6 +323,8 @@ implement("text_regclass", functools.partial(_read, oids.REGCLASS), needs_sessio
 @implements("pg_get_userbyid", needs_session=True)
 def _user_by_id(call: CallContext, oid: int) -> str:
     found = _services(call).catalog.get(oid)
+    if oid == DATABASE_OWNER:
+        return "pg_database_owner"
     return found.name if isinstance(found, Role) else f"unknown (OID={oid})"
 
 

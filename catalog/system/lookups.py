@@ -157,6 +157,10 @@ _register(
     udfs=("format_type",),
 )
 
+_register(
+    "set_config_by_name",
+    lambda a: sql_error_call_of("0A000", f"'set_config over the rows of a query is not supported: ' || {a[0]}"),
+)
 _register("show_config_by_name", lambda a: look_up(SETTINGS, "value", f"lower({a[0]})", "name"), SETTINGS)
 
 # ---- visibility -----------------------------------------------------------------------------------------------------

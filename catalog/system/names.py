@@ -9,7 +9,7 @@ from __future__ import annotations
 from catalog import types
 from catalog.functions import registry
 from catalog.functions.quoting import quote_identifier
-from catalog.schema import Index, Role, Sequence, Table, View
+from catalog.schema import Database, Index, Role, Sequence, Table, View
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import (
@@ -20,6 +20,7 @@ from catalog.system.content import (
     indexes,
     objects_of,
     sequences,
+    shared_objects,
     tables_and_views,
     views,
 )
@@ -287,6 +288,15 @@ def _roles(items: list[Item], surroundings: Surroundings) -> Columns:
         "shown": [quote_identifier(role.name) for role in found],
         "held": [_owned(surroundings, role.oid) for role in found],
     }
+
+
+@content(internal.ROLE_NAMES, "session", shared_objects(Database))
+def _database_owner(items: list[Item], surroundings: Surroundings) -> Columns:
+    own = next((database for (database,) in items if database.oid == surroundings.catalog.database), None)
+    name = "pg_database_owner"
+    held = own is not None and _owned(surroundings, own.owner)
+    there = [numbering.DATABASE_OWNER] if own is not None else []
+    return {"oid": there, "name": name, "shown": name, "held": held}
 
 
 @content(internal.SEQUENCE_VALUES, "live")

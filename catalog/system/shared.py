@@ -13,6 +13,14 @@ databases = shared_objects(Database)
 tablespaces = shared_objects(Tablespace)
 
 
+_PUBLIC_ACL = Array.of(("pg_database_owner=UC/pg_database_owner", "=U/pg_database_owner"))
+
+
+def is_untouched_public(schema: Schema) -> bool:
+    """Whether it is public as a database starts with it: everybody may use it, its owner is the database's."""
+    return schema.name == "public" and schema.owner == BOOTSTRAP_ROLE_OID and schema.acl is None
+
+
 def schemas(catalog: Catalog) -> list[Item]:
     """The schemas of the catalog's own database."""
     return [(catalog.objects[oid],) for oid in sorted(own_schemas(catalog))]
@@ -24,8 +32,11 @@ def _schemas(items: list[Item], _: Surroundings) -> Columns:
     return {
         "oid": [schema.oid for schema in found],
         "nspname": [schema.name for schema in found],
-        "nspowner": [schema.owner for schema in found],
-        "nspacl": [None if schema.acl is None else Array.of(schema.acl) for schema in found],
+        "nspowner": [numbering.DATABASE_OWNER if is_untouched_public(schema) else schema.owner for schema in found],
+        "nspacl": [
+            _PUBLIC_ACL if is_untouched_public(schema) else None if schema.acl is None else Array.of(schema.acl)
+            for schema in found
+        ],
     }
 
 
@@ -95,6 +106,11 @@ def _roles(items: list[Item], _: Surroundings) -> Columns:
         "rolpassword": [None if role.password is None else "********" for role in found],
         "rolvaliduntil": [role.valid_until for role in found],
     }
+
+
+@content("pg_authid", "fixed")
+def _predefined_roles(_: list[Item], __: Surroundings) -> Columns:
+    return {"oid": [numbering.DATABASE_OWNER], "rolname": "pg_database_owner", "rolinherit": True, "rolconnlimit": -1}
 
 
 @content("pg_auth_members", "catalog", roles)

@@ -121,6 +121,8 @@ class Session:
         self.cancel_error: SqlError | None = None
         self.query_text = ""
         self.query_start = 0
+        self.client_address: tuple[str, int] | None = None  # host and port; None over a Unix-domain socket
+        self.server_address: tuple[str, int] | None = None
         self.backend_start = node.clock()
         self.application_counters: dict[str, int] = {}
         self._transaction_read_only = False
@@ -585,6 +587,8 @@ class Session:
             return
         if not portal.started:
             portal.started = True
+            self.query_text = prepared.statement.text
+            self.query_start = self.node.clock()
             if prepared.kind == "empty":
                 portal.done = True
                 sink.empty()

@@ -11,7 +11,9 @@ remembered by their text.
 
 from __future__ import annotations
 
+import itertools
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from catalog.schema import FIRST_USER_OID, Catalog, Role, Table, View, VirtualTa
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import content, lookups
 from catalog.system.content import Item, Part
+from catalog.types import oids
 from catalog.types.base import Array
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
@@ -62,6 +65,8 @@ class SystemCache:
         self.slices: OrderedDict[object, dict[int, tuple[list[Item], Any]]] = OrderedDict()
         self.wholes: OrderedDict[object, tuple[Catalog, Any]] = OrderedDict()
         self.texts: dict[object, str] = {}
+        self.numbers = itertools.count(time.time_ns() // 1000)  # of transactions; they go on growing after a restart
+        self.numbered: dict[int, tuple[int, int, int]] = {}  # process id -> its transaction (id, start), its number
 
     def text(self, key: object, make: Callable[[], str]) -> str:
         """A remembered text."""
@@ -259,6 +264,21 @@ class SessionSurroundings:
             target.cancel()
         return True
 
+    def transaction_number(self, assign: bool) -> int | None:
+        """A number of the session's transaction, given when it is first asked for."""
+        transaction = self.session.transaction
+        if transaction is None:
+            return next(self.cache.numbers) if assign else None
+        key = (id(transaction), transaction.start_time)
+        known = self.cache.numbered.get(self.session.process_id)
+        if known is not None and known[:2] == key:
+            return known[2]
+        if not assign:
+            return None
+        number = next(self.cache.numbers)
+        self.cache.numbered[self.session.process_id] = (*key, number)
+        return number
+
     def view(self, view: View, pretty: bool) -> str:
         """A view's query as this session sees it."""
         key = (self.catalog.database, self.catalog.version, self.path, view.oid, pretty)
@@ -277,6 +297,7 @@ class SessionSurroundings:
 _LOCK_MODES = {
     number: "".join(word.capitalize() for word in name.split()) + "Lock" for name, number in TABLE_MODES.items()
 }
+_INET = types.lookup(oids.INET).text_decoder()
 _BYTES = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
@@ -335,6 +356,9 @@ class NodeStatus:
                     "wait_event_type": "Lock" if waiting else None, "wait_event": "relation" if waiting else None,
                     "query": session.query_text,
                 }  # fmt: skip
+                if session.client_address is not None:
+                    row["client_addr"] = _INET(session.client_address[0])
+                    row["client_port"] = session.client_address[1]
             rows.append(row)
         return rows
 

@@ -249,6 +249,9 @@ def _array(scope: Scope, node: tree.ArrayExpr) -> Piece:
 @makes(tree.SubscriptingRef)
 def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
     array = expression(scope, node.argument)
+    if node.argument.type.oid == oids.NAME and len(node.upper) == 1 and not node.is_slice:
+        place = _index(scope, node.upper[0])
+        return Piece(f"CASE WHEN {place} >= 0 THEN substr({array.sql}, {place} + 1, 1) END", "VARCHAR")
     if not array.form.endswith("[]"):
         not_supported(f"subscripts of type {types.format_type(node.argument.type.oid)} on this query")
     if len(node.upper) > 1:

@@ -131,7 +131,8 @@ def _find(
 ) -> Found:
     actual = tuple(item.type.oid for item in arguments)
     found = Found("missing")
-    if len(node.names) == 1 or node.names[-2] == "pg_catalog":
+    own = node.names[-2:-1] == ("information_schema",) and name.startswith("_pg_")
+    if len(node.names) == 1 or node.names[-2] == "pg_catalog" or own:
         literal = len(actual) == 1 and isinstance(arguments[0], tree.Const)
         found = find_function(name, actual, names, not node.variadic, literal)
     elif not state.environment.schema_oid(node.names[-2]):

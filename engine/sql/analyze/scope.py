@@ -67,6 +67,10 @@ def find_column(state: State, name: str, location: int, local_only: bool = False
             found = (item, position)
         if found is not None:
             return lifted(found[0].expressions[found[1]], levels, location)
+        if name == "tableoid" and len(level.namespace) == 1:
+            table = level.namespace[0].entry
+            if isinstance(table, tree.RangeTable) and isinstance(table.table, VirtualTable):
+                return lifted(_table_oid(table.table, level.namespace[0]), levels, location)
         if local_only:
             return None
         level, levels = level.parent, levels + 1
