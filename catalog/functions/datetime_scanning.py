@@ -2,8 +2,8 @@
 
 Template and input are walked side by side and fill `_Found`; a second step makes a date and a time of what was found.
 Outside of FX a separator of the template matches one separator or blank of the input, or nothing; blanks before and
-behind fields are passed over. A field of digits takes as many characters as its key word has, or all digits there are if
-FM says so or no digit can follow.
+behind fields are passed over. A field of digits takes as many characters as its key word has, or all there are if FM
+says so or no digit can follow.
 """
 
 from __future__ import annotations

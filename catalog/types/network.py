@@ -45,7 +45,8 @@ def _split(text: str) -> tuple[bytes, int] | None:
     return (address, bits) if bits <= 128 else None
 
 
-def _format(address: bytes, bits: int) -> str:
+def format_inet(address: bytes, bits: int) -> str:
+    """The value of an address in 4 or 16 bytes and the length of its network's prefix."""
     if len(address) == 4:
         text = str(ipaddress.IPv4Address(address))
     elif address[:12] == _MAPPED or (address[:12] == bytes(12) and address[12:14] != b"\0\0"):
@@ -60,7 +61,7 @@ def parse_inet(text: str) -> str:
     parts = _split(text)
     if parts is None:
         raise bad_syntax("inet", text)
-    return _format(*parts)
+    return format_inet(*parts)
 
 
 def split_inet(value: str) -> tuple[bytes, int]:
@@ -81,7 +82,7 @@ def _decode_binary(data: bytes) -> object:
         raise SqlError("22P03", 'invalid length in external "inet" value')
     if len(data) != 4 + size:
         raise SqlError("22P03", "incorrect binary data format")
-    return _format(data[4:], bits)
+    return format_inet(data[4:], bits)
 
 
 def _encode_binary(value: Any) -> bytes:

@@ -1,0 +1,191 @@
+"""inet: parts, masks, containment, bits and arithmetic (PostgreSQL 16 manual, 9.12; network.c).
+
+Values are PostgreSQL's text; they are compared by the type's sort key. What gives cidr is not there: the type is not.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.functions.base import AggregateSteps
+from catalog.functions.registry import implement
+from catalog.types.network import INET, format_inet, split_inet
+
+_key: Callable[[Any], Any] = INET.sort_key()
+
+
+def _number(address: bytes) -> int:
+    return int.from_bytes(address, "big")
+
+
+def _made(number: int, size: int, bits: int) -> str:
+    """The inet of an address as number, of 4 or 16 bytes. Raises 22003 past its end."""
+    if not 0 <= number < 1 << 8 * size:
+        raise SqlError("22003", "result is out of range")
+    return format_inet(number.to_bytes(size, "big"), bits)
+
+
+def _mask(size: int, bits: int) -> int:
+    """The bits of the network, set."""
+    whole = (1 << 8 * size) - 1
+    return whole ^ (whole >> bits)
+
+
+# ---- parts ----
+
+
+def host(value: str) -> str:
+    return value.partition("/")[0]
+
+
+def shown(value: str) -> str:
+    """text(inet): always with the length of the prefix."""
+    return value if "/" in value else f"{value}/{split_inet(value)[1]}"
+
+
+def family(value: str) -> int:
+    return 6 if ":" in value else 4
+
+
+def broadcast(value: str) -> str:
+    address, bits = split_inet(value)
+    size = len(address)
+    return _made(_number(address) | ((1 << 8 * size) - 1) >> bits, size, bits)
+
+
+def netmask(value: str) -> str:
+    address, bits = split_inet(value)
+    return _made(_mask(len(address), bits), len(address), 8 * len(address))
+
+
+def hostmask(value: str) -> str:
+    address, bits = split_inet(value)
+    return _made(((1 << 8 * len(address)) - 1) >> bits, len(address), 8 * len(address))
+
+
+def set_mask_length(value: str, bits: int) -> str:
+    """Raises 22023."""
+    address, _ = split_inet(value)
+    if bits == -1:
+        bits = 8 * len(address)
+    if not 0 <= bits <= 8 * len(address):
+        raise SqlError("22023", f"invalid mask length: {bits}")
+    return format_inet(address, bits)
+
+
+# ---- containment ----
+
+
+def _same_network(left: str, right: str, bits: Callable[[int, int], int | None]) -> bool:
+    """Whether both are of one family and agree in the first bits, as many as `bits` says (None: they do not count)."""
+    (one, one_bits), (other, other_bits) = split_inet(left), split_inet(right)
+    count = bits(one_bits, other_bits)
+    if len(one) != len(other) or count is None:
+        return False
+    return not (_number(one) ^ _number(other)) & _mask(len(one), count)
+
+
+def contained(left: str, right: str) -> bool:
+    return _same_network(left, right, lambda one, other: other if one > other else None)
+
+
+def contained_or_equal(left: str, right: str) -> bool:
+    return _same_network(left, right, lambda one, other: other if one >= other else None)
+
+
+def overlaps(left: str, right: str) -> bool:
+    return _same_network(left, right, min)
+
+
+# ---- bits and arithmetic ----
+
+
+def _bitwise(name: str, combine: Callable[[int, int], int]) -> Callable[[str, str], str]:
+    def compute(left: str, right: str) -> str:
+        (one, one_bits), (other, other_bits) = split_inet(left), split_inet(right)
+        if len(one) != len(other):
+            raise SqlError("22023", f"cannot {name} inet values of different sizes")
+        return _made(combine(_number(one), _number(other)), len(one), max(one_bits, other_bits))
+
+    return compute
+
+
+def _inverted(value: str) -> str:
+    address, bits = split_inet(value)
+    return _made(_number(address) ^ ((1 << 8 * len(address)) - 1), len(address), bits)
+
+
+def plus(value: str, number: int) -> str:
+    """Raises 22003."""
+    address, bits = split_inet(value)
+    return _made(_number(address) + number, len(address), bits)
+
+
+def difference(left: str, right: str) -> int:
+    """Raises 22023 for different families, 22003."""
+    one, other = split_inet(left)[0], split_inet(right)[0]
+    if len(one) != len(other):
+        raise SqlError("22023", "cannot subtract inet values of different sizes")
+    result = _number(one) - _number(other)
+    if not -(2**63) <= result < 2**63:
+        raise SqlError("22003", "result is out of range")
+    return result
+
+
+# ---- registration ----
+
+
+def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[str, str], Any]:
+    return lambda left, right: compare(_key(left), _key(right))
+
+
+def _extreme(larger: bool) -> AggregateSteps:
+    def step(state: Any, value: str) -> Any:
+        pair = (_key(value), value)
+        if state is None:
+            return pair
+        return max(state, pair) if larger else min(state, pair)
+
+    return lambda: None, step, lambda state: None if state is None else state[1]
+
+
+def _comparisons() -> None:
+    for suffix, compare in (("eq", operator.eq), ("ne", operator.ne), ("lt", operator.lt), ("le", operator.le),
+                            ("gt", operator.gt), ("ge", operator.ge)):  # fmt: skip
+        implement(f"network_{suffix}", _compared(compare))
+    implement("network_larger", lambda left, right: left if _key(left) > _key(right) else right)
+    implement("network_smaller", lambda left, right: left if _key(left) < _key(right) else right)
+    implement("max(inet)", python_aggregate=_extreme(True))
+    implement("min(inet)", python_aggregate=_extreme(False))
+
+
+def _functions() -> None:
+    implement("network_host", host)
+    implement("network_show", shown)
+    implement("inet_abbrev", lambda value: value)
+    implement("network_family", family)
+    implement("network_masklen", lambda value: split_inet(value)[1])
+    implement("network_broadcast", broadcast)
+    implement("network_netmask", netmask)
+    implement("network_hostmask", hostmask)
+    implement("inet_set_masklen", set_mask_length)
+    implement("inet_same_family", lambda left, right: family(left) == family(right))
+    implement("network_sub", contained)
+    implement("network_subeq", contained_or_equal)
+    implement("network_sup", lambda left, right: contained(right, left))
+    implement("network_supeq", lambda left, right: contained_or_equal(right, left))
+    implement("network_overlap", overlaps)
+    implement("inetand", _bitwise("AND", operator.and_))
+    implement("inetor", _bitwise("OR", operator.or_))
+    implement("inetnot", _inverted)
+    implement("inetpl", plus)
+    implement("int8pl_inet", lambda number, value: plus(value, number))
+    implement("inetmi_int8", lambda value, number: plus(value, -number))
+    implement("inetmi", difference)
+
+
+_comparisons()
+_functions()

@@ -1,0 +1,211 @@
+"""Small functions of no other family: counts of NULLs, sizes, Unicode forms, identifiers taken apart, sleep."""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections.abc import Sequence
+from decimal import Decimal
+
+from catalog.errors import SqlError
+from catalog.functions.base import Function, udf_name
+from catalog.functions.numeric import multiply, to_integer
+from catalog.functions.registry import declare, implement
+from catalog.types import oids
+from catalog.types.base import Array, TypeRef
+from catalog.types.numeric import parse_numeric
+
+# ---- NULLs ----
+
+
+def _counts() -> None:
+    implement("pg_num_nulls", lambda *values: sum(value is None for value in values))
+    implement("pg_num_nonnulls", lambda *values: sum(value is not None for value in values))
+
+
+# ---- sizes ----
+
+_SIZE = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[ \t\n\v\f\r]*(.*?)[ \t\n\v\f\r]*",
+                   re.ASCII | re.DOTALL)  # fmt: skip
+_UNITS = {"bytes": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40, "pb": 50}
+
+
+def size_in_bytes(text: str) -> int:
+    """pg_size_bytes('1.5 GB'). Raises 22023, 22003."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise SqlError("22023", f'invalid size: "{text}"')
+    number, unit = parse_numeric(match[1]), match[2]
+    if unit:
+        if unit.lower() not in _UNITS:
+            raise SqlError(
+                "22023",
+                f'invalid size: "{text}"',
+                detail=f'Invalid size unit: "{unit}".',
+                hint='Valid units are "bytes", "kB", "MB", "GB", "TB", and "PB".',
+            )
+        number = multiply(number, Decimal(1 << _UNITS[unit.lower()]))
+    return to_integer(8)(number)
+
+
+# ---- Unicode ----
+
+_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+
+
+def _form(name: str) -> str:
+    if name.upper() not in _FORMS:
+        raise SqlError("22023", f"invalid normalization form: {name}")
+    return name.upper()
+
+
+def normalize(text: str, form: str = "NFC") -> str:
+    """Raises 22023."""
+    return unicodedata.normalize(_form(form), text)  # type: ignore[arg-type]
+
+
+def is_normalized(text: str, form: str = "NFC") -> bool:
+    return unicodedata.is_normalized(_form(form), text)  # type: ignore[arg-type]
+
+
+_ESCAPE = re.compile(r"\\(?:(\\)|([0-9A-Fa-f]{4})|u([0-9A-Fa-f]{4})|\+([0-9A-Fa-f]{6})|U([0-9A-Fa-f]{8}))?", re.ASCII)
+
+
+def unescape(text: str) -> str:
+    """unistr(): \\XXXX, \\+XXXXXX, \\uXXXX and \\UXXXXXXXX, with surrogates in pairs. Raises 42601."""
+    result: list[str] = []
+    position, high = 0, 0
+    for match in _ESCAPE.finditer(text):
+        between = text[position : match.start()]
+        digits = next((group for group in match.groups()[1:] if group), None)
+        if high and (between or digits is None):
+            raise SqlError("42601", "invalid Unicode surrogate pair")
+        result.append(between)
+        position = match.end()
+        if match[1]:
+            result.append("\\")
+        elif digits is None:
+            raise SqlError("42601", "invalid Unicode escape",
+                           hint="Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX.")  # fmt: skip
+        else:
+            high = _take(int(digits, 16), high, result)
+    if high:
+        raise SqlError("42601", "invalid Unicode surrogate pair")
+    return "".join([*result, text[position:]])
+
+
+def _take(code: int, high: int, result: list[str]) -> int:
+    """Adds a code point, or keeps the first half of a pair."""
+    if high:
+        if not 0xDC00 <= code < 0xE000:
+            raise SqlError("42601", "invalid Unicode surrogate pair")
+        result.append(chr(0x10000 + ((high & 0x3FF) << 10) + (code & 0x3FF)))
+        return 0
+    if 0xD800 <= code < 0xDC00:
+        return code
+    if 0xDC00 <= code < 0xE000:
+        raise SqlError("42601", "invalid Unicode surrogate pair")
+    if not 0 < code <= 0x10FFFF:
+        raise SqlError("22023", f"invalid Unicode code point: {code:04X}")
+    result.append(chr(code))
+    return 0
+
+
+# ---- identifiers ----
+
+_BLANKS = " \t\n\r\f"
+_FIRST = re.compile(r"[A-Za-z_\x80-\U0010ffff]")
+_REST = re.compile(r"[A-Za-z0-9_$\x80-\U0010ffff]*")
+
+
+def parse_identifier(text: str, strict: bool = True) -> Array:
+    """parse_ident(): 'a."B".c' as an array of names. Raises 22023."""
+
+    def refuse(detail: str = "") -> SqlError:
+        return SqlError("22023", f'string is not a valid identifier: "{text}"', detail=detail or None)
+
+    parts: list[str] = []
+    position, after_dot = _skip(text, 0), False
+    while True:
+        if text[position : position + 1] == '"':
+            end = position + 1
+            while text[end : end + 1] != '"' or text[end + 1 : end + 2] == '"':
+                if end >= len(text):
+                    raise refuse("String has unclosed double quotes.")
+                end += 2 if text[end] == '"' else 1
+            name = text[position + 1 : end].replace('""', '"')
+            if not name:
+                raise refuse("Quoted identifier must not be empty.")
+            position = end + 1
+        elif _FIRST.match(text, position):
+            match = _REST.match(text, position)
+            assert match is not None
+            name = "".join([c.lower() if "A" <= c <= "Z" else c for c in match[0]])
+            position = match.end()
+        elif text[position : position + 1] == ".":
+            raise refuse('No valid identifier before ".".')
+        else:
+            raise refuse('No valid identifier after ".".' if after_dot else "")
+        parts.append(name)
+        position = _skip(text, position)
+        if text[position : position + 1] == ".":
+            after_dot, position = True, _skip(text, position + 1)
+        elif position >= len(text) or not strict:
+            return Array.of(tuple(parts))
+        else:
+            raise refuse()
+
+
+def _skip(text: str, position: int) -> int:
+    while text[position : position + 1] and text[position] in _BLANKS:
+        position += 1
+    return position
+
+
+# ---- sleep ----
+
+_SLICE = 0.05  # seconds between two looks at whether the query is to stop
+_CHUNK = 2048  # rows that DuckDB hands to a function at once
+_SLEEP_SLICE = 9102
+_COLUMN = re.compile(r"\bq\d+\.")
+
+
+def _sleep_slice(row: int, seconds: float) -> str:
+    """The first row of a chunk sleeps for all of it; DuckDB looks for an interrupt between chunks."""
+    number, rest = divmod(row, _CHUNK)
+    if rest == 0:
+        time.sleep(max(0.0, min(_SLICE, seconds - number * _SLICE)))
+    return ""
+
+
+def _sleep_side(seconds: str) -> str:
+    rows = f"CAST(ceil(greatest({seconds}, 0) / {_SLICE}) * {_CHUNK} AS BIGINT)"
+    slices = f"(SELECT max({udf_name('sleep_slice')}(r.i, {seconds})) FROM range({rows}) AS r(i))"
+    return f"(CASE WHEN {seconds} IS NOT NULL THEN coalesce({slices}, '') END)"
+
+
+def _sleep(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    """Only with a constant: a query may not sleep a row."""
+    return None if _COLUMN.search(arguments[0]) else _sleep_side(arguments[0])
+
+
+def _sleep_for(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    return None if _COLUMN.search(arguments[0]) else _sleep_side(f"CAST(epoch({arguments[0]}) AS DOUBLE)")
+
+
+def _register() -> None:
+    _counts()
+    implement("pg_size_bytes", size_in_bytes)
+    implement("unicode_normalize_func", normalize)
+    implement("unicode_is_normalized", is_normalized)
+    implement("unistr", unescape)
+    implement("parse_ident", parse_identifier)
+    implement("sleep_slice", _sleep_slice)
+    declare(Function(_SLEEP_SLICE, "sleep_slice", "sleep_slice", "f", True, False, "v", (oids.INT8, oids.FLOAT8),
+                     oids.TEXT, 0, 0))  # fmt: skip
+    implement("pg_sleep", duckdb=_sleep, duckdb_udfs=("sleep_slice",))
+    implement("pg_sleep_for", duckdb=_sleep_for, duckdb_udfs=("sleep_slice",))
+
+
+_register()
