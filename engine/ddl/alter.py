@@ -481,7 +481,9 @@ class Alteration:
         owner = _owner(self.context, command)
         self.builder.table = replace(self.table, owner=owner)
         for item in list(self.context.catalog.objects.values()):
-            if (isinstance(item, Index) and item.table == self.table.oid) or (isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == self.table.oid):
+            if (isinstance(item, Index) and item.table == self.table.oid) or (
+                isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == self.table.oid
+            ):
                 self.context.change({item.oid: replace(item, owner=owner)})
 
     def tablespace(self, command: ast.AlterTableCmd) -> None:

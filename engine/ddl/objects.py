@@ -331,7 +331,9 @@ def set_schema(context: DdlContext, statement: ast.AlterObjectSchemaStmt) -> str
     changes: dict[int, SchemaObject | None] = {item.oid: replace(item, schema=target.oid)}
     if isinstance(item, Table):
         for other in context.catalog.objects.values():
-            if (isinstance(other, Index) and other.table == item.oid) or (isinstance(other, Sequence) and other.owned_by and other.owned_by[0] == item.oid):
+            if (isinstance(other, Index) and other.table == item.oid) or (
+                isinstance(other, Sequence) and other.owned_by and other.owned_by[0] == item.oid
+            ):
                 changes[other.oid] = replace(other, schema=target.oid)
     context.change(changes)
     return tag
