@@ -83,7 +83,7 @@ current_user
 
 OVER_ROWS = """
 coalesce(a, -1), nullif(a, 20), nullif(20, a), greatest(a, id), least(a, id)
-- coalesce(a, id), abs(coalesce(a, -id)) + 1, -case when a > 15 then a end, -nullif(coalesce(a, id), 1), -coalesce(a, null)
+- coalesce(a, id), abs(coalesce(a, -id)) + 1, -case when a > 15 then a end, -nullif(coalesce(a, id), 1)
 a is distinct from 20, a is not distinct from null, b is distinct from 'one'
 a = 20, a <> 20, not (a = 20), not c, c and a = 20, c or a = 20, c is true, c is not false
 case a when 20 then 'twenty' when 10 then b else 'other' end
