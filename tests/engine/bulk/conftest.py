@@ -69,12 +69,12 @@ def outcome(connection: Connection, sql: str) -> object:
     return cursor.statusmessage, cursor.fetchall() if cursor.description else None
 
 
-def copy_in(connection: Connection, sql: str, data: bytes, table: str) -> object:
+def copy_in(connection: Connection, sql: str, data: bytes, table: str) -> tuple[Any, object]:
     cursor = connection.cursor()
     try:
         with cursor.copy(sql.encode()) as copy:
             copy.write(data)
-        status: object = cursor.statusmessage
+        status: Any = cursor.statusmessage
     except psycopg.Error as error:
         status = failure(error)
     found = connection.execute(f"SELECT * FROM {table}".encode()).pgresult

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import psycopg
@@ -86,15 +87,15 @@ def test_a_key_in_two_pieces(ours: Connection) -> None:
     ours.execute("CREATE TABLE w (a int PRIMARY KEY, b int UNIQUE, pad text)")
     count = 2 * PIECE_BYTES // 1000
     found = [b"%d\t%d\t%s\n" % (i % 2 * count + i, i, b"x" * 1000) for i in range(count)]
-    status, _ = copy_in(ours, "COPY w FROM STDIN", b"".join(found), "(SELECT 1 AS a) x")  # type: ignore[misc]
+    status, _ = copy_in(ours, "COPY w FROM STDIN", b"".join(found), "(SELECT 1 AS a) x")
     assert status == f"COPY {count}"
     ours.execute("TRUNCATE w")
     for line, name, key in (
         (b"%d\t-1\tx\n" % (count + 1), "w_pkey", f"(a)=({count + 1})"),
         (b"-1\t1\tx\n", "w_b_key", "(b)=(1)"),
     ):
-        status, _ = copy_in(ours, "COPY w FROM STDIN", b"".join([*found, line]), "(SELECT 1 AS a) x")  # type: ignore[misc]
-        assert status[:3] == (  # type: ignore[index]
+        status, _ = copy_in(ours, "COPY w FROM STDIN", b"".join([*found, line]), "(SELECT 1 AS a) x")
+        assert status[:3] == (
             "23505",
             f'duplicate key value violates unique constraint "{name}"',
             f"Key {key} already exists.",
@@ -183,10 +184,10 @@ def test_kill_9(private_shoal: ShoalServer) -> None:
     with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
         expected = (MANY, sum(range(1, MANY + 1)), sum(range(1, MANY + 1)) + MANY + MANY // 2)
         assert connection.execute("SELECT count(*), sum(a), sum(c)::int FROM t").fetchone() == expected
-        assert connection.execute("SELECT c FROM t WHERE b = 'name 17'").fetchone()[0] == 18.5  # type: ignore[index]
+        assert connection.execute("SELECT c FROM t WHERE b = 'name 17'").fetchone() == (Decimal("18.5"),)
         assert connection.execute("SELECT count(*) FROM u").fetchone() == (1,)
         connection.execute("CHECKPOINT")
-        assert connection.execute("SELECT c FROM t WHERE b = 'name 17'").fetchone()[0] == 18.5  # type: ignore[index]
+        assert connection.execute("SELECT c FROM t WHERE b = 'name 17'").fetchone() == (Decimal("18.5"),)
         assert connection.execute("SELECT count(*), sum(a), sum(c)::int FROM t").fetchone() == expected
         assert bulk_files(private_shoal) == []
 
