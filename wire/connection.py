@@ -4,8 +4,9 @@ Events are taken one by one. Most are answered at once (the cached path); one th
 commit) sets `busy`, and the events behind it stay in the core until it is done. Answers gather in `_out` and leave in
 one write when there is nothing more to do.
 
-Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wait; rows wait while the transport holds
-more than WRITE_BEHIND bytes (asyncio's write buffer limits); an unread COPY holds at most COPY_AHEAD bytes.
+Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wait; rows, and the statements of a
+pipeline, wait while the transport holds more than WRITE_BEHIND bytes (asyncio's write buffer limits); an unread COPY
+holds at most COPY_AHEAD bytes. A pipeline gives way to the other connections after TURN answers.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ READ_AHEAD = 1 << 20
 WRITE_BEHIND = 1 << 20
 COPY_AHEAD = 8 << 20
 FLUSH_AT = 1 << 16
+FLUSH_PIECES = 64  # answers of a pipeline that gather before they are sent
+TURN = 512  # answers of a pipeline before others get their turn
 
 log = logging.getLogger("shoal.wire")
 
@@ -106,6 +109,7 @@ class Connection(asyncio.Protocol):
         self.session: Session | None = None
         self.busy = False
         self.closing = False
+        self._resting = False  # between two turns of a pipeline, or until the client has read what it was sent
         self._transport: Any = None
         self._out: list[bytes] = []
         self._out_size = 0
@@ -134,7 +138,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._transport.set_write_buffer_limits(high=WRITE_BEHIND)
+        self._transport.set_write_buffer_limits(high=WRITE_BEHIND, low=WRITE_BEHIND // 4)
         self._timer = asyncio.get_running_loop().call_later(self.host.authentication_timeout, self._late)
         self.host.connected(self)
 
@@ -142,7 +146,7 @@ class Connection(asyncio.Protocol):
         self.core.receive_data(data)
         if self._copy is not None:
             self._take_copy()
-        elif not self.busy:
+        elif not self.busy and not self._resting:
             self._process()
         elif self.core.buffered > READ_AHEAD:
             self.pause("busy")
@@ -175,6 +179,21 @@ class Connection(asyncio.Protocol):
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
+        if self._resting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _rest(self) -> None:
+        """Leaves the rest of a pipeline for another turn."""
+        self._resting = True
+        if self._drained is None:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        if self._resting and self._drained is None:
+            self._resting = False
+            self.resume("busy")
+            if not self.closing:
+                self._process()
 
     def eof_received(self) -> bool:
         return False
@@ -200,8 +219,15 @@ class Connection(asyncio.Protocol):
         handlers = self._handlers
         next_event = self.core.next_event
         need_data = core.NEED_DATA
+        sent = 0
         try:
             while not self.busy and not self.closing:
+                if len(self._out) >= FLUSH_PIECES:
+                    sent += len(self._out)
+                    self._flush()
+                    if sent >= TURN or self._drained is not None:
+                        self._rest()
+                        return
                 event = next_event()
                 if event is need_data:
                     break
@@ -527,7 +553,11 @@ class Connection(asyncio.Protocol):
         if session.statement_timeout:
             error = SqlError("57014", "canceling statement due to statement timeout")
             timer = asyncio.get_running_loop().call_later(session.statement_timeout / 1000, session.cancel, error)
+        session.running = True
         try:
+            if session.cancel_error is not None:  # before the first step
+                work.close()
+                raise asyncio.CancelledError
             await work
         except asyncio.CancelledError:
             self._ended(session.cancel_error or SqlError("57P01", "terminating connection", severity="FATAL"))
@@ -537,6 +567,7 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
             session.cancel_error = None
+            session.running = False
             session.task = None
             if self._copy is not None:
                 self._copy = None
@@ -544,6 +575,7 @@ class Connection(asyncio.Protocol):
                 self.core.end_copy(failed=True, extended=self._extended)
             self.busy = False
             if self.closing:
+                self._transport.close()  # a Terminate in the middle of a COPY only ended the statement
                 self._end_session()
             else:
                 self._continue()

@@ -17,6 +17,7 @@ from engine.session.session import Session
 from wire.connection import Connection
 
 SHUTDOWN_GRACE = 10.0  # seconds that running statements get to finish
+CLEANUP_GRACE = 1.0  # seconds that cancelled ones get to clean up
 
 
 class Server:
@@ -61,7 +62,9 @@ class Server:
             if connection.session is not None:
                 connection.session.cancel(notice)
             connection.shut_down(notice)
-        await asyncio.sleep(0)
+        deadline = asyncio.get_running_loop().time() + CLEANUP_GRACE
+        while self.node.sessions and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
 
     # ---- Host ---------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from catalog.types.base import TypeRef
 from engine.bulk.copy_options import CopyOptions, read_options
 from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
-from engine.columnar.interface import RowEncoding
+from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
 from engine.session import planning
 from engine.session.prepared import Portal, Prepared, StalePlan
@@ -160,15 +160,19 @@ async def _copy_to(
         for name in options.force_quote:
             if name not in names:
                 raise SqlError("42703", f'column "{name}" does not exist')
-    lines = await _lines(session, prepared, options)
-    sink.copy_out(len(fields))
-    if options.header:
-        await sink.rows(header_line(names, options))
-    count = 0
-    async for data, rows in lines:
-        await sink.rows(data)
-        count += rows
-    sink.copy_out_done()
+    lines, stream = await _lines(session, prepared, options)
+    try:
+        sink.copy_out(len(fields))
+        if options.header:
+            await sink.rows(header_line(names, options))
+        count = 0
+        async for data, rows in lines:
+            await sink.rows(data)
+            count += rows
+        sink.copy_out_done()
+    finally:
+        if stream is not None:
+            await stream.close()
     return count
 
 
@@ -204,14 +208,14 @@ def _quoted(name: str) -> str:
 Lines = AsyncIterator[tuple[bytes, int]]
 
 
-async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> Lines:
-    """CopyData messages, one line each, in chunks with their number of rows."""
+async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> tuple[Lines, ResultStream | None]:
+    """CopyData messages, one line each, in chunks with their number of rows; and the stream to be closed after them."""
     formats = prepared.text_formats
     prepared = await session.locked(prepared)
     while prepared.kind == "row":
         try:
             data, count = await session.execute_row_waiting(prepared, prepared.run_row(formats), ())
-            return _one(data_rows_to_lines(data, prepared, options), count)
+            return _one(data_rows_to_lines(data, prepared, options), count), None
         except StalePlan:
             prepared = await session.locked(prepared)
         except RowPathFull:
@@ -220,7 +224,7 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     if prepared.columnar is None:
         portal = Portal(prepared, (), formats)
         await session._start(portal)
-        return _converted(portal, prepared, options)
+        return _converted(portal, prepared, options), portal.stream
     transaction = session.transaction
     assert transaction is not None
     transaction.begin_statement()
@@ -229,7 +233,7 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     stream = await session.node.columnar.rows(
         prepared.columnar, values, transaction, encoding, virtual_content(session)
     )
-    return stream.__aiter__()
+    return stream.__aiter__(), stream
 
 
 def _written(options: CopyOptions) -> tuple[tuple[str, str], ...]:

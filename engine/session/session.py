@@ -118,6 +118,7 @@ class Session:
         self.temporary_schema: int | None = None
         self.notices: list[SqlError] = []
         self.task: asyncio.Task[None] | None = None
+        self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
         self.cancel_error: SqlError | None = None
         self.query_text = ""
         self.query_start = 0
@@ -328,6 +329,8 @@ class Session:
         if self.status == "E":
             return
         self.status = "E"
+        if transaction.waiting is not None:
+            transaction.waiting.cancel(error)
         if transaction.savepoints:
             transaction.rollback_to_savepoint(transaction.savepoints[-1].name)
         else:
@@ -509,7 +512,12 @@ class Session:
 
     def close_portal(self, name: bytes) -> None:
         portal = self.portals.pop(name, None)
-        if portal is not None and portal.stream is not None:
+        if portal is not None:
+            self._stop(portal)
+
+    def _stop(self, portal: Portal) -> None:
+        """Ends what the portal still runs."""
+        if portal.stream is not None:
             stream, portal.stream = portal.stream, None
             self.node.background(stream.close())
 
@@ -599,7 +607,11 @@ class Session:
                 await utility.execute(self, portal, limit, sink)
                 return
             await self._start(portal)
-        await self._deliver(portal, limit, sink)
+        try:
+            await self._deliver(portal, limit, sink)
+        except BaseException:
+            self._stop(portal)
+            raise
 
     async def _start(self, portal: Portal) -> None:
         held = self.table_locks() if portal.held is None else portal.held
@@ -797,16 +809,19 @@ class Session:
         """Ends the running statement with 57014, or with this error. A commit under way goes on."""
         if self.task is not None and not self.task.done():
             self.cancel_error = error or canceled()
-            self.task.cancel()
+            if self.running:
+                self.task.cancel()
 
     async def close(self) -> None:
         """The connection is gone: rolls back, frees every lock, drops temporary tables."""
-        self._abort()
-        if self.temporary_schema is not None:
-            from engine.session import ddl
+        try:
+            self._abort()
+            if self.temporary_schema is not None:
+                from engine.session import ddl
 
-            await ddl.drop_temporary(self)
-        self.node.unregister(self.process_id)
+                await ddl.drop_temporary(self)
+        finally:
+            self.node.unregister(self.process_id)
 
     def warn(self, sqlstate: str, message: str, severity: str = "WARNING", hint: str | None = None) -> None:
         """A notice to be sent before the statement's answer."""

@@ -93,12 +93,14 @@ class Sequences:
         return position.last, position.is_called
 
     def settle(self) -> dict[bytes, bytes | None]:
-        """The exact positions, to be logged at a clean stop so that nothing is skipped."""
-        return {
-            state_key(storage_id): encode_state(position.last, position.is_called)
-            for storage_id, position in self._positions.items()
-            if position.logged
-        }
+        """The exact positions, to be logged at a clean stop so that nothing is skipped. Whoever draws a value all the
+        same logs it again."""
+        settled: dict[bytes, bytes | None] = {}
+        for storage_id, position in self._positions.items():
+            if position.logged:
+                settled[state_key(storage_id)] = encode_state(position.last, position.is_called)
+                position.logged = 0
+        return settled
 
     def _position(self, sequence: Sequence) -> _Position:
         position = self._positions.get(sequence.storage_id)
