@@ -31,6 +31,7 @@ from catalog.schema import (
     PUBLIC_OID,
     Catalog,
     Database,
+    Index,
     Role,
     Schema,
     SchemaObject,
@@ -123,11 +124,22 @@ class Node:
             for number in system_rows.KINDS:
                 low, high = prefix_range(number.to_bytes(4, "big"))
                 found.extend(snapshot.scan(low, high))
-        objects = [system_rows.decode(key, value) for key, value in found]
+        objects = self._without_temporary([system_rows.decode(key, value) for key, value in found])
         if not objects:
             objects = first_objects()
             self.commits.sequence({system_rows.object_key(item): system_rows.encode(item) for item in objects})
         self._load({item.oid: item for item in objects})
+
+    def _without_temporary(self, objects: list[SchemaObject]) -> list[SchemaObject]:
+        """Drops what sessions left behind that had no time to: temporary schemas and everything in them."""
+        schemas = {item.oid for item in objects if isinstance(item, Schema) and item.name.startswith("pg_temp_")}
+        if not schemas:
+            return objects
+        stale = [item for item in objects if item.oid in schemas or getattr(item, "schema", 0) in schemas]
+        writes: dict[bytes, bytes | None] = {system_rows.object_key(item): None for item in stale}
+        self.commits.sequence(writes, [item.storage_id for item in stale if isinstance(item, Table | Index | Sequence)])
+        gone = {item.oid for item in stale}
+        return [item for item in objects if item.oid not in gone]
 
     def _load(self, objects: Mapping[int, SchemaObject | None]) -> None:
         for item in objects.values():

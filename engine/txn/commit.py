@@ -14,7 +14,7 @@ a read that a later commit stands on) waits in the same queue.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.storage.edits import Edits
@@ -43,9 +43,9 @@ class CommitQueue:
             transaction.release()
         return lsn
 
-    def sequence(self, writes: dict[bytes, bytes | None]) -> int:
+    def sequence(self, writes: dict[bytes, bytes | None], drops: Sequence[int] = ()) -> int:
         """Sequences writes that belong to no transaction (sequence ranges). Returns the LSN."""
-        return self._store.sequence(Edits(writes, []), self._clock(), self.schema_version)
+        return self._store.sequence(Edits(writes, [], list(drops)), self._clock(), self.schema_version)
 
     def wait(self, lsn: int, acknowledge: Acknowledge) -> None:
         """Calls back on the engine's thread when `lsn` is durable; at once if it is. LSNs must not go down."""
