@@ -76,10 +76,11 @@ def _services(call: CallContext) -> _Services:
 
 @implements("current_schema", needs_session=True)
 def _current_schema(call: CallContext) -> str | None:
-    services = _services(call)
+    services, named = _services(call), _session(call).search_path
     for oid in services.path:
-        if oid != PG_CATALOG_OID or "pg_catalog" in _session(call).search_path:
-            return _schema_name(services.catalog, oid)
+        name = _schema_name(services.catalog, oid)
+        if name in named if oid == PG_CATALOG_OID else name != services.temporary_schema:
+            return name
     return None
 
 

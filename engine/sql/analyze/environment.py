@@ -33,7 +33,9 @@ class Environment:
         return tuple(path) if PG_CATALOG_OID in path else (PG_CATALOG_OID, *path)
 
     def schema_oid(self, name: str) -> int:
-        """OID of the schema, 0 if there is none."""
+        """OID of the schema, 0 if there is none. pg_temp is the session's own, which leads its path once it exists."""
+        if name == "pg_temp":
+            name = next((item for item in self.search_path if item.startswith("pg_temp_")), name)
         found = self.catalog.schemas.get(name, 0)
         return found or (PG_CATALOG_OID if name == "pg_catalog" else 0)
 
