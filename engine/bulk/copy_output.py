@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from engine.bulk.copy_options import CopyOptions
-from engine.session.prepared import Prepared
+
+if TYPE_CHECKING:
+    from engine.session.prepared import Prepared
 
 _LENGTH = struct.Struct(">i")
 _ESCAPED = {0x5C: b"\\\\", 8: b"\\b", 12: b"\\f", 10: b"\\n", 13: b"\\r", 9: b"\\t", 11: b"\\v"}

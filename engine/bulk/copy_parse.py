@@ -89,16 +89,18 @@ class CopyParser:
     # --- Arrow ---------------------------------------------------------------------------------------------------
 
     def _by_arrow(self, data: bytes) -> Piece | None:
-        mark = _END_OF_DATA.search(data) if b"\\" in data else None
-        if mark is not None:
+        source = Source(data)
+        mark = None
+        if b"\\" in data and ord(".") in source.escaped and (mark := _END_OF_DATA.search(data)) is not None:
             data = data[: mark.start(1)]
-        if not self._readable(data):
+            source = Source(data)
+        if not self._readable(source):
             return None
         typed = [column.converter is not None for column in self._columns]
         attempts = [typed, [False] * len(typed)] if any(typed) else [typed]
         for attempt in attempts:
             try:
-                rows = self._read(data, attempt)
+                rows = self._read(source, attempt)
             except (pa.ArrowInvalid, Doubt, SqlError):
                 continue
             piece = self._numbered(rows, data)
@@ -127,8 +129,9 @@ class CopyParser:
                 return line
         raise AssertionError("a row without a line")
 
-    def _readable(self, data: bytes) -> bool:
+    def _readable(self, source: Source) -> bool:
         """Whether Arrow takes the piece apart as PostgreSQL would."""
+        data = source.data
         if self._forced or not self._columns or b"\0" in data or len(data) == 0:
             return False
         known = self.reader.end_of_line
@@ -141,14 +144,12 @@ class CopyParser:
             return False
         options = self.options
         if not options.csv:
-            delimiter = options.delimiter.encode()
-            marks = (b"\\.", b"\\\n", b"\\\r", b"\\" + delimiter)
-            return b"\\" not in data or not any(mark in data for mark in marks)
+            return b"\\" not in data or source.escaped.isdisjoint((0, *b".\n\r", ord(options.delimiter)))
         quote = options.quote.encode()
         return quote not in data or (options.escape == options.quote and _plainly_quoted(data, quote, options))
 
-    def _read(self, data: bytes, typed: Sequence[bool]) -> RowSet:
-        options = self.options
+    def _read(self, source: Source, typed: Sequence[bool]) -> RowSet:
+        options, data = self.options, source.data
         names = [str(place) for place in range(len(self._columns))]
         kinds = {
             name: column.converter.reads if use and column.converter is not None else pa.string()
@@ -178,7 +179,6 @@ class CopyParser:
         arrays: dict[int, Column] = {}
         values: dict[int, list[Any]] = {}
         escapes = not options.csv and b"\\" in data
-        source = Source(data)
         for name, column, use in zip(names, self._columns, typed, strict=True):
             found = one_array(table.column(name))
             if escapes and pa.types.is_string(found.type):

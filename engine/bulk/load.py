@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Column, Table
+from catalog.types.oids import BPCHAR
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter
 from engine.bulk.copy_lines import Line, LineReader
@@ -39,6 +40,7 @@ SMALL_BYTES = 1 << 20
 PIECE_BYTES = 4 << 20
 _AT_ONCE_BYTES = 1 << 16  # so little data is parsed without a thread
 _WAITING = 2  # parsed pieces
+_PADDED_BYTES = 64 << 20  # of a piece's rows where char(n) makes them longer than their text
 _MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
 
 
@@ -110,6 +112,7 @@ class Load:
         self.plan = plan
         self._held_before = held_before
         table = plan.table
+        self._piece_bytes = _piece_bytes(plan.columns)
         self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
         self.encoder = TableEncoder(session.catalog, table, session.key.format)
         rules = table_rules(table, session.environment)
@@ -125,7 +128,7 @@ class Load:
     async def run(self, source: CopySource) -> int:
         """Loads everything; the number of rows."""
         pieces = Pieces(source, self.parser.reader)
-        first = await pieces.gather(SMALL_BYTES, SMALL_ROWS)
+        first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
         if not pieces.left and first.count(b"\n") <= SMALL_ROWS:
             return await self._load_small(first)
         await lock_for_rows(self.session, self.encoder, self._held_before)
@@ -153,7 +156,7 @@ class Load:
             if piece.last:
                 await pieces.skip()
                 break
-            data = await pieces.gather(PIECE_BYTES)
+            data = await pieces.gather(self._piece_bytes)
         await single.finish()
         return count
 
@@ -197,7 +200,7 @@ class Load:
                 if piece.last:
                     await pieces.skip()
                     break
-                data = await pieces.gather(PIECE_BYTES)
+                data = await pieces.gather(self._piece_bytes)
             await parsed.put(None)
         except Exception as error:  # handed on: whoever takes the pieces raises it
             await parsed.put(error)
@@ -242,3 +245,9 @@ class Load:
 
 def _line(piece: Piece, kept: Numbers | None, place: int) -> Line:
     return piece.line(place if kept is None else int(kept[place]))
+
+
+def _piece_bytes(columns: Sequence[Column]) -> int:
+    """How much data to parse at once, so that its rows stay within bounds when char(n) is padded."""
+    padding = sum(max(column.type.typmod, 0) for column in columns if column.type.oid == BPCHAR)
+    return min(PIECE_BYTES, max(1 << 16, _PADDED_BYTES * 2 * len(columns) // (padding + 1)))

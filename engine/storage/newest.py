@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from engine.txn.transaction import Transaction
 
 BATCH_ROWS = 32_768
+BATCH_BYTES = 16 << 20
+_ROWS_AT_ONCE = 512
 _COPY_SLICE = 4096  # keys of a memtable that are copied in one turn of the event loop
 
 
@@ -173,9 +175,16 @@ class NewestRows:
         generation = self._generation
         assert generation is not None
         items = generation.scan(self._low, self._high, False)
-        while part := list(islice(items, BATCH_ROWS)):
-            keys, values = zip(*part, strict=True)
-            yield binary_array(keys), binary_array(values)
+        batch: list[tuple[bytes, bytes]] = []
+        size = 0
+        while part := list(islice(items, _ROWS_AT_ONCE)):
+            batch += part
+            size += sum(len(value) for _, value in part)
+            if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+                yield _arrays(batch)
+                batch, size = [], 0
+        if batch:
+            yield _arrays(batch)
 
     # --- looking for keys ----------------------------------------------------------------------------------------
 
@@ -208,6 +217,11 @@ class NewestRows:
         stored = {key for key, _ in cursor.getmulti(wanted)}
         if stored:
             found[places] |= np.fromiter((key in stored for key in wanted), np.bool_, len(wanted))
+
+
+def _arrays(pairs: list[tuple[bytes, bytes]]) -> tuple[Column, Column]:
+    keys, values = zip(*pairs, strict=True)
+    return binary_array(keys), binary_array(values)
 
 
 async def _copied(pairs: Iterator[tuple[bytes, bytes | None]]) -> dict[bytes, bytes | None]:
