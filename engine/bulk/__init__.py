@@ -4,8 +4,9 @@
     complete.py    defaults, generated columns, NOT NULL and CHECK
     encode.py      rows -> keys, stored rows, index entries
     insert.py      new rows into bulk runs, with uniqueness;   change.py  changed and deleted ones
-    references.py  foreign keys of many rows
-    copy_*.py      COPY's options, cutting the data at lines, parsing by Arrow or line by line
+    single.py      new rows one by one;   references.py  foreign keys of many rows;   locks.py  see below
+    load.py        COPY FROM: copy_lines.py cuts and splits, copy_parse.py makes rows, read_columns.py those that Arrow
+                   reads, copy_options.py checks options;   copy_output.py  lines of COPY TO
     backfill.py    jobs of schema changes
     thread.py      a thread for one statement;   spool.py  results that wait for their reader
 
