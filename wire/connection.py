@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
 from engine.session.prepared import Portal, Prepared, StalePlan
-from engine.session.session import Session, aborted, ends_transaction, tag
+from engine.session.session import Session, aborted, ends_transaction, idle_error, tag
 from engine.session.settings import REPORTED
 from engine.sql import ast
 from engine.txn.interface import LockWait
@@ -143,6 +143,9 @@ class Connection(asyncio.Protocol):
         self.host.connected(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._timer is not None and self.session is not None:
+            self._timer.cancel()
+            self._timer = None
         self.core.receive_data(data)
         if self._copy is not None:
             self._take_copy()
@@ -298,6 +301,8 @@ class Connection(asyncio.Protocol):
         for name in REPORTED:
             self._write(messages.parameter_status(name, session.settings.get(name)))
         self._write(messages.message(b"K", session.process_id.to_bytes(4, "big") + session.secret))
+        if session.may_time_out:
+            self._wait_idle(session)
         self._write(READY["I"])
 
     def _on_cancel(self, event: core.CancelRequest) -> None:
@@ -349,7 +354,23 @@ class Connection(asyncio.Protocol):
         assert session is not None
         if session.settings.changed:
             self._send_settings()
+        if session.may_time_out:
+            self._wait_idle(session)
         self._out.append(READY[session.status])
+
+    def _wait_idle(self, session: Session) -> None:
+        """Ends the session if the client says nothing for as long as idle_session_timeout and its kin allow."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        limit = session.idle_timeouts["I" if session.status == "I" else "T"]
+        if limit:
+            error = idle_error(session.status)
+            self._timer = asyncio.get_running_loop().call_later(limit / 1000, self._idled, error)
+
+    def _idled(self, error: SqlError) -> None:
+        if not self.busy and not self.core.buffered:
+            self.shut_down(error)
 
     def _await_commit(self, lsn: int, data: bytes) -> None:
         session = self.session
@@ -598,7 +619,7 @@ class Connection(asyncio.Protocol):
         session = self.session
         assert session is not None
         for notice in session.notices:
-            self._write(messages.notice_response(notice))
+            self.notice(notice)
         session.notices.clear()
 
     def _send_settings(self) -> None:
@@ -636,7 +657,8 @@ class Connection(asyncio.Protocol):
         self._write(messages.PORTAL_SUSPENDED)
 
     def notice(self, notice: SqlError) -> None:
-        self._write(messages.notice_response(notice))
+        if self.session is None or notice.severity not in self.session.unheard:
+            self._write(messages.notice_response(notice))
 
     async def copy_in(self, columns: int) -> CopyFeed:
         self._write(messages.copy_response("in", columns))

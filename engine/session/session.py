@@ -44,6 +44,9 @@ from engine.txn.transaction import Transaction
 PORTAL_CHUNK = 1 << 16
 
 
+UNHEARD = {"warning": frozenset({"NOTICE"}), "error": frozenset({"NOTICE", "WARNING"})}  # by client_min_messages
+
+
 class Sink(Protocol):
     """Where the answer of a statement goes: the wire's connection, or a collector in the embedded library."""
 
@@ -146,6 +149,12 @@ class Session:
         self._find = self.cache.plans
         self.statement_timeout = milliseconds(settings.get("statement_timeout"))
         self.lock_timeout = milliseconds(settings.get("lock_timeout"))
+        self.idle_timeouts = {
+            "I": milliseconds(settings.get("idle_session_timeout")),
+            "T": milliseconds(settings.get("idle_in_transaction_session_timeout")),
+        }
+        self.may_time_out = any(self.idle_timeouts.values())
+        self.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
 
     @property
     def committed_catalog(self) -> Catalog:
@@ -876,6 +885,13 @@ class Session:
 
     def object(self, oid: int) -> SchemaObject | None:
         return self.catalog.get(oid)
+
+
+def idle_error(status: str) -> SqlError:
+    """What ends a session that has idled too long, in this state of ReadyForQuery."""
+    if status == "I":
+        return SqlError("57P05", "terminating connection due to idle-session timeout", severity="FATAL")
+    return SqlError("25P03", "terminating connection due to idle-in-transaction timeout", severity="FATAL")
 
 
 def tag(command: str, count: int) -> str:
