@@ -125,7 +125,7 @@ def make_interval(
     minutes: int = 0,
     seconds: float = 0.0,
 ) -> Interval:
-    """Raises 22008."""
+    """Raises 22008, also for sums past their range, which PostgreSQL before release 17 lets wrap around."""
     if math.isinf(seconds) or math.isnan(seconds):
         raise interval_out_of_range()
     total_months, total_days = years * 12 + months, weeks * 7 + days

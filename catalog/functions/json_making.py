@@ -5,7 +5,7 @@ session's zone, arrays and json are structure, anything else is the string that 
 is PostgreSQL's, which differs from function to function: {"a" : 1} when built, {"a":1} of a row.
 
 Rows reach these functions by way of `row_to_json_object`, which analysis puts in the place of a row whose columns it
-knows: a record does not know the types of its fields.
+knows: a record does not know the types of its fields (engine/sql/analyze/json_rows.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _VALID_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)
 _SETTLED = frozenset({oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.UUID, oids.DATE, oids.TIMESTAMP,
                       oids.TIME, oids.JSON, oids.JSONB, oids.OID, *_TEXTS})  # fmt: skip
 ANY = 2276
-ROW_TO_JSON = 9101
+ROW_TO_JSON, JSON_LINE = 9101, 9103
+_LINE = "\x01"  # before the text of a value that json_agg puts on a line of its own; no JSON text begins so
 
 
 # ---- one value ----
@@ -287,13 +288,15 @@ def _array_aggregate(finish: Finish) -> Callable[[Sequence[TypeRef], TypeRef], A
     def make(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
         oid = types[0].oid
         write = writer(oid, _aggregate_format(oid))
-        separator = ", \n " if is_structured(oid) else ", "
+        structured = is_structured(oid)
 
         def step(state: list[str], value: Any) -> list[str]:
             if value is None:
                 state.append(", null" if state else "null")
             else:
-                state.append((separator if state else "") + write(value))
+                text = write(value)
+                line = structured or text.startswith(_LINE)
+                state.append(("" if not state else ", \n " if line else ", ") + text.removeprefix(_LINE))
             return state
 
         return list, step, lambda state: finish("[" + "".join(state) + "]") if state else None
@@ -336,6 +339,8 @@ def _register() -> None:
     implement("array_to_json", python_for_types=_array_to_json, needs_context=True)
     implement("array_to_json_pretty", python_for_types=_array_to_json, needs_context=True)
     implement("row_to_json_object", python_for_types=_row_object, needs_context=True)
+    implement("json_line", lambda text: _LINE + text)
+    declare(Function(JSON_LINE, "json_line", "json_line", "f", True, False, "i", (oids.JSON,), oids.JSON, 0, 0))
     declare(Function(ROW_TO_JSON, "row_to_json_object", "row_to_json_object", "f", False, False, "s", (ANY,), oids.JSON,
                      ANY, 0))  # fmt: skip
 

@@ -11,7 +11,7 @@ from catalog.functions.base import Function
 from catalog.schema import Catalog
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze import coerce, json_rows, typeinfo
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
@@ -70,6 +70,7 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
 
         arguments = unify_hypothetical(state, node, function, arguments, direct)
     ready, result = _prepare(state, node, found.candidate, arguments)
+    function, ready = json_rows.prepared(state, node, function, ready)
     if function.kind == "a":
         from engine.sql.analyze.aggregates import aggregate_call
 
@@ -90,7 +91,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     if function.volatility == "v":
         state.volatile = True
     display = "sql_syntax" if node.sql_syntax else "call"
-    return tree.FuncExpr(function, ready, TypeRef(result), None, display, node.variadic, node.location)
+    variadic = node.variadic and bool(function.variadic)
+    return tree.FuncExpr(function, ready, TypeRef(result), None, display, variadic, node.location)
 
 
 def check_set_call(state: State, location: int) -> None:

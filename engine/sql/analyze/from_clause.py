@@ -422,5 +422,16 @@ def _join_item(
     kind = "inner" if node.kind == "cross" and condition is not None else node.kind
     if kind == "inner" and condition is None:
         kind = "cross"
+    if kind in ("left", "full"):
+        state.nullable |= _entries(right.place)
+    if kind in ("right", "full"):
+        state.nullable |= _entries(left.place)
     place = tree.FromJoin(kind, left.place, right.place, condition, index)
     return Item(place, own, [*visible, own])
+
+
+def _entries(place: tree.FromItem) -> set[int]:
+    """The range table entries under a place of the join tree."""
+    if isinstance(place, tree.FromRef):
+        return {place.relation}
+    return _entries(place.left) | _entries(place.right)

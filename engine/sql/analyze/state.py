@@ -97,14 +97,15 @@ class State:
 
     __slots__ = (
         "aggregates", "ctes", "entries", "future_ctes", "grouping_calls", "kind", "lateral", "names",
-        "namespace", "parent", "recursive_names", "recursive_self", "set_calls", "set_location", "shared", "target",
-        "volatile", "window_calls", "windows",
+        "namespace", "nullable", "parent", "recursive_names", "recursive_self", "set_calls", "set_location", "shared",
+        "target", "volatile", "window_calls", "windows",
     )  # fmt: skip
 
     def __init__(self, shared: Shared, parent: State | None = None) -> None:
         self.shared = shared
         self.parent = parent
         self.entries: list[tree.RangeEntry] = []
+        self.nullable: set[int] = set()  # entries whose rows an outer join may make up
         self.names: list[NamespaceItem] = []  # one per base entry, for error hints and whole rows
         self.namespace: list[NamespaceItem] = []
         self.ctes: dict[str, tree.Cte] = {}

@@ -136,3 +136,26 @@ def test_aggregates(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, ["(SELECT json_agg(1) FROM (VALUES (1)) s(v) WHERE false)",
                      "(SELECT json_object_agg(v, 1) FROM (VALUES (NULL::text)) s(v))"], columnar=False,
           a=("int4", ("1",)))  # fmt: skip
+
+
+def test_rows(postgres: psycopg.Connection[Any]) -> None:
+    source = "(SELECT {a} AS x, 'k'::text AS \"Y z\", NULL::int4 AS n, 1.50 AS d)"
+    check(postgres, [f"(SELECT row_to_json(t) FROM {source} AS t)", f"(SELECT to_jsonb(t) FROM {source} AS t)",
+                     f"(SELECT json_build_object('row', t) FROM {source} AS t)", "row_to_json(ROW({a}, 'x'::text))",
+                     f"(SELECT json_agg(t) FROM {source} AS t)", f"(SELECT jsonb_agg(t) FROM {source} AS t)",
+                     "(SELECT json_agg(t) FROM (VALUES (1, {a}), (2, {a})) AS t(id, v))",
+                     "(SELECT json_agg(v) FROM (VALUES ({a}), ({a})) AS t(v))",
+                     "(SELECT json_object_agg(id, t) FROM (VALUES (1, {a}), (2, {a})) AS t(id, v))",
+                     "row_to_json(ROW({a}, ROW(1, {a})), false)"],
+          NEW_YORK, a=("timestamptz", ("2024-07-01 00:00", None)))  # fmt: skip
+    check(postgres, ["(SELECT json_agg(v) FROM (VALUES ({a}), ({a}), (NULL)) AS t(v))"], NEW_YORK,
+          a=("_timestamptz", ('{2024-07-01}', '{}')))  # fmt: skip
+
+
+def test_arrays_behind_variadic(postgres: psycopg.Connection[Any]) -> None:
+    arrays = ("{a,b}", "{}", "{NULL,x}", "{{a,b},{c,d}}", None)
+    calls = ["concat(VARIADIC {a})", "concat_ws(','::text, VARIADIC {a})", "format('%s-%s'::text, VARIADIC {a})",
+             "num_nulls(VARIADIC {a})", "num_nonnulls(VARIADIC {a})", "json_build_array(VARIADIC {a})",
+             "json_build_object(VARIADIC {a})", "jsonb_build_object(VARIADIC {a})"]  # fmt: skip
+    check(postgres, calls, a=("_text", arrays))
+    check(postgres, ["concat(VARIADIC {a})", "jsonb_build_array(VARIADIC {a})"], a=("_int4", ("{1,2}", "{}", None)))

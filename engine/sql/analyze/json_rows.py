@@ -1,0 +1,106 @@
+"""Rows and session-dependent values on their way into JSON functions, and arrays behind VARIADIC.
+
+    to_json(t), row_to_json(t)   a record does not know its fields' names and types, so a row becomes
+                                 row_to_json_object('id', t.id, 'name', t.name): {"id":1,"name":"x"}
+    json_agg(t), json_agg(ts)    aggregates know no session: what depends on its settings goes through to_json() first,
+                                 and through json_line() if it stands on a line of its own
+    concat(VARIADIC a)           functions of VARIADIC "any" take their arguments one by one: an array goes to the twin
+                                 that takes it apart (catalog/functions/variadic_arrays.py)
+
+A row that an outer join made up is NULL, not an object of NULLs: it is told by a column that is NOT NULL, and refused
+where there is none.
+"""
+
+from __future__ import annotations
+
+from catalog.functions import registry
+from catalog.functions.base import Function
+from catalog.functions.json_making import JSON_LINE, ROW_TO_JSON, is_settled, is_structured
+from catalog.functions.variadic_arrays import TWINS
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from engine.sql import ast, tree
+from engine.sql.analyze.errors import refuse
+from engine.sql.analyze.scope import row_columns
+from engine.sql.analyze.state import State
+
+_JSON = TypeRef(oids.JSON)
+_AGGREGATES = frozenset(
+    f"{kind}_{name}" for kind in ("json", "jsonb") for name in ("agg(anyelement)", "object_agg(any,any)")
+)
+_ROWS = frozenset({"row_to_json", "row_to_json_pretty"})
+_MAKERS = _AGGREGATES | _ROWS | {
+    "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array",
+}  # fmt: skip
+
+
+def prepared(
+    state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...]
+) -> tuple[Function, tuple[tree.Expr, ...]]:
+    """The function and the arguments that take the place of a call. Raises 0A000 for rows whose columns are unknown."""
+    if node.variadic and function.source in TWINS:
+        return registry.function(TWINS[function.source]), arguments
+    if function.source not in _MAKERS:
+        return function, arguments
+    if function.source in _ROWS:
+        if len(arguments) > 1 and not (isinstance(arguments[1], tree.Const) and arguments[1].value is False):
+            refuse("row_to_json with line feeds", node.location)
+        return _named("to_json"), (_row(state, arguments[0], node),)
+    if function.source in _AGGREGATES:
+        return function, tuple(_aggregated(state, argument, function, node) for argument in arguments)
+    return function, tuple(
+        _row(state, argument, node) if argument.type.oid == oids.RECORD else argument for argument in arguments
+    )
+
+
+def _named(name: str) -> Function:
+    (function,) = registry.functions_named(name)
+    return function
+
+
+def _aggregated(state: State, argument: tree.Expr, function: Function, node: ast.FuncCall) -> tree.Expr:
+    oid = argument.type.oid
+    if oid != oids.RECORD and is_settled(oid):
+        return argument
+    if node.distinct:
+        refuse(f"DISTINCT in {function.name} over values of this type", node.location)
+    if oid == oids.RECORD:
+        made = _row(state, argument, node)
+    else:
+        made = tree.FuncExpr(_named("to_json"), (argument,), _JSON, location=node.location)
+    if is_structured(oid) and function.source == "json_agg(anyelement)":
+        return tree.FuncExpr(registry.function(JSON_LINE), (made,), _JSON, location=node.location)
+    return made
+
+
+def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
+    """The row as a JSON object; rows within it, too."""
+    columns = row_columns(state, row)
+    if columns is None:
+        refuse("JSON of a row whose columns are not known", node.location)
+    arguments: list[tree.Expr] = []
+    for name, value in columns:
+        arguments.append(tree.Const(name, TypeRef(oids.TEXT)))
+        arguments.append(_row(state, value, node) if value.type.oid == oids.RECORD else value)
+    made = tree.FuncExpr(registry.function(ROW_TO_JSON), tuple(arguments), _JSON, location=node.location)
+    return _unless_made_up(state, row, made, columns, node)
+
+
+def _unless_made_up(
+    state: State, row: tree.Expr, made: tree.Expr, columns: list[tuple[str, tree.Expr]], node: ast.FuncCall
+) -> tree.Expr:
+    """NULL for a row that is there only because an outer join found none."""
+    if not isinstance(row, tree.Var) or row.column != 0:
+        return made
+    level = state.up(row.levels_up)
+    if row.relation not in level.nullable:
+        return made
+    entry = level.entries[row.relation]
+    known = None
+    if isinstance(entry, tree.RangeTable):
+        numbers = {column.number for column in entry.table.columns if column.not_null}
+        known = next((v for _, v in columns if isinstance(v, tree.Var) and v.column in numbers), None)
+    if known is None:
+        refuse("JSON of a row on the nullable side of an outer join without a column that is NOT NULL", node.location)
+    there = tree.NullTest(known, False, TypeRef(oids.BOOL))
+    return tree.CaseExpr(None, ((there, made),), tree.Const(None, _JSON), _JSON)
