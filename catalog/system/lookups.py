@@ -60,10 +60,16 @@ def _place(table: VirtualTable) -> str:
     return f"{{v{table.oid}}}"
 
 
-def look_up(table: VirtualTable, wanted: str, argument: str, key: str = "oid", more: str = "") -> str:
-    """SQL of the value in column `wanted` of the row whose `key` is the argument; NULL if there is none."""
+def look_up(
+    table: VirtualTable, wanted: str, argument: str, key: str = "oid", more: str = "", unique: bool = True
+) -> str:
+    """SQL of the value in column `wanted` of the row whose `key` is the argument; NULL if there is none.
+
+    `unique`: there is at most one such row. DuckDB then needs no aggregation over the join that it makes of this.
+    """
+    value = f"l.{_column(table, wanted)}"
     return (
-        f"(SELECT any_value(l.{_column(table, wanted)}) FROM {_place(table)} AS l "
+        f"(SELECT {value if unique else f'any_value({value})'} FROM {_place(table)} AS l "
         f"WHERE l.{_column(table, key)} = {argument}{more})"
     )
 
@@ -117,7 +123,7 @@ def _input(
 
     def sql(arguments: list[str]) -> str:
         text = arguments[0]
-        found = look_up(table, "oid", f"{_CANONICAL}({text})", key)
+        found = look_up(table, "oid", f"{_CANONICAL}({text})", key, unique=False)
         if not strict:
             return found
         digits = f"regexp_full_match({text}, '[0-9]+')"
@@ -188,7 +194,7 @@ def _pretty(table: VirtualTable) -> Callable[[list[str]], str]:
     def sql(arguments: list[str]) -> str:
         plain, pretty = _column(table, "plain"), _column(table, "pretty")
         return (
-            f"(SELECT any_value(CASE WHEN {arguments[1]} THEN l.{pretty} ELSE l.{plain} END) "
+            f"(SELECT CASE WHEN {arguments[1]} THEN l.{pretty} ELSE l.{plain} END "
             f"FROM {_place(table)} AS l WHERE l.{_column(table, 'oid')} = {arguments[0]})"
         )
 
@@ -204,7 +210,7 @@ _register("pg_get_indexdef", lambda a: look_up(INDEX_TEXTS, "plain", a[0], more=
 _register(
     "pg_get_indexdef_ext",
     lambda a: (
-        f"(SELECT any_value(CASE WHEN {a[2]} THEN l.c4 ELSE l.c3 END) FROM {_place(INDEX_TEXTS)} AS l "
+        f"(SELECT CASE WHEN {a[2]} THEN l.c4 ELSE l.c3 END FROM {_place(INDEX_TEXTS)} AS l "
         f"WHERE l.c1 = {a[0]} AND l.c2 = {a[1]})"
     ),
     INDEX_TEXTS,
@@ -242,7 +248,7 @@ def _object_comment(arguments: list[str]) -> str:
     more = " AND l.c3 = 0"
     if len(arguments) > 1:
         more += f" AND l.c2 = (SELECT any_value(k.c1) FROM {_place(_CLASSES)} AS k WHERE k.c2 = {arguments[1]})"
-    return look_up(_DESCRIPTIONS, "description", arguments[0], "objoid", more)
+    return look_up(_DESCRIPTIONS, "description", arguments[0], "objoid", more, unique=len(arguments) > 1)
 
 
 _CLASSES = system_table("pg_class")

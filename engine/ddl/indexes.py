@@ -11,6 +11,7 @@ from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_index_expression, stored_predicate
 from engine.ddl.tables import must_have_order
 from engine.sql import ast
+from engine.sql.analyze.targets import column_name
 
 MAX_KEYS = 32
 
@@ -51,15 +52,20 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
 
 
 def _second(statement: ast.IndexStmt) -> str:
-    parts = []
+    """The columns' part of a generated name: expressions by what they call, or 'expr', numbered when taken."""
+    parts: list[str] = []
     for element in statement.elements:
-        if element.name is not None:
-            parts.append(element.name)
-        elif isinstance(element.expression, ast.FuncCall):
-            parts.append(element.expression.names[-1])
-        else:
-            parts.append("expr")
-    return "_".join(parts)
+        base = element.name
+        if base is None:
+            assert element.expression is not None
+            base = column_name(element.expression)
+            base = "expr" if base == "?column?" else base
+        name, number = base, 0
+        while name in parts:
+            number += 1
+            name = f"{base}{number}"
+        parts.append(name)
+    return "_".join([*parts, *(name for name in statement.include if name not in parts)])
 
 
 def _column(context: DdlContext, table: Table, element: ast.IndexElement) -> IndexColumn:

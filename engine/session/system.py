@@ -50,6 +50,7 @@ TEXTS_KEPT = 65536
 
 _QUALIFIED = re.compile(r'[A-Za-z_"]\.["A-Za-z_]')
 _BARE_PARENTHESIS = re.compile(r'(?<![A-Za-z0-9_"])\(')
+_ONE_OPERATOR = re.compile(r"\([^()]*\)")
 _SEQUENCE_DEFAULT = re.compile(r"nextval\('((?:[^']|'')+)'::regclass\)")
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*")
 
@@ -210,6 +211,8 @@ class SessionSurroundings:
                 return f"nextval('{self._relation_text(found[1])}'::regclass)"
         elif not pretty or _BARE_PARENTHESIS.search(text) is None:
             return text
+        elif _ONE_OPERATOR.fullmatch(text):
+            return text[1:-1]
         key = (self.catalog.database, self.catalog.version if qualified else 0, self.path, text, pretty)
         return self.cache.text(key, lambda: self._printed(text, table, pretty))
 

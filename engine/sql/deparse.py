@@ -321,7 +321,8 @@ class _Printer(ExpressionPrinter):
         names = [column.name for column in entry.columns]
         if isinstance(entry, tree.RangeTable):
             self.add(self.relation_name(entry.table.oid))
-            self.alias(alias, entry.table.name, names, [column.name for column in entry.table.columns])
+            known = None if entry.aliased else entry.table.name
+            self.alias(alias, known, names, [column.name for column in entry.table.columns])
         elif isinstance(entry, tree.RangeCte):
             self.add(quote_identifier(entry.name))
             self.alias(alias, entry.name, names, self.cte_names(entry))

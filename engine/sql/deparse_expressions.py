@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -308,8 +308,8 @@ class ExpressionPrinter:
             self.operand(expr.argument, expr, False)
             return
         argument = expr.argument
-        if _is_explicit_cast(argument) and argument.type == TypeRef(expr.type.oid):
-            argument = _cast_argument(argument)
+        if argument.type == TypeRef(expr.type.oid):
+            argument = _hidden_cast(argument)
         self.cast(argument, expr.type, expr)
 
     def array_coerce(self, expr: tree.ArrayCoerce) -> None:
@@ -634,17 +634,13 @@ def _renamed_by_joins(entries: Sequence[tree.RangeEntry]) -> dict[tuple[int, int
     return found
 
 
-def _is_explicit_cast(expr: tree.Expr) -> bool:
-    if isinstance(expr, tree.FuncExpr):
-        return expr.display == "cast_explicit"
-    return isinstance(expr, (tree.RelabelType, tree.CoerceViaIO)) and not expr.implicit
-
-
-def _cast_argument(expr: tree.Expr) -> tree.Expr:
-    if isinstance(expr, tree.FuncExpr):
-        return expr.arguments[0]
-    assert isinstance(expr, (tree.RelabelType, tree.CoerceViaIO))
-    return expr.argument
+def _hidden_cast(expr: tree.Expr) -> tree.Expr:
+    """A cast that another one to the same type with a modifier follows: only the latter is shown."""
+    if isinstance(expr, tree.FuncExpr) and expr.display == "cast_explicit":
+        return replace(expr, display="cast_implicit")
+    if isinstance(expr, (tree.RelabelType, tree.CoerceViaIO)) and not expr.implicit:
+        return replace(expr, implicit=True)
+    return expr
 
 
 def _compared_value(condition: tree.Expr) -> tree.Expr:

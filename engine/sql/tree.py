@@ -381,6 +381,7 @@ class RangeTable:
     table: Table | VirtualTable
     alias: str
     columns: tuple[RangeColumn, ...]  # after alias renaming, parallel to table.columns
+    aliased: bool = False  # the alias was written, even if it is the table's own name
 
 
 @dataclass(frozen=True, slots=True)

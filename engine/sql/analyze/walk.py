@@ -80,10 +80,10 @@ def shift_levels(node: _Node, levels: int) -> _Node:
 
 
 def expressions_in(node: object) -> Iterator[tuple[object, int]]:
-    """Every node below and including `node`, with the number of queries entered to reach it."""
+    """Every node below and including `node`, in order of appearance, with the number of queries entered to reach it."""
     pending: list[tuple[object, int]] = [(node, 0)]
     while pending:
         item, depth = pending.pop()
         yield item, depth
         inner = depth + 1 if isinstance(item, (tree.Query, tree.Insert, tree.Update, tree.Delete)) else depth
-        pending.extend((child, inner) for child in children(item))
+        pending.extend([(child, inner) for child in children(item)][::-1])
