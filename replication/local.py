@@ -64,7 +64,10 @@ Submission = tuple[int, bytes, int, int]
 class DurableMark:
     """The last durable LSN in a mapped file; see the module's text."""
 
-    def __init__(self, path: str, files: Files) -> None:
+    def __init__(self, path: str, files: Files, fresh: bool) -> None:
+        """`fresh`: there is no segment yet, so the file may be missing, or half made by a crash. Raises XX001."""
+        if not fresh and (not os.path.exists(path) or os.path.getsize(path) < BLOCK):
+            raise damaged("the file 'durable' is broken")
         fd = files.open(path)
         try:
             if os.fstat(fd).st_size < BLOCK:
@@ -131,7 +134,7 @@ class LocalChangelog:
         self._submitted_bytes = 0  # written by the engine's thread only
         self._committed_bytes = 0  # written by the writing thread only
         os.makedirs(os.path.join(directory, "bulk"), exist_ok=True)
-        self._mark = DurableMark(os.path.join(directory, "durable"), self._files)
+        self._mark = DurableMark(os.path.join(directory, "durable"), self._files, not list_segments(directory))
         self._files.sync_directory(directory)
         self._files.sync_directory(os.path.dirname(os.path.abspath(directory)))
         self._fd = -1

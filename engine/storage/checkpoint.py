@@ -57,9 +57,12 @@ class Checkpoint:
     def __init__(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
         self.path = path
-        self.environment: Any = lmdb.open(
-            path, map_size=map_size(path), max_dbs=4, max_readers=1024, readahead=False, mode=0o600
-        )
+        try:
+            self.environment: Any = lmdb.open(
+                path, map_size=map_size(path), max_dbs=4, max_readers=1024, readahead=False, mode=0o600
+            )
+        except lmdb.Error as error:
+            raise SqlError("XX001", f'the tables in "{path}" cannot be opened: {error}') from error
         self.environment.reader_check()
         self.rows: Any = self.environment.open_db(b"rows")
         self._meta: Any = self.environment.open_db(b"meta")
