@@ -61,20 +61,14 @@ def prepare(session: Session, statement: ast.Statement, types: Sequence[int]) ->
     """Plans one parsed statement. Errors carry their position in the whole query string."""
     if session.status == "E":
         session.refuse_in_failed_block(statement)
-    try:
-        if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
-            return _prepare_query(session, statement, types)
-        if type(statement.tree) is ast.Node:
-            return Prepared("empty", statement, (), None, session.catalog, session.key)
-        from engine.session import utility
+    if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
+        return _prepare_query(session, statement, types)
+    if type(statement.tree) is ast.Node:
+        return Prepared("empty", statement, (), None, session.catalog, session.key)
+    from engine.session import utility
 
-        fields = utility.fields(session, statement.tree)
-        return Prepared("utility", statement, tuple(types), fields, session.catalog, session.key)
-    except SqlError as error:
-        if error.position is not None and statement.offset and not getattr(error, "placed", False):
-            error.position += statement.offset
-            error.placed = True  # type: ignore[attr-defined]
-        raise
+    fields = utility.fields(session, statement.tree)
+    return Prepared("utility", statement, tuple(types), fields, session.catalog, session.key)
 
 
 def _creates_table(node: ast.Node) -> bool:

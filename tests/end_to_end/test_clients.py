@@ -78,27 +78,6 @@ def test_a_client_that_vanishes_mid_query_frees_the_worker(shoal: ShoalServer) -
     assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize(
-    ("setting", "statement", "reason"),
-    [
-        ("idle_in_transaction_session_timeout", "BEGIN", b"idle-in-transaction timeout"),
-        ("idle_session_timeout", "SELECT 1", b"idle-session timeout"),
-    ],
-)
-def test_idle_sessions_are_ended(
-    server: ShoalServer | PostgresServer, setting: str, statement: str, reason: bytes
-) -> None:
-    with psycopg.connect(server.dsn, autocommit=True, options=f"-c {setting}=300ms") as connection:
-        for _ in range(3):
-            connection.execute("SELECT 1")
-            time.sleep(0.15)
-        connection.execute(statement.encode())
-        time.sleep(0.6)
-        result = connection.pgconn.exec_(b"SELECT 1")
-        assert b"terminating connection due to " + reason in result.error_message
-        connection.close()
-
-
 def test_client_min_messages(server: ShoalServer | PostgresServer) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         heard: list[str | None] = []
