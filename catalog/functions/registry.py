@@ -25,6 +25,7 @@ import pathlib
 import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from catalog.functions.base import Aggregate, AggregateSteps, Cast, Function, Implementation, Operator
 from catalog.types.base import TypeRef
@@ -238,6 +239,7 @@ def declare(declared: Function) -> None:
 
 # ---- implementations ------------------------------------------------------------------------------------------------
 
+_Python = TypeVar("_Python", bound=Callable[..., object])
 DuckSide = str | Callable[[Sequence[str], Sequence[TypeRef]], str | None] | None
 
 
@@ -285,10 +287,10 @@ def implement(
 
 def implements(
     *sources: str, duckdb: DuckSide = None, needs_context: bool = False, needs_session: bool = False
-) -> Callable[..., object]:
+) -> Callable[[_Python], _Python]:
     """Decorator: the function is the python side of these sources."""
 
-    def register(python: Callable[..., object]) -> Callable[..., object]:
+    def register(python: _Python) -> _Python:
         for source in sources:
             implement(source, python, duckdb, needs_context=needs_context, needs_session=needs_session)
         return python

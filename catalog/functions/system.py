@@ -120,8 +120,9 @@ def _address(side: str, part: str, call: CallContext) -> object:
 
 
 implement("pg_advisory_unlock_all", lambda: "")  # there are none to hold; drivers say it to reset a connection
-for _source in ("inet_client_addr", "inet_server_addr", "inet_client_port", "inet_server_port"):
-    implement(_source, functools.partial(_address, *_source.split("_")[1:]), needs_session=True)
+for _side in ("client", "server"):
+    for _part in ("addr", "port"):
+        implement(f"inet_{_side}_{_part}", functools.partial(_address, _side, _part), needs_session=True)
 
 
 @implements("pg_postmaster_start_time", "pg_conf_load_time", needs_session=True)
@@ -294,7 +295,7 @@ def _builtin_names(type_oid: int) -> dict[int, str]:
 
     wanted = "signature" if type_oid in (oids.REGPROCEDURE, oids.REGOPERATOR) else "shown"
     source = names.function_names if type_oid in (oids.REGPROC, oids.REGPROCEDURE) else names.operator_names
-    columns = cast("dict[str, list[Any]]", source([], None))
+    columns = cast("dict[str, list[Any]]", source([], cast(Any, None)))
     return dict(zip(columns["oid"], columns[wanted], strict=True))
 
 
@@ -436,8 +437,10 @@ def _role(services: _Services, role: str | int) -> Role | None:
     return found
 
 
-def _may(user: Role | None, owner: int) -> bool:
-    return user is not None and (user.superuser or user.oid == owner or owner in user.member_of)
+def _may(call: CallContext, user: Role | None, owner: int) -> bool:
+    from catalog.system.shared import acts_as
+
+    return acts_as(_services(call).catalog, user, owner)
 
 
 def _on_relation(kind: str, call: CallContext, user: Role | None, relation: str | int, text: str) -> bool | None:
@@ -451,7 +454,7 @@ def _on_relation(kind: str, call: CallContext, user: Role | None, relation: str 
         return None
     if kind == "sequence" and not isinstance(found, Sequence):
         raise SqlError("42809", f'"{found.name}" is not a sequence')
-    return _may(user, found.owner) if isinstance(found, Table | View | Sequence | Index) else True
+    return _may(call, user, found.owner) if isinstance(found, Table | View | Sequence | Index) else True
 
 
 _OPEN_SCHEMAS = ("public", "pg_catalog", "information_schema")
@@ -463,7 +466,7 @@ def _on_schema(call: CallContext, user: Role | None, schema: str | int, text: st
     found = services.catalog.get(services.read_name(oids.REGNAMESPACE, schema) if isinstance(schema, str) else schema)
     if not isinstance(found, Schema):
         return None
-    return _may(user, found.owner) or (not strong and found.name in _OPEN_SCHEMAS)
+    return _may(call, user, found.owner) or (not strong and found.name in _OPEN_SCHEMAS)
 
 
 def _on_database(call: CallContext, user: Role | None, database: str | int, text: str) -> bool | None:
@@ -475,7 +478,7 @@ def _on_database(call: CallContext, user: Role | None, database: str | int, text
         if isinstance(database, str):
             raise SqlError("3D000", f'database "{database}" does not exist')
         return None
-    return not strong or _may(user, getattr(found, "owner", 0))
+    return not strong or _may(call, user, getattr(found, "owner", 0))
 
 
 def _public(kind: str, call: CallContext, user: Role | None, item: str | int, text: str) -> bool:
@@ -523,7 +526,7 @@ for _item in ("name_name", "name_attnum", "id_name", "id_attnum"):
 
 def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) -> bool | None:
     found = _role(_services(call), role)
-    return None if found is None else _may(user, found.oid)
+    return None if found is None else _may(call, user, found.oid)
 
 
 for _item in ("name", "id"):

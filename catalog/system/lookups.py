@@ -25,6 +25,7 @@ from catalog.system.relations import (
     OWNED_SEQUENCES,
     RELATION_INPUT,
     RELATION_NAMES,
+    ROLE_GROUPS,
     ROLE_NAMES,
     SCHEMA_NAMES,
     SEQUENCE_VALUES,
@@ -318,15 +319,14 @@ _register(
 )
 _by_key("pg_has_role_id", ROLE_NAMES, "held")
 _by_key("pg_has_role_name", ROLE_NAMES, "held", "name")
-_MEMBERS, _AUTHID = system_table("pg_auth_members"), system_table("pg_authid")
+_AUTHID = system_table("pg_authid")
 _register(
     "pg_has_role_id_id",
     lambda a: (
-        f"({a[0]} = {a[1]} OR coalesce({look_up(_AUTHID, 'rolsuper', a[0])}, false) OR "
-        f"(SELECT count(*) > 0 FROM {_place(_MEMBERS)} AS l WHERE l.{_column(_MEMBERS, 'member')} = {a[0]} "
-        f"AND l.{_column(_MEMBERS, 'roleid')} = {a[1]}))"
+        f"(coalesce({look_up(_AUTHID, 'rolsuper', a[0])}, false) OR (SELECT count(*) > 0 "
+        f"FROM {_place(ROLE_GROUPS)} AS l WHERE l.c1 = {a[0]} AND l.c2 = {a[1]}))"
     ),
-    _MEMBERS,
+    ROLE_GROUPS,
     _AUTHID,
 )
 _register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")

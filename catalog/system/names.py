@@ -34,7 +34,7 @@ from catalog.system.definitions import (
 )
 from catalog.system.objects import all_constraints, constraint_items, index_columns, qualified_name
 from catalog.system.relations import read_fields, system_relations
-from catalog.system.shared import roles, schemas
+from catalog.system.shared import acts_as, roles, schemas
 from catalog.types import oids
 
 # ---- relations ------------------------------------------------------------------------------------------------------
@@ -42,8 +42,7 @@ from catalog.types import oids
 
 def _owned(surroundings: Surroundings, owner: int) -> bool:
     """Whether the user may do everything with what this role owns."""
-    user = surroundings.user
-    return user is not None and (user.superuser or user.oid == owner or owner in user.member_of)
+    return acts_as(surroundings.catalog, surroundings.user, owner)
 
 
 def _relation_columns(items: list[Item], surroundings: Surroundings) -> Columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from catalog.schema import BOOTSTRAP_ROLE_OID, DEFAULT_TABLESPACE_OID, Catalog, Database, Role, Schema, Tablespace
 from catalog.system import numbering
 from catalog.system.content import Columns, Item, Surroundings, content, own_schemas, shared_objects
+from catalog.system.relations import ROLE_GROUPS
 from catalog.types.base import Array
 
 UTF8 = 6
@@ -86,6 +87,34 @@ def _shared_comments(items: list[Item], kind: int) -> Columns:
         "classoid": kind,
         "description": [item.comment for item in found],
     }
+
+
+def groups_of(catalog: Catalog, role: Role) -> set[int]:
+    """The roles that a role is a member of, directly or through others, itself included."""
+    found: set[int] = set()
+    pending = [role.oid]
+    while pending:
+        oid = pending.pop()
+        item = catalog.objects.get(oid)
+        if oid not in found and isinstance(item, Role):
+            found.add(oid)
+            pending.extend(item.member_of)
+    return found
+
+
+def acts_as(catalog: Catalog, role: Role | None, owner: int) -> bool:
+    """Whether the role may do what `owner` may: it is a superuser, the owner, or a member of it."""
+    if role is None:
+        return False
+    return role.superuser or role.oid == owner or (bool(role.member_of) and owner in groups_of(catalog, role))
+
+
+@content(
+    ROLE_GROUPS, "catalog", lambda catalog: [(role, tuple(groups_of(catalog, role))) for (role,) in roles(catalog)]
+)
+def _groups(items: list[Item], _: Surroundings) -> Columns:
+    found = [(role.oid, group) for role, groups in items for group in groups]
+    return {"member": [member for member, _ in found], "role": [group for _, group in found]}
 
 
 @content("pg_authid", "catalog", roles)

@@ -195,7 +195,7 @@ class SessionSurroundings:
         user = self.catalog.get(self.catalog.roles.get(session.user_name, 0))
         self.user = user if isinstance(user, Role) else None
         self.temporary_schema = session.temporary_schema_name if session.temporary_schema is not None else ""
-        self.live = NodeStatus(session)
+        self.live: content.Live = NodeStatus(session)
         self.cache = session.node.system
 
     def session_key(self, scope: str) -> tuple[object, ...]:

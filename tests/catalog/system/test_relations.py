@@ -9,8 +9,10 @@ import pytest
 
 from catalog import system, types
 from catalog.functions.system import canonical_name, size_pretty
+from catalog.schema import Catalog, Role
 from catalog.system.content import Surroundings, complete, parts, row_count
 from catalog.system.relations import internal_tables, system_relations, view_text
+from catalog.system.shared import acts_as
 
 
 def test_every_relation_has_an_oid_and_a_name_of_its_own() -> None:
@@ -66,3 +68,12 @@ def test_sizes_are_rounded_as_postgresql_rounds_them(postgres: psycopg.Connectio
     sizes = [0, 1023, 1024, 10239, 10240, 10241, 10751, 10752, 20971519, 20971520, 10 * 2**30, 2**62, -1, -10241]
     for size in sizes:
         assert (size_pretty(size),) == postgres.execute("SELECT pg_size_pretty(%s::bigint)", (size,)).fetchone()
+
+
+def test_privileges_reach_through_roles() -> None:
+    leaf, middle = Role(101, "leaf", member_of=(102,)), Role(102, "middle", member_of=(103,))
+    top, other = Role(103, "top"), Role(104, "other")
+    catalog = Catalog().with_changes({role.oid: role for role in (leaf, middle, top, other)})
+    assert [acts_as(catalog, role, 103) for role in (leaf, middle, top, other)] == [True, True, True, False]
+    assert not acts_as(catalog, top, 101)
+    assert acts_as(catalog, Role(105, "super", superuser=True), 101)

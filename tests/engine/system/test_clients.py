@@ -20,7 +20,7 @@ def _url(dsn: str) -> str:
 
 def _reflected(dsn: str) -> dict[str, Any]:
     engine = sqlalchemy.create_engine(_url(dsn))
-    inspector = sqlalchemy.inspect(engine)
+    inspector: Any = sqlalchemy.inspect(engine)
     found: dict[str, Any] = {"schemas": inspector.get_schema_names(), "enums": inspector.get_enums()}
     for schema in ("public", "app"):
         tables = sorted(inspector.get_table_names(schema))
