@@ -96,14 +96,16 @@ class SessionDdl:
     def change(self, changes: Mapping[int, SchemaObject | None]) -> None:
         transaction = self.transaction
         transaction.refuse_if_read_only("DDL")
+        catalog = self.catalog
         for oid, item in changes.items():
-            old = self.catalog.get(oid)
+            old = catalog.get(oid)
             if item is not None:
                 transaction.put(system_rows.object_key(item), system_rows.encode(item))
             elif old is not None:
                 transaction.delete(system_rows.object_key(old))
         transaction.changed_objects.update(changes)
-        transaction.catalog = None
+        transaction.catalog_base = self._session.committed_catalog
+        transaction.catalog = catalog.with_changes(changes)
 
     def new_oid(self) -> int:
         return self._session.node.new_oid()
