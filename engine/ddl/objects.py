@@ -60,6 +60,10 @@ def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
     if name.startswith("pg_"):
         message = f'unacceptable schema name "{name}"'
         raise SqlError("42939", message, detail='The prefix "pg_" is reserved for system schemas.')
+    database = context.catalog.get(context.catalog.database)
+    if not context.is_superuser and not (isinstance(database, Database) and database.owner == context.user_oid):
+        shown = database.name if isinstance(database, Database) else ""
+        raise SqlError("42501", f"permission denied for database {shown}")
     context.lock_name(0, name)
     if name in context.catalog.schemas:
         if not statement.if_not_exists:

@@ -24,14 +24,14 @@ from typing import Protocol
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
-from catalog.schema import Catalog, Role, Schema, SchemaObject, Table, View
+from catalog.schema import Catalog, Database, Role, Schema, SchemaObject, Table, View
 from catalog.schema import Sequence as SequenceObject
 from engine.columnar.interface import RowEncoding
 from engine.execute.context import ExecContext, RowPathFull
 from engine.node import Node, PlanCache, resolve
 from engine.session import planning
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, utf8
-from engine.session.settings import PlanKey, Settings, milliseconds
+from engine.session.settings import IDENTITIES, PlanKey, Settings, milliseconds
 from engine.session.system import SessionSurroundings, virtual_content
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -42,6 +42,7 @@ from engine.txn.locks import ACCESS_EXCLUSIVE, ACCESS_SHARE, ROW_EXCLUSIVE, ROW_
 from engine.txn.transaction import Transaction
 
 PORTAL_CHUNK = 1 << 16
+LONG_TEXT = 4096  # bytes of a statement that takes milliseconds to parse and plan, which is done in a thread
 
 
 UNHEARD = {"warning": frozenset({"NOTICE"}), "error": frozenset({"NOTICE", "WARNING"})}  # by client_min_messages
@@ -107,9 +108,8 @@ class Session:
         self.settings = Settings({})
         self.settings.force("is_superuser", "on" if role.superuser else "off")
         self.settings.force("session_authorization", role.name)
-        for name, value in parameters.items():
-            self.settings.set(name, value)
-        self.settings.become_defaults()
+        self.notices: list[SqlError] = []
+        self._start_settings(parameters)
         self.transaction: Transaction | None = None
         self.status = "I"
         self.in_block = False
@@ -119,7 +119,6 @@ class Session:
         self.sequence_values: dict[int, int] = {}
         self.last_sequence: int | None = None
         self.temporary_schema: int | None = None
-        self.notices: list[SqlError] = []
         self.task: asyncio.Task[None] | None = None
         self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
         self.cancel_error: SqlError | None = None
@@ -136,14 +135,57 @@ class Session:
         self._context = ExecContext(node.store.current, None, self._call(0, 0), self.committed_catalog, self.key.format)
         self._context.next_row_number = node.next_row_number
 
+    def _start_settings(self, parameters: dict[str, str]) -> None:
+        """ALTER DATABASE ... SET, then ALTER ROLE ... SET, then the startup packet. Raises what the latter's SET does;
+        the former's are older than the values that are valid now, so what is wrong there is a warning."""
+        catalog = self.node.shared_catalog
+        database, role = catalog.get(self.database_oid), catalog.get(self.role.oid)
+        for item in (database, role):
+            for name, value in item.settings if isinstance(item, Database | Role) else ():
+                try:
+                    self.settings.set(name, value)
+                except SqlError as error:
+                    self.warn(error.sqlstate, error.message)
+        for name, value in parameters.items():
+            if name.lower() in IDENTITIES:
+                not_supported(f"{name.lower()} in the startup packet")
+            self.settings.set(name, value)
+        self.settings.become_defaults()
+
+    def set_identity(self, name: str, wanted: str | None, local: bool = False) -> None:
+        """SET ROLE and SET SESSION AUTHORIZATION; None goes back to the session's own. Raises 22023, 42501."""
+        in_transaction = self.in_block or self.transaction is not None
+        catalog = self.catalog
+        owner = self.role.name if name == "session_authorization" else self.session_user_name
+        user = owner if wanted is None or (name == "role" and wanted == "none") else wanted
+        found, base = (catalog.get(catalog.roles.get(item, 0)) for item in (user, owner))
+        if not isinstance(found, Role):
+            raise SqlError("22023", f'role "{user}" does not exist')
+        if user != owner and not (isinstance(base, Role) and base.superuser):
+            if name == "session_authorization":
+                raise SqlError("42501", "permission denied to set session authorization")
+            if not isinstance(base, Role) or not _is_member(catalog, base, found.oid):
+                raise SqlError("42501", f'permission denied to set role "{user}"')
+        settings = self.settings
+        if name == "session_authorization":
+            settings.set(name, user, local=local, in_transaction=in_transaction)
+        role = "none" if name == "session_authorization" or user == owner else user
+        settings.set("role", role, local=local, in_transaction=in_transaction)
+        settings.force("is_superuser", "on" if found.superuser else "off")
+
     # ---- what plans depend on -----------------------------------------------------------------------------------
 
     def _settings_changed(self) -> None:
         settings = self.settings
+        role = settings.get("role")
+        self.session_user_name = settings.get("session_authorization")
+        self.user_name = role if role != "none" else self.session_user_name
         path = settings.search_path(self.user_name)
         self.search_path = path
         self.cache: PlanCache = self.node.plans(
-            PlanKey(self.database_oid, path, self.user_name, settings.format_settings())
+            PlanKey(
+                self.database_oid, path, self.user_name, settings.format_settings(), settings.get("shoal.path")
+            )
         )
         self.key = self.cache.key  # one object for all sessions with these settings
         self._find = self.cache.plans
@@ -452,9 +494,23 @@ class Session:
 
     def parse(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> Prepared:
         """Parse: plans a statement and keeps it under the name. Raises 42P05 for a name in use."""
+        self._refuse_known(name)
+        return self._keep(name, planning.prepare_text(self, sql, types))
+
+    async def parse_long(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> Prepared:
+        """`parse` for a text of LONG_TEXT bytes or more: in a thread, unless the plan is known."""
+        self._refuse_known(name)
+        prepared = planning.cached_text(self, sql, types)
+        if prepared is None:
+            planned = await asyncio.to_thread(planning.plan_text, self, sql, types)
+            prepared = planning.remembered(self, sql, types, planned)
+        return self._keep(name, prepared)
+
+    def _refuse_known(self, name: bytes) -> None:
         if name and name in self.prepared:
             raise SqlError("42P05", f'prepared statement "{name.decode()}" already exists')
-        prepared = planning.prepare_text(self, sql, types)
+
+    def _keep(self, name: bytes, prepared: Prepared) -> Prepared:
         if self.status == "E":
             self.refuse_in_failed_block(prepared.statement)
         self.prepared[name] = prepared
@@ -535,11 +591,15 @@ class Session:
     async def simple_query(self, sql: bytes, sink: Sink) -> None:
         """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
         calls `fail`. What is acknowledged is durable."""
-        statements = parse(utf8(sql))
+        long = len(sql) >= LONG_TEXT
+        statements = await asyncio.to_thread(parse, utf8(sql)) if long else parse(utf8(sql))
         if not statements:
             sink.empty()
         for number, statement in enumerate(statements, 1):
-            prepared = planning.prepare(self, statement, ())
+            if long and len(statements) == 1:
+                prepared = await asyncio.to_thread(planning.prepare, self, statement, ())
+            else:
+                prepared = planning.prepare(self, statement, ())
             if len(statements) == 1 and self._plain() and planning.cacheable(prepared):
                 self.cache.put(sql, prepared)
             last = number == len(statements) or self.ends_implicit(statement)
@@ -582,11 +642,15 @@ class Session:
     def check_privileges(self, analyzed: tree.Analyzed) -> None:
         """42501 unless the user may touch every relation: superusers may, others only what they own (GRANT is refused
         by name, so there is nothing else to look at)."""
+        self.check_owner(analyzed.relations)
+
+    def check_owner(self, relations: Sequence[int]) -> None:
+        """The same for relations by OID."""
         catalog = self.catalog
         user = catalog.get(catalog.roles.get(self.user_name, 0))
         if isinstance(user, Role) and user.superuser:
             return
-        for oid in analyzed.relations:
+        for oid in relations:
             item = catalog.get(oid)
             if isinstance(item, Table | View) and (user is None or item.owner != user.oid):
                 kind = "table" if isinstance(item, Table) else "view"
@@ -847,7 +911,10 @@ class Session:
         return self.settings.get(name)
 
     def set_setting(self, name: str, value: str, local: bool) -> None:
-        self.settings.set(name, value, local=local, in_transaction=True)
+        if name.lower() in IDENTITIES:
+            self.set_identity(name.lower(), value, local)
+        else:
+            self.settings.set(name, value, local=local, in_transaction=True)
 
     def next_value(self, sequence: int) -> int:
         item = self._sequence(sequence)
@@ -885,6 +952,20 @@ class Session:
 
     def object(self, oid: int) -> SchemaObject | None:
         return self.catalog.get(oid)
+
+
+def _is_member(catalog: Catalog, role: Role, of: int) -> bool:
+    """Whether a role is another one or a member of it, directly or through others."""
+    waiting, seen = [role.oid], set[int]()
+    while waiting:
+        oid = waiting.pop()
+        item = catalog.get(oid)
+        if oid == of:
+            return True
+        if oid not in seen and isinstance(item, Role):
+            seen.add(oid)
+            waiting += item.member_of
+    return False
 
 
 def idle_error(status: str) -> SqlError:

@@ -262,9 +262,19 @@ _DEFINITIONS = (
     Definition("quote_all_identifiers", "off", _boolean, has_effect=False, kind="bool"),
     Definition("synchronize_seqscans", "on", _boolean, has_effect=False, kind="bool"),
     Definition("transform_null_equals", "off", _choice("off"), kind="bool"),
+    Definition(
+        "shoal.path",
+        "auto",
+        _choice("auto", "columnar"),
+        kind="enum",
+        description="A diagnostic setting: columnar plans whatever the columnar path can run for it.",
+    ),
     *(Definition(f"enable_{name}", "on", _boolean, has_effect=False, kind="bool") for name in _PLANNER_SWITCHES),
 )
 DEFINITIONS: Mapping[str, Definition] = {definition.name.lower(): definition for definition in _DEFINITIONS}
+IDENTITIES = ("session_authorization", "role")  # set through Session.set_identity, which checks who may
+# What RESET ALL leaves alone (GUC_NO_RESET_ALL).
+NOT_RESET = (*IDENTITIES, "is_superuser", "transaction_isolation", "transaction_read_only", "transaction_deferrable")
 REPORTED = tuple(definition.name for definition in _DEFINITIONS if definition.report)
 
 
@@ -275,6 +285,7 @@ class PlanKey(NamedTuple):
     search_path: tuple[str, ...]
     user: str
     format: FormatSettings
+    path: str = "auto"
 
 
 class Settings:
@@ -338,7 +349,8 @@ class Settings:
     def reset_all(self, in_transaction: bool) -> None:
         if in_transaction and self._at_begin is None:
             self._at_begin = dict(self._values)
-        self._put(dict(self._session_defaults))
+        kept = {name: self._values[name] for name in NOT_RESET}
+        self._put({**self._session_defaults, **kept})
 
     def state(self) -> dict[str, str]:
         """What a savepoint remembers."""

@@ -17,7 +17,7 @@ from engine.execute.expressions import compile_expression
 from engine.session import planning
 from engine.session.collect import Collector, reformatted
 from engine.session.prepared import Portal, Prepared
-from engine.session.settings import DEFINITIONS
+from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
 from engine.txn.locks import TABLE_MODES
@@ -62,6 +62,8 @@ async def execute(session: Session, portal: Portal, limit: int, sink: Sink) -> N
         return
     handler = _HANDLERS.get(type(tree))
     if handler is None:
+        if isinstance(tree, ast.RefreshMatViewStmt):
+            not_supported("REFRESH MATERIALIZED VIEW")
         not_supported(tree.what if isinstance(tree, ast.DoStmt) else type(tree).__name__)
     portal.done = True
     await handler(session, tree, portal, sink)
@@ -99,8 +101,9 @@ async def _set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sink) 
         _set_modes(session, tree)
     elif name.lower() == "all" and tree.reset:
         session.settings.reset_all(in_transaction)
-    elif name.lower() in ("session_authorization", "role"):
-        _set_role(session, name.lower(), tree)
+    elif name.lower() in IDENTITIES:
+        wanted = tree.values[0] if tree.values and tree.values[0].lower() != "default" else None
+        session.set_identity(name.lower(), wanted, tree.local)
     else:
         if name.lower() == "transaction_isolation" and tree.values and session.transaction is not None:
             session.set_isolation(session.transaction, tree.values[0])
@@ -138,18 +141,6 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
         session.set_isolation(transaction, modes.isolation)
     if modes.read_only is not None:
         transaction.read_only = modes.read_only
-
-
-def _set_role(session: Session, name: str, tree: ast.SetStmt) -> None:
-    wanted = tree.values[0] if tree.values else "none"
-    if wanted.lower() in ("none", "default") or wanted == session.session_user_name:
-        session.user_name = session.session_user_name
-        session.settings.set("role", "none")
-        return
-    if wanted not in session.catalog.roles:
-        raise SqlError("22023", f'role "{wanted}" does not exist')
-    session.user_name = wanted
-    session.settings.set(name, wanted)
 
 
 async def _show(session: Session, tree: ast.ShowStmt, portal: Portal, sink: Sink) -> None:
@@ -355,6 +346,7 @@ async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink
         found = session.environment.find_relation(relation.schema, relation.name)
         if found is None:
             raise SqlError("42P01", f'relation "{relation.name}" does not exist')
+        session.check_owner((found.oid,))
         wait = "nowait" if tree.nowait else "block"
         await session.lock_table(transaction, found.oid, TABLE_MODES[tree.mode], wait)
     sink.complete("LOCK TABLE")
@@ -378,8 +370,8 @@ async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink
         session.prepared.clear()
         for name in list(session.portals):
             session.close_portal(name)
+        session.set_identity("session_authorization", None)
         session.settings.reset_all(False)
-        session.user_name = session.session_user_name
     if tree.target in ("all", "sequences"):
         session.sequence_values.clear()
         session.last_sequence = None
@@ -391,6 +383,8 @@ async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink
 
 
 async def _checkpoint(session: Session, tree: ast.CheckPointStmt, portal: Portal, sink: Sink) -> None:
+    if session.settings.get("is_superuser") != "on":
+        raise SqlError("42501", "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT")
     await session.node.flush()
     sink.complete("CHECKPOINT")
 
