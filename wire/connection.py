@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
 from engine.session.prepared import Portal, Prepared, StalePlan
-from engine.session.session import Session, aborted, ends_transaction, idle_error, tag
+from engine.session.session import LONG_TEXT, Session, aborted, ends_transaction, idle_error, tag
 from engine.session.settings import REPORTED
 from engine.sql import ast
 from engine.txn.interface import LockWait
@@ -431,8 +431,19 @@ class Connection(asyncio.Protocol):
     def _on_parse(self, event: core.Parse) -> None:
         assert self.session is not None
         self._extended = True
+        if len(event.sql) >= LONG_TEXT:
+            self._start(self._parse_long(event))
+            return
         self.session.parse(event.name, event.sql, event.types)
         self._out.append(messages.PARSE_COMPLETE)
+
+    async def _parse_long(self, event: core.Parse) -> None:
+        assert self.session is not None
+        try:
+            await self.session.parse_long(event.name, event.sql, event.types)
+            self._out.append(messages.PARSE_COMPLETE)
+        except SqlError as error:
+            self._extended_failed(error)
 
     def _on_bind(self, event: core.Bind) -> None:
         assert self.session is not None

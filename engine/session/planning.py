@@ -38,18 +38,29 @@ COMMANDS = {tree.Query: "SELECT", tree.Insert: "INSERT", tree.Update: "UPDATE", 
 
 def prepare_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
     """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several."""
-    key = (sql, tuple(types)) if types else sql
-    cached = session.cache.plans.get(key)
-    if cached is not None and cached.catalog is session.committed_catalog and session._plain():
-        return cached
+    return cached_text(session, sql, types) or remembered(session, sql, types, plan_text(session, sql, types))
+
+
+def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
+    """The plan that the cache has for a Parse."""
+    cached = session.cache.plans.get((sql, tuple(types)) if types else sql)
+    return cached if cached is not None and cached.catalog is session.committed_catalog and session._plain() else None
+
+
+def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
+    """Puts the plan of a Parse into the cache, where it belongs there."""
+    if prepared.catalog is session.committed_catalog and session._plain() and cacheable(prepared):
+        session.cache.put((sql, tuple(types)) if types else sql, prepared)
+    return prepared
+
+
+def plan_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
+    """Plans the text of a Parse. Changes nothing of the session's, so it may run in a thread while the session waits.
+    Raises 42601 for several statements."""
     statements = parse(utf8(sql))
     if len(statements) > 1:
         raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
-    statement = statements[0] if statements else ast.Statement(ast.Node(), "")
-    prepared = prepare(session, statement, types)
-    if session._plain() and cacheable(prepared):
-        session.cache.put(key, prepared)
-    return prepared
+    return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types)
 
 
 def cacheable(prepared: Prepared) -> bool:
@@ -62,7 +73,11 @@ def prepare(session: Session, statement: ast.Statement, types: Sequence[int]) ->
     if session.status == "E":
         session.refuse_in_failed_block(statement)
     if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
-        return _prepare_query(session, statement, types)
+        try:
+            return _prepare_query(session, statement, types)
+        except RecursionError:
+            hint = "Simplify the statement: it nests too deeply."
+            raise SqlError("54001", "stack depth limit exceeded", hint=hint) from None
     if type(statement.tree) is ast.Node:
         return Prepared("empty", statement, (), None, session.catalog, session.key)
     from engine.session import utility
@@ -104,7 +119,20 @@ def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[i
     prepared.row = plan_row(analyzed, session.catalog, session.key.format)
     if prepared.row is None:
         columnar_of(session, prepared)
+    elif session.key.path == "columnar":
+        _move_to_columnar(session, prepared)
     return prepared
+
+
+def _move_to_columnar(session: Session, prepared: Prepared) -> None:
+    """`shoal.path` is columnar: the row plan is dropped, unless the columnar path refuses the statement."""
+    row, prepared.row = prepared.row, None
+    try:
+        columnar_of(session, prepared)
+    except SqlError as error:
+        if error.sqlstate != "0A000":
+            raise
+        prepared.row = row
 
 
 def _lockable(session: Session, relations: Sequence[int]) -> list[int]:

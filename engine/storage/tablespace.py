@@ -344,9 +344,6 @@ class Tablespace:
         self._generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
         self._renew()
         self._forget_history()
-        if isinstance(layer, BulkLayer):
-            for run in layer.runs:
-                self._changelog.drop_bulk(run.reference.name)
         self._flusher.hurry = self._behind
         self._changelog.retire(self.flushed_lsn)
         waiting, self._flush_waiters = self._flush_waiters, []
@@ -359,7 +356,14 @@ class Tablespace:
     def _forget_history(self) -> None:
         oldest = min(self._snapshots, default=self.durable_lsn)
         while self._history and self._history[-1].last_lsn <= oldest:
-            self._history.pop()
+            self._drop_files(self._history.pop())
+
+    def _drop_files(self, layer: Layer) -> None:
+        """Removes the files of a flushed layer's runs: only now, as long as it is history the worker may ask for them
+        (engine/columnar/feed.py), and would have to be sent every key instead."""
+        if isinstance(layer, BulkLayer):
+            for run in layer.runs:
+                self._changelog.drop_bulk(run.reference.name)
 
     def close(self) -> None:
         """Makes everything durable, flushes it, and lets go of files and threads. Views are dead afterwards.
@@ -370,6 +374,8 @@ class Tablespace:
             return
         self._closed = True
         assert self._flusher is not None
+        for layer in self._history:
+            self._drop_files(layer)
         try:
             self._changelog.close()
             self._flusher.stop()

@@ -12,7 +12,7 @@ import pytest
 
 from catalog.errors import SqlError
 from replication.files import Files
-from replication.local import LocalChangelog
+from replication.local import DurableMark, LocalChangelog
 from replication.segments import BLOCK
 
 TABLESPACE = b"t" * 16
@@ -159,8 +159,8 @@ def _write_log(path: Path, last: int) -> tuple[Path, int]:
 
 
 def _forget_mark(path: Path) -> None:
-    """As after a power cut before the mark was written back."""
-    (path / "durable").unlink()
+    """As after a power cut before the mark was written back: it is as it was made."""
+    (path / "durable").write_bytes(DurableMark._slot(0).ljust(BLOCK, b"\0"))
 
 
 @pytest.mark.parametrize("forgotten", [False, True])

@@ -33,9 +33,10 @@ class TableRules:
 
 
 class _Cache:
+    """Replaced as a whole: long statements are planned in threads."""
+
     def __init__(self) -> None:
-        self.catalog: Catalog | None = None
-        self.rules: dict[int, TableRules] = {}
+        self.held: tuple[Catalog | None, dict[int, TableRules]] = None, {}
 
 
 _cache = _Cache()
@@ -43,12 +44,13 @@ _cache = _Cache()
 
 def table_rules(table: Table, environment: Environment) -> TableRules:
     """The bound rules of a table."""
-    if _cache.catalog is not environment.catalog:
-        _cache.catalog, _cache.rules = environment.catalog, {}
-    found = _cache.rules.get(table.oid)
+    catalog, rules = _cache.held
+    if catalog is not environment.catalog:
+        rules = {}
+        _cache.held = environment.catalog, rules
+    found = rules.get(table.oid)
     if found is None:
-        found = _bind(table, environment)
-        _cache.rules[table.oid] = found
+        found = rules[table.oid] = _bind(table, environment)
     return found
 
 

@@ -15,19 +15,21 @@ _Known = dict[int, tuple[tree.Query, tuple[int, ...]]]
 
 
 class _Cache:
-    """Analysed views of the catalog seen last, and the built-in ones."""
+    """Analysed views of the catalog seen last (replaced as a whole: long statements are planned in threads), and the
+    built-in ones."""
 
     def __init__(self) -> None:
-        self.catalog: Catalog | None = None
-        self.views: _Known = {}
+        self.held: tuple[Catalog | None, _Known] = None, {}
         self.built_in: _Known = {}
 
     def known(self, view: View, catalog: Catalog) -> _Known:
         if view.oid < FIRST_USER_OID:
             return self.built_in
-        if self.catalog is not catalog:
-            self.catalog, self.views = catalog, {}
-        return self.views
+        held, views = self.held
+        if held is not catalog:
+            views = {}
+            self.held = catalog, views
+        return views
 
 
 _cache = _Cache()

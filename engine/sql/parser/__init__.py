@@ -45,12 +45,11 @@ class Shoal(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
 
 
 _DIALECT = Shoal()
-_TOKENIZER = Shoal.Tokenizer(dialect=_DIALECT)
 
 
 def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool) -> _T:
     parser: Statements = Shoal.Parser(dialect=_DIALECT)
-    parser.open(_TOKENIZER.tokenize(sql), sql)
+    parser.open(Scanner(sql).scan(), sql)
     try:
         node = rule(parser)
         if whole:
