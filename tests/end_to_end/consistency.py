@@ -41,13 +41,15 @@ def opened(data: pathlib.Path) -> Iterator[Node]:
 async def problems(data: pathlib.Path) -> list[str]:
     """What is wrong: index entries without rows, rows without entries, files that nothing refers to."""
     found: list[str] = []
+    with opened(data):
+        pass  # flushes what there is, so that nothing refers to files any more
     with opened(data) as node:
         for catalog in node.catalogs.values():
             for table in [item for item in catalog.objects.values() if isinstance(item, Table)]:
                 found += await _of_table(node.store, TableEncoder(catalog, table))
     bulk = os.listdir(data / "changelog" / "bulk")
     if bulk:
-        found.append(f"bulk files after a clean stop: {bulk}")
+        found.append(f"bulk files that nothing refers to: {bulk}")
     return found
 
 

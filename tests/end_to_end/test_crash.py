@@ -209,6 +209,11 @@ class Load:
                 client.sql(f"INSERT INTO emptied SELECT {count} FROM generate_series(1, {count})")
             self.emptied = {count}
 
+    def keep_temporary(self, client: Client) -> None:
+        client.sql("CREATE TEMPORARY TABLE IF NOT EXISTS forgotten (id serial PRIMARY KEY, v text)")
+        client.sql("INSERT INTO forgotten (v) SELECT 'x' FROM generate_series(1, 10)")
+        time.sleep(0.05)
+
     def checkpoint(self, client: Client) -> None:
         client.sql("CHECKPOINT")
         client.sql("SELECT sum(balance), count(*) FROM accounts")
@@ -227,6 +232,7 @@ class Load:
             ("copy", self.copy),
             ("update", self.update),
             ("define", self.define),
+            ("temporary", self.keep_temporary),
             ("checkpoint", self.checkpoint),
         ]
         clients = [Client(self, *work) for work in works]
@@ -311,6 +317,7 @@ class Load:
             assert (3 if name in there else None) in allowed
         self.tables = dict.fromkeys(there, 3)
         self.unknown_table = None
+        assert rows("SELECT oid FROM pg_class WHERE relname LIKE 'forgotten%'") == []
         emptied = [row[0] for row in rows("SELECT v FROM emptied")]
         assert len(emptied) in self.emptied and set(emptied) <= {len(emptied)}, "a TRUNCATE is torn"
         self.emptied = {len(emptied)}

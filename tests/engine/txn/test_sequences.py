@@ -96,3 +96,12 @@ def test_a_bulk_draw_is_one_run_and_one_record() -> None:
     assert state.next_value(sequence()) == 1001
     with pytest.raises(SqlError, match="reached maximum"):
         state.next_values(sequence(maximum=1500), 1000)
+
+
+def test_a_value_drawn_after_a_clean_stop_began_is_not_given_again() -> None:
+    log = Log()
+    state = log.open()
+    assert [state.next_value(sequence()) for _ in range(3)] == [1, 2, 3]
+    log.write(state.settle())
+    assert state.next_value(sequence()) == 4
+    assert log.open().next_value(sequence()) > 4
