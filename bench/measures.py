@@ -55,12 +55,15 @@ class Measure:
     time   seconds, ratio of speeds = PostgreSQL / Shoal
     extra  milliseconds on top of another measure, floor is the most for Shoal
     size   megabytes, floor is the most for Shoal
+
+    A floor of 0 is none: the figure is shown for its own sake.
     """
 
     name: str
     kind: str
     floor: float
     run: Callable[[Server], Result]
+    once: bool = False  # what only a first time shows
 
 
 def environment(server: Server) -> dict[str, str]:
