@@ -38,13 +38,18 @@ def cancelled() -> SqlError:
     return SqlError("57014", "canceling statement due to user request")
 
 
+def as_sql_error(error: BaseException) -> SqlError:
+    """DuckDB's errors are translated; what is unknown becomes XX000."""
+    if isinstance(error, SqlError):
+        return error
+    if isinstance(error, MemoryError):  # Arrow's too, which says which malloc failed
+        return SqlError("53200", "out of memory")
+    return translate(str(error))
+
+
 def error_header(identifier: int, error: BaseException) -> Header:
-    """An error as it crosses the socket. DuckDB's errors are translated; what is unknown becomes XX000."""
-    known = error if isinstance(error, SqlError) else None
-    if isinstance(error, MemoryError):
-        known = SqlError("53200", "out of memory")
-    if known is None:
-        known = translate(str(error))
+    """An error as it crosses the socket."""
+    known = as_sql_error(error)
     return {
         "op": "error",
         "id": identifier,

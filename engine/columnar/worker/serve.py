@@ -11,15 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.errors import SqlError
-from catalog.functions.duckdb_errors import translate
 from catalog.types.base import TypeRef
 from engine.columnar import frames
 from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import udf
 from engine.columnar.worker.database import open_database, pinned_cursor
-from engine.columnar.worker.query import Query, Slots, cancelled, close_cursor, error_header
+from engine.columnar.worker.query import Query, Slots, as_sql_error, cancelled, close_cursor, error_header
 from engine.columnar.worker.tables import Tables, read_run
 
 RUNNING_QUERIES = 4
@@ -139,7 +137,7 @@ class Server:
             os.unlink(path)
 
     def _lose(self, storage_id: int, error: Exception) -> None:
-        known = error if isinstance(error, SqlError) else translate(str(error))
+        known = as_sql_error(error)
         self._tables.lose(storage_id, known)
         self._send({**error_header(0, known), "op": "lost", "storage_id": storage_id}, ())
 
