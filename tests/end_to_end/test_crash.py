@@ -27,7 +27,7 @@ from tests.server import ShoalServer
 
 ROUNDS = int(os.environ.get("SHOAL_CRASH_ROUNDS", "3"))
 SEED = int(os.environ.get("SHOAL_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
-ACCOUNTS, BALANCE, WIDE, COPIED = 40, 1000, 3000, 6000
+ACCOUNTS, BALANCE, WIDE, COPIED = 40, 1000, 6000, 6000
 
 _SMALL = """
 import sys
