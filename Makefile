@@ -4,7 +4,7 @@ VENV   := .venv
 LISTEN ?= 127.0.0.1:5432
 DATA   ?= ./shoal-data
 
-.PHONY: help serve install test lint types bench packages clean
+.PHONY: help serve install test lint types differential bench packages clean
 
 help:            ## these lines
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 12
@@ -38,6 +38,9 @@ lint: $(VENV)/.development      ## ruff, mypy and the layer contracts
 
 test: packages lint      ## everything that shows that it works
 	$(VENV)/bin/python -m pytest
+
+differential: $(VENV)/.development      ## generated statements on both paths and on PostgreSQL, for ten minutes
+	$(VENV)/bin/python -m tests.differential --seconds 600
 
 bench: packages $(VENV)/.development      ## Shoal beside PostgreSQL: pgbench, COPY, scans, an analytic query
 	$(VENV)/bin/python -m bench

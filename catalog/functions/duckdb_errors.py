@@ -60,6 +60,13 @@ def sql_error_call_of(sqlstate: str, message_sql: str) -> str:
     return f"error({sql_literal(f'{_MARK}:{sqlstate}:')} || {message_sql})"
 
 
+def without_volatility(sql: str) -> str:
+    """The same SQL raising through `raise_error`, which the worker declares: DuckDB's own error() is volatile, and what
+    is volatile may not order a window, nor a DISTINCT aggregate. (No string literal of a user's can hold the call: its
+    quotes are doubled.)"""
+    return sql.replace(f"error('{_MARK}:", f"raise_error('{_MARK}:")
+
+
 def udf_error_message(error: SqlError) -> str:
     """What a UDF raises in DuckDB so that `translate` finds the error again."""
     return f"{_MARK}:{error.sqlstate}:{error.message}"

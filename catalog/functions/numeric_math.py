@@ -62,7 +62,9 @@ def square_root(value: Decimal) -> Decimal:
     digits = _limited(_MIN_SIGNIFICANT_DIGITS - half, scale(value))
     if not value:
         return rescale(_ZERO, digits)
-    return rescale(_context(value.adjusted() // 2 + digits + _GUARD_DIGITS).sqrt(value), digits)
+    # Cut off, not rounded, before the last rounding: two roundings would lift what lies just below a half.
+    root = math.isqrt(int(value.scaleb(2 * (digits + 1), EXACT)))
+    return rescale(Decimal(root).scaleb(-digits - 1, EXACT), digits)
 
 
 # ---- exponential and logarithms ----
@@ -228,7 +230,7 @@ def _fractional_power(base: Decimal, exponent: Decimal) -> Decimal:
         return rescale(_ZERO, MAX_DISPLAY_SCALE)
     decimal_weight = int(value * _LOG10_E)
     digits = _limited(_MIN_SIGNIFICANT_DIGITS - decimal_weight, scale(base), scale(exponent))
-    local = max(digits + decimal_weight - weight + 8, 0)
+    local = max(max(digits + decimal_weight, 0) - weight + 8, 0)
     product = rescale(EXACT.multiply(logarithm_to_scale(base, local), exponent), local)
     result = exponential_to_scale(product, digits)
     return -result if negative and result else result

@@ -116,6 +116,8 @@ class GroupWriter:
             depth = code.depth
             self._step_one(position, aggregate)
             code.dedent_to(depth)
+        if not self.query.group_by and not self.kept.aggregates:
+            code.line("pass")  # HAVING alone: one group, whatever the rows
 
     def _step_one(self, position: int, aggregate: tree.Aggref) -> None:
         code = self.code

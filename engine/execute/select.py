@@ -341,7 +341,8 @@ class QueryCompiler:
         code = self.code
         names = [code.temporary("c") for _ in entry.columns]
         if self.query.set_operation is not None:
-            code.indent(f"for {', '.join(names)}, in {self._set_rows(self.query.set_operation)}:")
+            rows = self._set_rows(self.query.set_operation)
+            code.indent(f"for {', '.join(names)}, in {rows}:" if names else f"for _ in {rows}:")
         elif isinstance(entry, tree.RangeValues):
             rows = "".join(
                 f"({''.join(self.expressions.value(item).source + ', ' for item in row)}), " for row in entry.rows
@@ -410,6 +411,8 @@ class QueryCompiler:
         def match() -> None:
             if step.conditions:
                 code.indent(f"if {' and '.join(map(self.expressions.true, step.conditions))}:")
+            if (step.relation, 0) not in self.columns and 0 in needed:
+                raise NotOnRowPath("a row of a sub-query as a whole")
             values = "".join(f"{self.columns[step.relation, number].source}, " for number in needed)
             code.line(f"{found}.append(({values}))")
 

@@ -381,8 +381,9 @@ class _Insertion(_Statement):
         defaults = {item.column: item.expression for item in statement.defaults}
         values: list[tree.Expr] = []
         found: list[tuple[int, int]] = []
+        computed = statement.source_columns if statement.source is not None else places  # VALUES give every column
         for column in self.table.columns:
-            if column.number in statement.source_columns:
+            if column.number in computed:
                 found.append((column.type.oid, places[column.number]))
                 values.append(tree.Param(given + len(found), column.type))
             else:

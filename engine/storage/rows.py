@@ -240,7 +240,7 @@ class RowCodec:
         unpacked = "".join(f"v{column.number}, " for column in self.table.columns)
         present = [column for column in shape.columns if column.number in given]
         absent = sum(1 << column.index for column in shape.columns if column.number not in given)
-        test = " or ".join(f"v{column.number} is None" for column in present)
+        test = " or ".join(f"v{column.number} is None" for column in present) or "False"
         lines = ["def encode(values):", f"    ({unpacked}) = values"]
         if absent:
             lines += self._encode_source(shape, given, names, "    ", absent, nullable=True)
@@ -286,7 +286,7 @@ class RowCodec:
                 for column in shape.columns
                 if column.number in given
             ]
-            bits = f"({' | '.join(terms)})"
+            bits = f"({' | '.join(terms) or 0})"
             if shape.bitmap_bytes > 1:
                 bits += f".to_bytes({shape.bitmap_bytes}, 'little')"
         packed = f"pack({', '.join([str(shape.version), bits, *fields])})"

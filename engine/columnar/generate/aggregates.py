@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Function, Implementation
+from catalog.functions.duckdb_errors import without_volatility
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item
@@ -31,6 +32,7 @@ from engine.columnar.generate.state import Generation, Scope, expression, makes,
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import aggregate_signature, named_signature
 from engine.sql import tree
+from engine.sql.analyze.walk import expressions_in
 
 _SCALED = frozenset({"sum", "avg", "min", "max", "count"})
 _ANY, _ANYELEMENT, _ANYCOMPATIBLE = 2276, 2283, 5077
@@ -64,6 +66,8 @@ class Call:
 @makes(tree.Aggref)
 def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
     level = scope.outer(node.levels_up) if node.levels_up else scope
+    if node.levels_up and any(_holds_query(item) for item in (*node.direct_arguments, *node.arguments)):
+        not_supported("a sub-query in an aggregate of an outer query")  # DuckDB would aggregate at the inner level
     condition, order = "", ""
 
     def inside() -> list[Piece]:
@@ -87,7 +91,10 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         order=order,
         after=f" FILTER (WHERE {condition})" if condition else "",
     )
-    return aggregate_call(call)
+    piece = aggregate_call(call)
+    if node.distinct:  # DuckDB looks for what it orders by among the arguments, and finds nothing volatile there
+        piece = piece._replace(sql=without_volatility(piece.sql))
+    return piece
 
 
 _HARMLESS = (tree.Var, tree.Const, tree.Param, tree.RelabelType)
@@ -98,6 +105,10 @@ def _guarded(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: str) 
     if not condition or all(isinstance(node, _HARMLESS) for node in nodes):
         return pieces
     return [piece._replace(sql=f"CASE WHEN {condition} THEN {piece.sql} END") for piece in pieces]
+
+
+def _holds_query(node: tree.Expr) -> bool:
+    return any(isinstance(item, tree.Query) for item, _ in expressions_in(node))
 
 
 def _order(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> str:
@@ -266,9 +277,9 @@ def _window(scope: Scope, clause: tree.WindowClause, framed: bool) -> str:
     parts = []
     if clause.partition_by:
         keys = [comparable(scope.generation, expression(scope, item), item.type.oid) for item in clause.partition_by]
-        parts.append(f"PARTITION BY {', '.join(keys)}")
+        parts.append(without_volatility(f"PARTITION BY {', '.join(keys)}"))
     if clause.order_by:
-        parts.append(_order(scope, clause.order_by)[1:])
+        parts.append(without_volatility(_order(scope, clause.order_by)[1:]))
     default = (clause.frame_mode, clause.frame_start[0], clause.frame_end[0]) == _DEFAULT_FRAME
     if framed and (not default or clause.exclude):
         start, end = _bound(scope, clause, clause.frame_start), _bound(scope, clause, clause.frame_end)

@@ -73,6 +73,8 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> str:
 
 def values(scope: Scope, entry: tree.RangeValues) -> tuple[str, list[Piece]]:
     """VALUES (...), (...), each column in one form."""
+    if not entry.columns:
+        not_supported("VALUES without columns on this query")
     rows = [[expression(scope, item) for item in row] for row in entry.rows]
     pieces = []
     for index, column in enumerate(entry.columns):

@@ -43,7 +43,14 @@ def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
     for setting in _SETTINGS:
         connection.execute("SET " + setting)
     connection.execute(f"CREATE TABLE {PIN} (x INTEGER)")
+    text, nothing = connection.sqltype("VARCHAR"), connection.sqltype("NULL")
+    connection.create_function("raise_error", _raise, [text], nothing, null_handling="special", side_effects=False)
     return connection
+
+
+def _raise(message: str) -> None:
+    """See catalog/functions/duckdb_errors.py, `without_volatility`."""
+    raise ValueError(message)
 
 
 _planning = threading.Lock()

@@ -185,5 +185,7 @@ def _with_key(held: _Held, rows: pa.RecordBatch, keys: Any) -> pa.Table:
     if held.keys.columns == (ROW_NUMBER,) or held.keys.encoded:
         name = held.keys.columns[0]
         array = keys if isinstance(keys, pa.Array) else pa.array(keys, type=pa.binary())
-        table = table.append_column(name, held.keys.decode(array).column(name))
+        key = held.keys.decode(array).column(name)
+        # A batch without columns has no length that a column could be appended to.
+        table = table.append_column(name, key) if table.num_columns else pa.table({name: key})
     return table

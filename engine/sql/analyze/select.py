@@ -57,10 +57,11 @@ def _plain(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Que
         settle(state, targets)
     query = tree.Query(
         tuple(targets), tuple(state.entries), places, where, group_by, grouping_sets, having, windows, distinct, order,
-        limit, node.limit_with_ties, offset, None, tuple(state.ctes.values()), (), state.aggregates,
+        limit, node.limit_with_ties, offset, None, tuple(state.ctes.values()), (),
+        state.aggregates or having is not None,  # HAVING alone groups: all rows are one group
         state.window_calls, state.set_calls > set_calls, state.volatile,
     )  # fmt: skip
-    if state.aggregates or group_by or grouping_sets or having is not None:
+    if query.has_aggregates or group_by or grouping_sets:
         _check_grouping(state, query)
     elif state.grouping_calls:
         fail("42803", "arguments to GROUPING must be grouping expressions of the associated query level")

@@ -46,7 +46,7 @@ _WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, 
 _STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+)*+'")
 _ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)
 _QUOTED_BODY: Final = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
-_CONTINUATION: Final = re.compile(r"[ \t\f]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f]+|--[^\n\r]*[\n\r])*'")
+_CONTINUATION: Final = re.compile(r"[ \t\f]*+(?:--[^\n\r]*+)?+[\n\r](?:[ \t\n\r\f]++|--[^\n\r]*+[\n\r])*+'")
 _SPACE: Final = r"(?:[ \t\n\r\f]++|--[^\n\r]*+)*+"
 _UESCAPE: Final = re.compile(rf"{_SPACE}uescape\b{_SPACE}('(?:[^']|'')*')?", re.IGNORECASE)
 _BITS_BODY: Final = re.compile(r"[^']*'")

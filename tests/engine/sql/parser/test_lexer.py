@@ -52,6 +52,12 @@ def test_strings(sql: str, value: str) -> None:
     assert _tokens(sql) == [("SCONST", value)]
 
 
+def test_a_string_before_a_line_of_blanks_is_scanned_in_linear_time() -> None:
+    blanks = " " * 200
+    assert _tokens(f"'a'\n{blanks}'b' and") == [("SCONST", "ab"), ("and", "and")]
+    assert _tokens(f"'a'\n{blanks}and") == [("SCONST", "a"), ("and", "and")]
+
+
 def test_bit_strings() -> None:
     assert _tokens("B'01' x'1F'") == [("BCONST", "01"), ("XCONST", "1F")]
 

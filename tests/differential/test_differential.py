@@ -1,0 +1,93 @@
+"""Generated statements answered alike by both paths and by PostgreSQL; and faults that the comparison must notice."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from tests.differential.compare import Outcome, Side, difference, prepare, run_scenario, runner
+from tests.differential.generate import Scenario, Statement
+from tests.differential.sides import Connection, open_sides, run_seeds
+from tests.oracle import PostgresServer
+from tests.server import ShoalServer
+
+SECONDS = float(os.environ.get("SHOAL_DIFFERENTIAL_SECONDS", "15"))
+FIRST_SEED = int(os.environ.get("SHOAL_DIFFERENTIAL_SEED", "1"))
+FOUND = pathlib.Path(__file__).with_name("found.sql")
+
+
+@pytest.fixture
+def connections(postgres_server: PostgresServer, shoal: ShoalServer) -> Iterator[list[Connection]]:
+    """PostgreSQL, then two sessions of Shoal."""
+    opened = [psycopg.connect(dsn, autocommit=True) for dsn in (postgres_server.dsn, shoal.dsn, shoal.dsn)]
+    yield opened
+    for connection in opened:
+        connection.close()
+
+
+def test_generated_statements(connections: list[Connection]) -> None:
+    tally = run_seeds(FIRST_SEED, SECONDS, *connections)
+    assert tally.compared > 0
+    assert not tally.failures, "\n".join([*tally.failures[:10], "again: python -m tests.differential --seed N"])
+    assert tally.refused.total() < tally.compared / 20
+    assert sum(count for code, count in tally.errors.items() if code.startswith("42")) < tally.statements / 50
+
+
+def test_what_was_found_before(connections: list[Connection]) -> None:
+    oracle, others = open_sides(*connections)
+    text = "\n".join(line for line in FOUND.read_text().splitlines() if not line.startswith("--"))
+    failures = []
+    for sql in text.split("\n\n"):
+        want = oracle.run(sql)
+        for side in others:
+            got = side.run(sql)
+            if got.sqlstate != "0A000" and (found := difference(Statement(sql, exact=True), want, got)):
+                failures.append(f"{side.name}: {sql}: {found}")
+    assert not failures, "\n".join(failures)
+
+
+def _planted(run: Callable[[str], Outcome], old: str, new: str) -> Callable[[str], Outcome]:
+    """A server that means something else by a piece of SQL."""
+    return lambda sql: run(sql.replace(old, new) if sql.startswith(("SELECT", "(SELECT", "WITH", "UPDATE")) else sql)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (" < ", " <= "),
+        ("LEFT JOIN", "JOIN"),
+        ("UNION ALL", "UNION"),
+        (" DESC", ""),
+        ("coalesce(", "greatest("),
+        (" / 3)", " / 3.0)"),
+        ("NOT IN (SELECT", "IN (SELECT"),
+        ("count(DISTINCT ", "count("),
+        ("UPDATE t1 SET", "UPDATE t1 AS t1 SET"),
+        ("SELECT id, ", "SELECT id, 1 + "),
+    ],
+)
+def test_planted_faults_are_found(postgres_server: PostgresServer, old: str, new: str) -> None:
+    with (
+        psycopg.connect(postgres_server.dsn, autocommit=True) as first,
+        psycopg.connect(postgres_server.dsn, autocommit=True) as second,
+    ):
+        oracle, faulty = Side("PostgreSQL", runner(first)), Side("faulty", _planted(runner(second), old, new))
+        harmless = old.startswith("UPDATE")  # the fault changes nothing: nothing is to be found
+        for seed in range(1, 16 if harmless else 200):
+            prepare(oracle.run, "planted_oracle")
+            prepare(faulty.run, "planted_faulty")
+            if run_scenario(seed, oracle, [faulty]).failures:
+                assert not harmless
+                return
+        assert harmless
+
+
+def test_a_seed_gives_one_scenario() -> None:
+    first, second = Scenario(17), Scenario(17)
+    assert first.setup() == second.setup()
+    assert list(first.statements()) == list(second.statements())
+    assert Scenario(18).setup() != first.setup()
