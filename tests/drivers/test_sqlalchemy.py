@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -16,7 +17,7 @@ from tests.drivers.values import BY_TYPE, same
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
-TYPES = {
+TYPES: dict[str, sa.types.TypeEngine[Any]] = {
     "bool": sa.Boolean(),
     "int2": sa.SmallInteger(),
     "int4": sa.Integer(),

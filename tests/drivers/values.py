@@ -49,7 +49,10 @@ CASES = (
     Case("bytea", (b"", b"\0", bytes(range(256)))),
     Case("date", (dt.date(2000, 2, 29), dt.date.min, dt.date.max)),
     Case("time", (dt.time.min, dt.time(12, 30, 15, 1), dt.time.max)),
-    Case("timestamp", (dt.datetime(2024, 2, 29, 12, 0, 0, 123456), dt.datetime.min, dt.datetime(9999, 12, 31, 23, 59, 59, 999998))),
+    Case(
+        "timestamp",
+        (dt.datetime(2024, 2, 29, 12, 0, 0, 123456), dt.datetime.min, dt.datetime(9999, 12, 31, 23, 59, 59, 999998)),
+    ),
     Case(
         "timestamptz",
         (
@@ -73,7 +76,7 @@ ARRAYS = tuple(
     )
     for case in CASES
 )
-JSON = ({"a": [1, 2.5, None, True, "ünï"], "b": {}}, [], "text", 0, None)
+JSON: tuple[object, ...] = ({"a": [1, 2.5, None, True, "ünï"], "b": {}}, [], "text", 0, None)
 
 
 def same(got: object, expected: object) -> bool:

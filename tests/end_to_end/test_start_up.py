@@ -41,7 +41,8 @@ def meta(data: pathlib.Path, name: bytes, value: bytes) -> bytes:
     with lmdb.open(str(data / "rows"), max_dbs=8) as environment:
         table = environment.open_db(b"meta")
         with environment.begin(write=True, db=table) as transaction:
-            before: bytes = transaction.get(name)
+            before = transaction.get(name)
+            assert before is not None
             transaction.put(name, value)
             return before
 
