@@ -58,6 +58,9 @@ class Host(Protocol):
     def cancel(self, process_id: int, secret: bytes) -> None: ...
     def connected(self, connection: Connection) -> None: ...
     def disconnected(self, connection: Connection) -> None: ...
+    def flush_soon(self, flush: Callable[[], None]) -> None:
+        """Calls `flush` when everything that has arrived by now is answered: reads first, then writes. A write wakes
+        its reader, and a reader woken in the middle of a batch takes the processor from the rest of it."""
 
 
 class CopyFeed:
@@ -113,6 +116,7 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None
         self._out: list[bytes] = []
         self._out_size = 0
+        self._flushing = False
         self._extended = False
         self._pauses: set[str] = set()
         self._drained: asyncio.Future[None] | None = None
@@ -227,7 +231,7 @@ class Connection(asyncio.Protocol):
             while not self.busy and not self.closing:
                 if len(self._out) >= FLUSH_PIECES:
                     sent += len(self._out)
-                    self._flush()
+                    self.flush()
                     if sent >= TURN or self._drained is not None:
                         self._rest()
                         return
@@ -242,7 +246,9 @@ class Connection(asyncio.Protocol):
                     self._failed(event, self._defect(error))
         except SqlError as error:
             self._fatal(error)
-        self._flush()
+        if self._out and not self._flushing:
+            self._flushing = True
+            self.host.flush_soon(self.flush)
 
     def _failed(self, event: object, error: SqlError) -> None:
         """What an error does depends on the message that met it (55.2.2, 55.2.3)."""
@@ -263,7 +269,7 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def _close(self) -> None:
-        self._flush()
+        self.flush()
         self.closing = True
         self._transport.close()
 
@@ -276,7 +282,8 @@ class Connection(asyncio.Protocol):
         self._out.append(data)
         self._out_size += len(data)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        self._flushing = False
         if self._out:
             if not self._transport.is_closing():
                 self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
@@ -649,7 +656,7 @@ class Connection(asyncio.Protocol):
     async def rows(self, data: bytes) -> None:
         self._write(data)
         if self._out_size >= FLUSH_AT:
-            self._flush()
+            self.flush()
             if self._drained is not None:
                 await self._drained
             if self.closing:
@@ -673,7 +680,7 @@ class Connection(asyncio.Protocol):
 
     async def copy_in(self, columns: int) -> CopyFeed:
         self._write(messages.copy_response("in", columns))
-        self._flush()
+        self.flush()
         feed = self._copy = CopyFeed(self)
         self.core.begin_copy()
         self.resume("busy")

@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from catalog.errors import SqlError
@@ -31,6 +32,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._stopping = False
+        self._to_flush: list[Callable[[], None]] = []
 
     async def start(self) -> int:
         """Listens; returns the port (a new one when asked for port 0)."""
@@ -79,6 +81,16 @@ class Server:
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
+
+    def flush_soon(self, flush: Callable[[], None]) -> None:
+        if not self._to_flush:
+            asyncio.get_running_loop().call_soon(self._flush_all)
+        self._to_flush.append(flush)
+
+    def _flush_all(self) -> None:
+        waiting, self._to_flush = self._to_flush, []
+        for flush in waiting:
+            flush()
 
     def cancel(self, process_id: int, secret: bytes) -> None:
         self.node.cancel(process_id, secret)

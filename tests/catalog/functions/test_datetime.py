@@ -180,8 +180,8 @@ def test_making(postgres: psycopg.Connection[Any]) -> None:
     numbers = ("0", "1", "-3", "100000")
     check(postgres, ["make_interval({a}, {b}, {c}, {d})"], settings, a=("int4", numbers), b=("int4", numbers),
           c=("int4", numbers), d=("int4", numbers))  # fmt: skip
-    check(postgres, ["make_interval(hours => {a}, mins => {b}, secs => {c})"], settings, columnar=False, a=("int4", numbers),
-          b=("int4", numbers), c=("float8", seconds))  # fmt: skip
+    check(postgres, ["make_interval(hours => {a}, mins => {b}, secs => {c})"], settings, columnar=False,
+          a=("int4", numbers), b=("int4", numbers), c=("float8", seconds))  # fmt: skip
     unix = ("0", "1.5", "-1e10", "1e18", "9224318016000", "9224318015999.99", "-210866803200", "-210866803201", "NaN",
             "Infinity", "-Infinity", "1234567890.123456")  # fmt: skip
     check(postgres, ["to_timestamp({a})"], settings, columnar=False, a=("float8", unix))
