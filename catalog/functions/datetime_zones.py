@@ -8,7 +8,6 @@ Abbreviations whose meaning has changed take the offset that they had at the mom
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
@@ -26,10 +25,9 @@ from catalog.types.datetime import (
     to_utc,
 )
 from catalog.types.interval_text import interval_formatter
-from catalog.types.timezones import Offset, Zone, abbreviations, find_zone, zone_or_none
+from catalog.types.timezones import Offset, Zone, abbreviations, find_zone
 
 _TOKEN_LENGTH = 10
-_SHORT_POSIX = re.compile(r"[A-Za-z]{0,2}([+-]?)(\d{1,3})(?::(\d{1,2}))?(?::(\d{1,2}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,9 @@ class NamedZone:
 
     def offset(self, utc: int) -> int:
         """Seconds east at an instant."""
-        own = offset_at(self.zone, utc)
         if not self.abbreviation:
-            return own
-        return self.zone.abbreviation_offset(self.abbreviation, utc // USECS_PER_SECOND + UNIX_EPOCH_SECONDS + own)
+            return offset_at(self.zone, utc)
+        return self.zone.abbreviation_offset_at(self.abbreviation, utc // USECS_PER_SECOND + UNIX_EPOCH_SECONDS)
 
 
 def fixed_zone(seconds: int) -> Zone:
@@ -75,15 +72,7 @@ def named_zone(name: str) -> NamedZone:
         if known.zone is None:
             return NamedZone(fixed_zone(known.seconds))
         return NamedZone(find_zone(known.zone), name[:_TOKEN_LENGTH])
-    found = zone_or_none(name)
-    if found is None:
-        match = _SHORT_POSIX.fullmatch(name)
-        if match is None:
-            raise SqlError("22023", f'time zone "{name}" not recognized')
-        sign, hours, minutes, seconds = match.groups()
-        west = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
-        found = fixed_zone(west if sign == "-" else -west)
-    return NamedZone(found)
+    return NamedZone(find_zone(name))
 
 
 def interval_offset(interval: Interval) -> int:

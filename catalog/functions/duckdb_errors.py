@@ -35,6 +35,10 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"Out of Range Error: Date out of range", "22008", "date out of range"),
         (r"with value [^ ]+(?: \(BC\))? can't be cast to the destination type INT64|Out of Range Error: Timestamp out of range", "22008", "date out of range for timestamp"),  # noqa: E501
         (r"Cannot subtract infinite timestamps", "22008", "cannot subtract infinite timestamps"),
+        (r"Argument for ntile must be greater than zero", "22014", "argument of ntile must be greater than zero"),
+        (r"Invalid (?:RANGE|ROWS|GROUPS) (?:PRECEDING|FOLLOWING) value", "22013", "invalid preceding or following size in window function"),  # noqa: E501
+        (r"Window \w+ PRECEDING expression cannot be negative", "22013", "frame starting offset must not be negative"),
+        (r"Window \w+ FOLLOWING expression cannot be negative", "22013", "frame ending offset must not be negative"),
         (r"Division by zero", "22012", "division by zero"),
         (r"(?i)sum.*out of range|HUGEINT.*INT64|(INT64) out of range", "22003", "bigint out of range"),
         (r"out of range for the destination type FLOAT", "22003", "value out of range: overflow"),

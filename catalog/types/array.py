@@ -348,9 +348,14 @@ def _count(dimensions: tuple[int, ...]) -> int:
     count = 1
     for length in dimensions:
         count *= length
+    check_size(count)
+    return count
+
+
+def check_size(count: int) -> None:
+    """Raises 54000 for more elements than an array may have."""
     if count > MAX_ELEMENTS:
         raise SqlError("54000", f"array size exceeds the maximum allowed ({MAX_ELEMENTS})")
-    return count
 
 
 def _read_header(data: bytes, element: SqlType) -> tuple[tuple[int, ...], tuple[int, ...], int]:

@@ -13,6 +13,10 @@ from __future__ import annotations
 import datetime
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from catalog.errors import SqlError
@@ -174,8 +178,36 @@ def current_time() -> int:
     return time.time_ns() // 1000 - UNIX_EPOCH_SECONDS * USECS_PER_SECOND
 
 
+@dataclass(slots=True)
+class Reading:
+    """Constants being read: when the transaction began (None: it is to begin), and whether one of them, 'now' or
+    'today', meant the time at which it was read."""
+
+    transaction_time: int | None
+    timely: bool = False
+
+
+_READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
+
+
+@contextmanager
+def reading_constants(transaction_time: int | None) -> Iterator[Reading]:
+    """While a statement is planned: what its constants mean, and whether the plan holds for this time only."""
+    reading = Reading(transaction_time)
+    token = _READING.set(reading)
+    try:
+        yield reading
+    finally:
+        _READING.reset(token)
+
+
 def transaction_time(settings: FormatSettings) -> int:
-    """What 'now' means in the text of a date or time: when the transaction began, if the settings say so."""
+    """What 'now' means in the text of a date or time: when the transaction began, if that is known."""
+    reading = _READING.get()
+    if reading is not None:
+        reading.timely = True
+        if reading.transaction_time is not None:
+            return reading.transaction_time
     return current_time() if settings.transaction_time is None else settings.transaction_time
 
 

@@ -187,8 +187,11 @@ class Zone:
 
     def abbreviation_offset(self, abbreviation: str, local_seconds: int) -> int:
         """The offset that an abbreviation of this zone means near a local time; the zone's own where it is unknown."""
-        own, utc = self._determine(local_seconds)
-        name = abbreviation.upper()
+        return self.abbreviation_offset_at(abbreviation, self._determine(local_seconds)[1])
+
+    def abbreviation_offset_at(self, abbreviation: str, utc: int) -> int:
+        """The same near an instant (Unix seconds): what it meant last, or first if it had not been used by then."""
+        own, name = self.at(utc), abbreviation.upper()
         if own.abbreviation == name:
             return own.seconds
         index = bisect_right(self._times, utc)
@@ -199,7 +202,7 @@ class Zone:
 
 
 _POSIX = re.compile(
-    r"(?P<std><[A-Za-z0-9+-]+>|[^\d,+<>-]{3,})(?P<std_off>[+-]?\d{1,3}(?::\d{1,2}(?::\d{1,2})?)?)"
+    r"(?P<std><[A-Za-z0-9+:-]+>|[^\d,+<>-]{3,})(?P<std_off>[+-]?\d{1,3}(?::\d{1,2}(?::\d{1,2})?)?)"
     r"(?:(?P<dst><[A-Za-z0-9+-]+>|[^\d,+<>-]{3,})(?P<dst_off>[+-]?\d{1,3}(?::\d{1,2}(?::\d{1,2})?)?)?"
     r"(?:[,;](?P<start>[^,;]+)[,;](?P<end>[^,;]+))?)?\Z",
     re.ASCII,
@@ -289,6 +292,18 @@ def _read_file(name: str) -> bytes | None:
         return None
 
 
+def offset_zone_name(seconds: int) -> str:
+    """The POSIX string of a zone that is so many seconds east of Greenwich, as SHOW TimeZone gives it: <+02>-02."""
+    minutes, rest = divmod(abs(seconds), 60)
+    text = f"{minutes // 60:02d}"
+    if minutes % 60 or rest:
+        text += f":{minutes % 60:02d}" + (f":{rest:02d}" if rest else "")
+    east, west = ("-", "+") if seconds < 0 else ("+", "-")
+    return f"<{east}{text}>{west}{text}"
+
+
+# POSIX strings with too short a name, or none: '+02:00' is west of Greenwich too.
+_SHORT_POSIX = re.compile(r"[A-Za-z]{0,2}([+-]?)(\d{1,3})(?::(\d{1,2}))?(?::(\d{1,2}))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*\Z")
 
 
@@ -305,6 +320,11 @@ def zone_or_none(name: str) -> Zone | None:
         data = _read_file(spelling) if spelling else None
         if spelling and data is not None and data[:4] == b"TZif" and data[4:5] >= b"2":
             return _read_tzif(spelling, data)
+    if match := _SHORT_POSIX.fullmatch(name):
+        sign, hours, minutes, seconds = match.groups()
+        west = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+        offset = Offset(west if sign == "-" else -west, False, "")
+        return Zone(name.upper(), [], [], offset, offset, None)
     rule = parse_posix(name.upper())
     if rule is None:
         return None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 from catalog.errors import SqlError
+from catalog.types.array import check_size
 from catalog.types.base import EMPTY_ARRAY, Array
 
 Comparison = Callable[[object, object], object]
@@ -162,6 +163,7 @@ def assign_element(array: Array | None, indexes: Sequence[int | None], value: ob
     elements = list(array.elements)
     if len(subscripts) == 1:
         index, start, length = subscripts[0], array.lower_bounds[0], array.dimensions[0]
+        check_size(max(index + 1, start + length) - min(index, start))
         if index < start:
             elements[:0] = [None] * (start - index)
             start = index

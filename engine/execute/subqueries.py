@@ -19,7 +19,7 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.joins import shift_levels
 from engine.execute.output import ActionSink, ListSink
-from engine.execute.walk import is_volatile, variables
+from engine.execute.walk import is_volatile, variables, walk
 from engine.sql import tree
 
 if TYPE_CHECKING:
@@ -39,9 +39,21 @@ def sublink_value(compiler: QueryCompiler, link: tree.SubLink) -> Value:
     """The value of a sub-query, NULLs and all."""
     function, nullable = _KINDS[link.kind](compiler, link)
     once = next(variables(link.query), None) is None and not is_volatile(link.query)
-    if once and not link.test:
+    if once and not _refers_to_inner_with(compiler, link.query) and not link.test:
         return _once(compiler, function, nullable)
     return Value(f"{function}()", nullable)
+
+
+def _refers_to_inner_with(compiler: QueryCompiler, query: tree.Query) -> bool:
+    """Whether it reads a WITH query of a query around it that is no outermost one: that one may depend on its row."""
+    for item, depth in walk(query):
+        if isinstance(item, tree.RangeCte) and item.levels_up >= depth:
+            owner: QueryCompiler | None = compiler
+            for _ in range(item.levels_up - depth):
+                owner = owner.parent if owner is not None else None
+            if owner is None or owner.parent is not None:
+                return True
+    return False
 
 
 def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:

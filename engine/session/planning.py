@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from catalog.types import format_type
 from catalog.types.base import TypeRef
+from catalog.types.datetime import reading_constants
 from engine.columnar.generate import generate, generate_dml
 from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
 from engine.execute.context import ExecContext, Field
@@ -65,7 +66,7 @@ def plan_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
 
 def cacheable(prepared: Prepared) -> bool:
     """Utility statements but transaction control depend on more than their text."""
-    return prepared.kind != "utility" or isinstance(prepared.statement.tree, ast.TransactionStmt)
+    return prepared.lasting and (prepared.kind != "utility" or isinstance(prepared.statement.tree, ast.TransactionStmt))
 
 
 def prepare(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared:
@@ -73,8 +74,12 @@ def prepare(session: Session, statement: ast.Statement, types: Sequence[int]) ->
     if session.status == "E":
         session.refuse_in_failed_block(statement)
     if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
+        transaction = session.transaction
         try:
-            return _prepare_query(session, statement, types)
+            with reading_constants(transaction.start_time if transaction is not None else None) as reading:
+                prepared = _prepare_query(session, statement, types)
+            prepared.lasting = not reading.timely
+            return prepared
         except RecursionError:
             hint = "Simplify the statement: it nests too deeply."
             raise SqlError("54001", "stack depth limit exceeded", hint=hint) from None
@@ -185,7 +190,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes) -> Prepared |
         prepared = prepare(session, statements[0], types)
     except SqlError:
         return None  # the text with its literals in place gives the error, or works
-    if prepared.kind != "row":
+    if prepared.kind != "row" or not prepared.lasting:
         return None
     prepared.literal_decoders = tuple(
         _literal_decoder(chr(tag), oid, prepared) for tag, oid in zip(tags, prepared.parameter_types, strict=True)

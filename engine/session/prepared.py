@@ -51,6 +51,8 @@ class Prepared:
     runs: dict[tuple[int, ...], RunRow] = field(default_factory=dict)
     _decoders: dict[tuple[int, ...], tuple[ParameterDecoder, ...]] = field(default_factory=dict)
 
+    lasting: bool = True  # not made of constants like 'now', which mean the time at which they were read
+
     text_formats: tuple[int, ...] = ()  # every result column as text, as simple queries get them
     text_run: RunRow | None = None
 

@@ -10,13 +10,15 @@ SET lasts past the transaction if it commits and is undone if it rolls back; SET
 from __future__ import annotations
 
 import re
-import zoneinfo
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from catalog.errors import SqlError
-from catalog.types.base import FormatSettings
+from catalog.types import lookup
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
+from catalog.types.oids import INTERVAL
+from catalog.types.timezones import offset_zone_name, zone_or_none
 
 SERVER_VERSION = "15.0"
 SERVER_VERSION_NUM = "150000"
@@ -130,19 +132,30 @@ def _date_style(name: str, value: str) -> str:
     return f"{style}, {order}"
 
 
+_ZONE_INTERVAL = re.compile(r"interval\s*'([^']*)'", re.IGNORECASE)
+
+
 def _time_zone(name: str, value: str) -> str:
-    word = value.strip()
-    if word.lower() in ("default", "local"):
+    """A zone's name, a POSIX string, hours east of Greenwich, or what SET TIME ZONE INTERVAL gives."""
+    if value.lower() in ("default", "local"):
         return "UTC"
-    if re.fullmatch(r"[+-]?\d{1,2}(?::?\d{2}(?::?\d{2})?)?(\.\d+)?", word):
-        return word
-    for candidate in (word, word.upper(), word.title()):
-        try:
-            zoneinfo.ZoneInfo(candidate)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-            continue
-        return candidate
-    raise _invalid(name, value)
+    if found := _ZONE_INTERVAL.fullmatch(value):
+        interval = lookup(INTERVAL).text_decoder(DEFAULT_FORMAT, -1)(found[1])
+        assert isinstance(interval, Interval)
+        if interval.months or interval.days:
+            unit = "months" if interval.months else "days"
+            raise SqlError("22023", f"cannot specify {unit} in time zone interval")
+        return offset_zone_name(interval.microseconds // 1_000_000)
+    try:
+        seconds = float(value) * 3600
+    except ValueError:
+        zone = zone_or_none(value)
+        if zone is None:
+            raise _invalid(name, value) from None
+        return zone.name
+    if not abs(seconds) <= 7 * 24 * 3600:
+        raise _invalid(name, value)
+    return offset_zone_name(int(seconds))
 
 
 def _encoding(name: str, value: str) -> str:

@@ -40,3 +40,45 @@ SELECT id, rank() OVER (PARTITION BY (n / 2)::numeric(10,2) ORDER BY (id / (id +
 SELECT id, rank() OVER (ORDER BY 1 / id) FROM tz
 
 SELECT array_agg(DISTINCT split_part(a, 'b', 1)) FROM tz GROUP BY split_part(a, 'b', 1)
+
+SELECT (WITH c(x) AS (VALUES (a)) SELECT (SELECT x FROM c)) FROM (VALUES (1), (2)) v(a)
+
+WITH c(x) AS (VALUES (1)) SELECT (SELECT x FROM c), a FROM (VALUES (1), (2)) v(a) WHERE a IN (SELECT x FROM c)
+
+SELECT ntile(0) OVER () FROM tz
+
+SELECT count(*) OVER (ORDER BY id RANGE BETWEEN -1 PRECEDING AND CURRENT ROW) FROM tz
+
+SELECT count(*) OVER (ORDER BY id ROWS BETWEEN -1 PRECEDING AND CURRENT ROW) FROM tz
+
+SELECT nth_value(id, 0) OVER (ORDER BY id) FROM tz
+
+CREATE TABLE arrays (id int PRIMARY KEY, a int[])
+
+INSERT INTO arrays VALUES (1, '{1}')
+
+UPDATE arrays SET a[2147483647] = 42 WHERE id = 1
+
+UPDATE arrays SET a[200000000] = 42
+
+SELECT g AS first, g AS second FROM generate_series(1, 3) g GROUP BY first, ROLLUP (second)
+
+SELECT '2011-03-27 02:00:00 MSK'::timestamptz, '2014-10-25 21:00:00 UTC'::timestamptz AT TIME ZONE 'MSK'
+
+SET TimeZone TO '+02'
+
+SHOW TimeZone
+
+SELECT '2020-01-01 00:00+00'::timestamptz
+
+SET TIME ZONE INTERVAL '-07:30' HOUR TO MINUTE
+
+SHOW TimeZone
+
+SET TimeZone TO '+02:30'
+
+SELECT '2020-01-01 00:00+00'::timestamptz
+
+SET TimeZone TO 'nowhere/at/all'
+
+RESET TimeZone

@@ -31,7 +31,8 @@ VALUES = {
     "text[]": ["'{}'", "'{a,b}'", "'{NULL,\"\"}'", "'{abc}'"],
 }
 
-# What computes a value of a type, parted by ";". Templates after "!" may raise: only statements that compute every value have them.
+# What computes a value of a type, parted by ";". Templates after "!" may raise: only statements that compute every
+# value have them.
 TEMPLATES = {
     "int4": """({int4}) % 1000 + ({int4}) % 1000;abs({int4} % 1000);length({text});({int4} / 7)
         ;coalesce({int4}, {int4});nullif({int4}, {int4});CASE WHEN {bool} THEN {int4} ELSE {int4} END

@@ -6,6 +6,7 @@ from catalog import types
 from catalog.errors import not_supported
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import oids
+from catalog.types.array import MAX_ELEMENTS
 from catalog.types.base import TypeRef
 from engine.columnar.generate.calls import call
 from engine.columnar.generate.comparisons import (
@@ -301,7 +302,11 @@ def _assigned(array: Piece, index: str, value: Piece) -> Piece:
     stored = f"list_concat({before}, [{convert(value, form[:-2]).sql}], {after})"
     refused = sql_error_call("0A000", "array subscripts below 1 are not supported")
     absent = sql_error_call("22004", "array subscript in assignment must not be null")
-    return Piece(f"CASE WHEN {index} < 1 THEN {refused} WHEN {index} IS NULL THEN {absent} ELSE {stored} END", form)
+    large = sql_error_call("54000", f"array size exceeds the maximum allowed ({MAX_ELEMENTS})")
+    tests = (
+        f"WHEN {index} < 1 THEN {refused} WHEN {index} > {MAX_ELEMENTS} THEN {large} WHEN {index} IS NULL THEN {absent}"
+    )
+    return Piece(f"CASE {tests} ELSE {stored} END", form)
 
 
 @makes(tree.ScalarArrayOp)

@@ -10,7 +10,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.aggregates import sort_clause
 from engine.sql.analyze.dispatch import expression
-from engine.sql.analyze.errors import fail, location_of
+from engine.sql.analyze.errors import fail, location_of, refuse
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import UNKNOWN, type_name
 from engine.sql.analyze.walk import expressions_in
@@ -154,11 +154,14 @@ def group_by(
     def place(item: ast.Node) -> int:
         value = _require_equality(find_target(state, item, targets, "GROUP BY"), location_of(item))
         if value in exprs:
+            if sets and sum(target.expression == value for target in targets) > 1:
+                refuse("grouping sets over one expression in several output columns", item)
             return exprs.index(value)
         exprs.append(value)
         return len(exprs) - 1
 
-    if not any(isinstance(item, ast.GroupingSet) for item in node.group_by):
+    sets = any(isinstance(item, ast.GroupingSet) for item in node.group_by)
+    if not sets:
         for item in node.group_by:
             for part in item.elements if isinstance(item, ast.RowExpr) and not item.explicit else (item,):
                 place(part)
