@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
 from engine.session.prepared import Portal, Prepared, StalePlan
-from engine.session.session import LONG_TEXT, Session, aborted, ends_transaction, idle_error, tag
+from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error, tag
 from engine.session.settings import REPORTED
 from engine.sql import ast
 from engine.txn.interface import LockWait
@@ -455,10 +455,47 @@ class Connection(asyncio.Protocol):
     def _on_bind(self, event: core.Bind) -> None:
         assert self.session is not None
         self._extended = True
+        if event.tail and not event.portal and self._execute_at_once(event):
+            return
         self.session.bind(
             event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
         )
         self._out.append(messages.BIND_COMPLETE)
+
+    def _execute_at_once(self, event: core.Bind) -> bool:
+        """Bind, Describe, Execute and Sync in one step, for a row plan that is ready to run. False: it is not, nothing
+        has happened, and the messages are to be taken one by one."""
+        session = self.session
+        assert session is not None
+        prepared = session.ready_row_plan(event.statement)
+        if prepared is None or len(event.parameters) != len(prepared.parameter_types):
+            return False
+        try:
+            formats = prepared.formats(event.result_formats)
+            parameters = prepared.decode(event.parameters, event.parameter_formats)
+        except SqlError:
+            return False  # Bind says which parameter it was
+        run = prepared.runs.get(formats) or prepared.run_row(formats)
+        described = b""
+        if event.tail is core.TAIL_DESCRIBED:
+            described = messages.NO_DATA if prepared.fields is None else self._description(prepared, formats)
+        try:
+            data, count, lsn = session.execute_row(prepared, run, parameters)
+        except LockWait as wait:
+            wait.ticket.cancel(canceled())  # it is asked for again by Execute
+            return False
+        except (RowPathFull, StalePlan):
+            return False
+        except SqlError:
+            self._out.append(messages.BIND_COMPLETE + described)
+            raise
+        self.core.skip(event.tail)
+        self._out.append(messages.BIND_COMPLETE + described + data + complete_bytes(prepared.command, count))
+        self._pending_lsn = max(self._pending_lsn, lsn)
+        if session.notices:
+            self._send_notices()
+        self._on_sync(core.SYNC)
+        return True
 
     def _on_describe(self, event: core.Describe) -> None:
         session = self.session

@@ -34,6 +34,10 @@ MESSAGE_LIMIT = 1 << 30
 QUERY_LIMIT = 64 << 20
 
 PROTOCOL_3_0 = 196608
+# Execute of the unnamed portal without a limit, then Sync; with a Describe of the portal before it.
+TAIL = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04"
+TAIL_DESCRIBED = b"D\0\0\0\x06P\0" + TAIL
+
 CANCEL_REQUEST = 80877102
 SSL_REQUEST = 80877103
 GSS_REQUEST = 80877104
@@ -83,9 +87,13 @@ class Parse:
 
 
 class Bind:
-    """Formats as sent: none, one for all, or one each. Parameters: bytes or None."""
+    """Formats as sent: none, one for all, or one each. Parameters: bytes or None.
 
-    __slots__ = ("parameter_formats", "parameters", "portal", "result_formats", "statement")
+    `tail`: what follows in the buffer is exactly the rest of a whole execution of the unnamed portal, as most drivers
+    send it (TAIL_DESCRIBED or TAIL). Who does it at once says so by `ProtocolCore.skip`; else it comes as events.
+    """
+
+    __slots__ = ("parameter_formats", "parameters", "portal", "result_formats", "statement", "tail")
 
     def __init__(
         self,
@@ -100,6 +108,7 @@ class Bind:
         self.parameter_formats = parameter_formats
         self.parameters = parameters
         self.result_formats = result_formats
+        self.tail = b""
 
 
 class Describe:
@@ -252,11 +261,24 @@ class ProtocolCore:
             elif not self._wanted(kind):
                 continue
             try:
-                return reader(buffer, end - length + 4, end)
+                event = reader(buffer, end - length + 4, end)
+                if kind == 0x42 and isinstance(event, Bind):
+                    event.tail = self._tail(end)
+                return event
             except (struct.error, ValueError, IndexError):
                 raise violation("invalid message format") from None
         self._position = position
         return NEED_DATA
+
+    def _tail(self, position: int) -> bytes:
+        buffer = self._buffer
+        if buffer[position : position + len(TAIL_DESCRIBED)] == TAIL_DESCRIBED:
+            return TAIL_DESCRIBED
+        return TAIL if buffer[position : position + len(TAIL)] == TAIL else b""
+
+    def skip(self, tail: bytes) -> None:
+        """The tail of the Bind that came last is dealt with."""
+        self._position += len(tail)
 
     def _wanted(self, kind: int) -> bool:
         """Whether a message counts in the phases skipping and copy_in."""

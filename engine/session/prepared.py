@@ -46,7 +46,6 @@ class Prepared:
     dml: ColumnarDml | None = None
     wire_cache: dict[object, bytes] = field(default_factory=dict)
     locks: tuple[tuple[int, int], ...] = ()  # (relation OID, mode of engine/txn/locks.py)
-    needs_call: bool = True
     literal_decoders: tuple[Callable[[bytes], object], ...] = ()
     runs: dict[tuple[int, ...], RunRow] = field(default_factory=dict)
     _decoders: dict[tuple[int, ...], tuple[ParameterDecoder, ...]] = field(default_factory=dict)

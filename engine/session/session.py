@@ -97,6 +97,32 @@ class CopySource(Protocol):
         """The next piece (any size, not cut at rows), None at the end. Raises 57014 when the client gave up."""
 
 
+class StatementContext(ExecContext):
+    """The context of the cached path, one per session: a statement that asks for no time pays for none.
+
+    `made` is the statement's CallContext once something has asked for it.
+    """
+
+    __slots__ = ("_session", "made")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.made: CallContext | None = None
+        super().__init__(
+            session.node.store.current, None, session.call_now(), session.committed_catalog, session.key.format
+        )
+
+    @property
+    def call(self) -> CallContext:
+        if self.made is None:
+            self.made = self._session.call_now()
+        return self.made
+
+    @call.setter
+    def call(self, made: CallContext) -> None:
+        self.made = made
+
+
 class Session:
     def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
         self.node = node
@@ -132,7 +158,7 @@ class Session:
         self.process_id, self.secret = node.register(self)
         self._settings_changed()
         self.settings.on_change = self._settings_changed
-        self._context = ExecContext(node.store.current, None, self._call(0, 0), self.committed_catalog, self.key.format)
+        self._context = StatementContext(self)
         self._context.next_row_number = node.next_row_number
 
     def _start_settings(self, parameters: dict[str, str]) -> None:
@@ -224,6 +250,11 @@ class Session:
     def temporary_schema_name(self) -> str:
         return f"pg_temp_{self.process_id}"
 
+    def call_now(self) -> CallContext:
+        """What functions of a statement that runs now may ask for."""
+        clock = self.node.clock()
+        return self._call(clock, clock if self.transaction is None else self.transaction.start_time)
+
     def _call(self, statement: int, transaction: int) -> CallContext:
         return CallContext(statement, transaction, self.key.format.timezone, self)
 
@@ -279,9 +310,7 @@ class Session:
                 context.reader = node.store.current
                 context.transaction = None
                 context.catalog = prepared.catalog
-                if prepared.needs_call:
-                    clock = node.clock()
-                    context.call = self._call(clock, clock)
+                context.made = None
                 data, count = run(context, parameters)
                 logged = node.sequences.last_logged_lsn
                 return data, count, logged if logged > node.store.durable_lsn else 0
@@ -292,8 +321,7 @@ class Session:
         context.reader = transaction
         context.transaction = transaction
         context.catalog = prepared.catalog
-        if prepared.needs_call:
-            context.call = self._call(node.clock(), transaction.start_time)
+        context.made = None
         held = transaction.table_locks
         held_before = len(held)
         for oid, mode in prepared.locks:
@@ -522,6 +550,26 @@ class Session:
             raise SqlError("26000", f"{shown} does not exist")
         if prepared.catalog is not self.committed_catalog or not self._plain() or prepared.key is not self.key:
             prepared = self.prepared[name] = planning.renew(self, prepared)
+        return prepared
+
+    def ready_row_plan(self, name: bytes) -> Prepared | None:
+        """The prepared statement, if it is a row plan that can run as it is; None where Bind has more to do."""
+        prepared = self.prepared.get(name)
+        if (
+            prepared is None
+            or prepared.kind != "row"
+            or prepared.catalog is not self.node.catalogs[self.database_oid]
+            or prepared.key is not self.key
+            or self.status == "E"
+            or not self._plain()
+        ):
+            return None
+        if self.portals:
+            unnamed = self.portals.get(b"")
+            if unnamed is not None:
+                if unnamed.stream is not None:
+                    return None
+                del self.portals[b""]  # as Bind does
         return prepared
 
     def refuse_in_failed_block(self, statement: ast.Statement) -> None:

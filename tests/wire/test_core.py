@@ -67,7 +67,7 @@ def test_every_message_becomes_its_event() -> None:
         "Query(sql=b'SELECT 1')",
         "Parse(name=b's', sql=b'SELECT $1, $2', types=(23, 0))",
         "Bind(parameter_formats=(1, 0), parameters=[b'\\x00\\x07', None], "
-        "portal=b'p', result_formats=(1,), statement=b's')",
+        "portal=b'p', result_formats=(1,), statement=b's', tail=b'')",
         "Describe(kind='P', name=b'p')",
         "Execute(limit=50, portal=b'p')",
         "Close(kind='S', name=b's')",
@@ -309,3 +309,19 @@ def test_any_bytes_give_events_or_a_fatal_error(parts: list[bytes], started: boo
                     break
     except SqlError as error:
         assert error.severity == "FATAL"
+
+
+def test_a_bind_knows_whether_a_whole_execution_follows() -> None:
+    bind = message(b"B", b"\0s\0" + b"\0\0" * 3)
+    rest = message(b"E", b"\0" + bytes(4)) + message(b"S", b"")
+    described = message(b"D", b"P\0") + rest
+    for follows, tail in ((rest, core.TAIL), (described, core.TAIL_DESCRIBED), (rest[:-1], b""), (b"", b"")):
+        machine = core.ProtocolCore()
+        machine.ready()
+        machine.receive_data(bind + follows)
+        event = machine.next_event()
+        assert isinstance(event, core.Bind)
+        assert event.tail == tail
+        machine.skip(event.tail)
+        if tail:
+            assert machine.next_event() is core.NEED_DATA
