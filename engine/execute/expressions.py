@@ -200,15 +200,35 @@ class ExpressionCompiler:
         ) and all(names.get(name, value) is value for name, value in found.python_names.items())
 
     def _strict_call(self, expression: tree.FuncExpr) -> tuple[list[str], str, bool]:
-        """(tests that no argument is NULL, the call, whether the call never gives NULL then)."""
+        """(tests that no argument is NULL, the call, whether the call never gives NULL then).
+
+        Every argument is computed, whichever is NULL: one that raises does so in PostgreSQL too. What is at hand is
+        tested last, and where several are not, a tuple computes them before any test.
+        """
+        values = [self.value(argument) for argument in expression.arguments]
+        computed = [value for value in values if not value.atom]
+        together = any(value.nullable for value in values) and (
+            len(computed) > 1 or any(not value.nullable for value in computed)
+        )
+        evaluated: list[str] = []
         guards: list[str] = []
+        tested: list[str] = []
         arguments: list[str] = []
-        for argument in expression.arguments:
-            found = self.value(argument)
-            if found.nullable:
-                source, found = self.bind(found)
-                guards.append(f"{source} is not None")
+        for found in values:
+            if found.atom:
+                if found.nullable:
+                    tested.append(f"{found.source} is not None")
+            elif together or found.nullable:
+                source, found = self.bind(found)  # noqa: PLW2901 - the same value under its name
+                if together:
+                    evaluated.append(source)
+                    source = found.source
+                if found.nullable:
+                    guards.append(f"{source} is not None")
             arguments.append(found.source)
+        guards += tested
+        if evaluated:
+            guards.insert(0, f"({', '.join(evaluated)},)")
         types = [argument.type for argument in expression.arguments]
         call = self._call_source(expression.function, arguments, types, expression.type)
         return guards, call, _is_total(expression)
@@ -228,7 +248,10 @@ class ExpressionCompiler:
             return NULL
         if not guards:
             return Value(call, nullable=not total)
-        nulls = " or ".join(guard.removesuffix("is not None") + "is None" for guard in guards)
+        nulls = " or ".join(
+            guard.removesuffix("is not None") + "is None" if guard.endswith("is not None") else f"not {guard}"
+            for guard in guards
+        )
         return Value(f"(None if {nulls} else {call})")
 
     def set_function(self, expression: tree.FuncExpr) -> str:

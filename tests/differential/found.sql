@@ -82,3 +82,11 @@ SELECT '2020-01-01 00:00+00'::timestamptz
 SET TimeZone TO 'nowhere/at/all'
 
 RESET TimeZone
+
+SELECT a * (id / (id - id)) FROM (VALUES (1, NULL::int)) v(id, a)
+
+SELECT n * (id / (id - id)) FROM tz WHERE n IS NULL
+
+SELECT (n / 0) * (id + 1) FROM tz WHERE a = 'b'
+
+SELECT id FROM tz WHERE n IS NULL AND n < 1 / (id - 1)
