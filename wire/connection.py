@@ -467,7 +467,7 @@ class Connection(asyncio.Protocol):
         has happened, and the messages are to be taken one by one."""
         session = self.session
         assert session is not None
-        prepared = session.ready_row_plan(event.statement)
+        prepared = session.ready_plan(event.statement)
         if prepared is None or len(event.parameters) != len(prepared.parameter_types):
             return False
         try:
@@ -475,12 +475,17 @@ class Connection(asyncio.Protocol):
             parameters = prepared.decode(event.parameters, event.parameter_formats)
         except SqlError:
             return False  # Bind says which parameter it was
-        run = prepared.runs.get(formats) or prepared.run_row(formats)
         described = b""
         if event.tail is core.TAIL_DESCRIBED:
             described = messages.NO_DATA if prepared.fields is None else self._description(prepared, formats)
         try:
-            data, count, lsn = session.execute_row(prepared, run, parameters)
+            if prepared.control is not None:
+                name, lsn = session.transaction_statement(prepared.control)
+                data = command_complete(name)
+            else:
+                run = prepared.runs.get(formats) or prepared.run_row(formats)
+                data, count, lsn = session.execute_row(prepared, run, parameters)
+                data += complete_bytes(prepared.command, count)
         except LockWait as wait:
             wait.ticket.cancel(canceled())  # it is asked for again by Execute
             return False
@@ -490,10 +495,17 @@ class Connection(asyncio.Protocol):
             self._out.append(messages.BIND_COMPLETE + described)
             raise
         self.core.skip(event.tail)
-        self._out.append(messages.BIND_COMPLETE + described + data + complete_bytes(prepared.command, count))
-        self._pending_lsn = max(self._pending_lsn, lsn)
         if session.notices:
             self._send_notices()
+        data = messages.BIND_COMPLETE + described + data
+        lsn = max(lsn, self._pending_lsn)
+        if lsn and prepared.control is not None:
+            self._pending_lsn = 0
+            self._extended = False
+            self._await_commit(lsn, data)  # COMMIT: what it acknowledges is durable
+            return True
+        self._out.append(data)
+        self._pending_lsn = lsn
         self._on_sync(core.SYNC)
         return True
 

@@ -55,7 +55,11 @@ class Prepared:
     text_formats: tuple[int, ...] = ()  # every result column as text, as simple queries get them
     text_run: RunRow | None = None
 
+    control: ast.TransactionStmt | None = None  # the statement, if it is BEGIN, COMMIT and their kin
+
     def __post_init__(self) -> None:
+        if isinstance(self.statement.tree, ast.TransactionStmt):
+            self.control = self.statement.tree
         self.text_formats = (0,) * len(self.fields or ())
 
     def run_text(self) -> RunRow:

@@ -552,12 +552,13 @@ class Session:
             prepared = self.prepared[name] = planning.renew(self, prepared)
         return prepared
 
-    def ready_row_plan(self, name: bytes) -> Prepared | None:
-        """The prepared statement, if it is a row plan that can run as it is; None where Bind has more to do."""
+    def ready_plan(self, name: bytes) -> Prepared | None:
+        """The prepared statement, if it is a row plan or ends or begins a transaction, and can run as it is; None where
+        Bind has more to do."""
         prepared = self.prepared.get(name)
         if (
             prepared is None
-            or prepared.kind != "row"
+            or not (prepared.kind == "row" or prepared.control is not None)
             or prepared.catalog is not self.node.catalogs[self.database_oid]
             or prepared.key is not self.key
             or self.status == "E"
