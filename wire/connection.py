@@ -23,7 +23,7 @@ from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error, tag
 from engine.session.settings import REPORTED
 from engine.sql import ast
-from engine.txn.interface import LockWait
+from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages
 from wire.messages import READY, command_complete
 
@@ -345,7 +345,8 @@ class Connection(asyncio.Protocol):
                 self._start(self._simple_query(event.sql))
                 return
         except (LockWait, RowPathFull, StalePlan) as wait:
-            self._start(self._found_query(prepared, parameters, wait))
+            if not (isinstance(wait, LockWait) and self._run_when_granted(event, wait)):
+                self._start(self._found_query(prepared, parameters, wait))
             return
         if session.notices:
             self._send_notices()
@@ -487,6 +488,8 @@ class Connection(asyncio.Protocol):
                 data, count, lsn = session.execute_row(prepared, run, parameters)
                 data += complete_bytes(prepared.command, count)
         except LockWait as wait:
+            if self._run_when_granted(event, wait):
+                return True
             wait.ticket.cancel(canceled())  # it is asked for again by Execute
             return False
         except (RowPathFull, StalePlan):
@@ -627,6 +630,36 @@ class Connection(asyncio.Protocol):
         self._query_failed(SqlError("0A000", "the function call protocol is not supported"))
 
     # ---- what waits ---------------------------------------------------------------------------------------------
+
+    def _run_when_granted(self, event: core.Query | core.Bind, wait: LockWait) -> bool:
+        """Takes the message again when the lock that it waits for is granted, without a task of its own. False where a
+        timeout has to watch over the wait."""
+        session = self.session
+        assert session is not None
+        if session.lock_timeout or session.statement_timeout:
+            return False
+        self.busy = True
+        loop = asyncio.get_running_loop()
+
+        def done() -> None:  # within the commit that let the lock go: what follows has to wait for its turn
+            loop.call_soon(self._granted, event, wait.ticket)
+
+        wait.ticket.add_done_callback(done)
+        return True
+
+    def _granted(self, event: core.Query | core.Bind, ticket: WaitTicket) -> None:
+        self.busy = False
+        if not self.closing:
+            try:
+                if ticket.error is not None:
+                    raise ticket.error
+                self._handlers[type(event)](event)
+            except SqlError as error:
+                self._failed(event, error)
+            except Exception as error:
+                self._failed(event, self._defect(error))
+        if not self.busy:
+            self._continue()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self.busy = True

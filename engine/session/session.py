@@ -931,6 +931,8 @@ class Session:
             self.cancel_error = error or canceled()
             if self.running:
                 self.task.cancel()
+        elif self.transaction is not None and self.transaction.waiting is not None:
+            self.transaction.waiting.cancel(error or canceled())
 
     async def close(self) -> None:
         """The connection is gone: rolls back, frees every lock, drops temporary tables."""
