@@ -24,6 +24,7 @@ from catalog.schema import (
 )
 from engine.ddl import names
 from engine.ddl.context import DdlContext
+from engine.ddl.rewrite_text import default_over
 from engine.ddl.sequences import restarted
 from engine.sql import ast
 
@@ -85,7 +86,9 @@ class Removal:
     def _take_defaults(self, sequence: Sequence) -> None:
         for table in self.context.catalog.tables():
             for column in table.columns:
-                if column.sequence == sequence.oid and table.oid not in self.gone:
+                if table.oid in self.gone:
+                    continue
+                if column.sequence == sequence.oid or default_over(self.context, column, {sequence.oid}) is not None:
                     self._extra.append(
                         (
                             f"default value for column {column.name} of table {table.name}",

@@ -23,6 +23,7 @@ from catalog.scram import verifier
 from engine.ddl import names
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
+from engine.ddl.rewrite_text import rename_relations, renamed_texts
 from engine.sql import ast
 
 Named = TypeVar("Named", Role, Database, Schema, Tablespace)
@@ -265,7 +266,11 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
     if statement.kind in kinds:
         found = _find(context, kinds[statement.kind], statement.name or "")
         _superuser_only(context, f"rename {statement.kind}")
-        context.change({found.oid: replace(found, name=statement.new_name)})
+        change: dict[int, SchemaObject | None] = {found.oid: replace(found, name=statement.new_name)}
+        if statement.kind == "schema":
+            rename_relations(context, change, f"renaming schema {found.name}")
+        else:
+            context.change(change)
         return tag
     if statement.relation is None:
         not_supported(f"ALTER {statement.kind.upper()} RENAME")
@@ -278,7 +283,7 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         _rename_constraint(context, item, statement.name or "", statement.new_name)
     else:
         names.refuse_if_taken(context, item.schema, statement.new_name, False)
-        context.change({item.oid: replace(item, name=statement.new_name)})
+        rename_relations(context, {item.oid: replace(item, name=statement.new_name)}, f"renaming {item.name}")
         if isinstance(item, Index):
             _rename_constraint_of(context, item, statement.new_name)
     return tag
@@ -295,8 +300,6 @@ def _rename_column(context: DdlContext, item: SchemaObject, old: str, new: str) 
     columns = tuple(replace(each, name=new) if each is column else each for each in item.columns)
     changed = replace(item, columns=columns)
     if isinstance(item, Table) and isinstance(changed, Table):
-        from engine.ddl.rewrite_text import renamed_texts
-
         context.change(renamed_texts(context, item, changed, column.number))
     else:
         context.change({item.oid: changed})
@@ -339,7 +342,7 @@ def set_schema(context: DdlContext, statement: ast.AlterObjectSchemaStmt) -> str
                 isinstance(other, Sequence) and other.owned_by and other.owned_by[0] == item.oid
             ):
                 changes[other.oid] = replace(other, schema=target.oid)
-    context.change(changes)
+    rename_relations(context, changes, f"moving {item.name} to another schema")
     return tag
 
 

@@ -90,3 +90,27 @@ SELECT n * (id / (id - id)) FROM tz WHERE n IS NULL
 SELECT (n / 0) * (id + 1) FROM tz WHERE a = 'b'
 
 SELECT id FROM tz WHERE n IS NULL AND n < 1 / (id - 1)
+
+CREATE TABLE renamed (id serial, a int)
+
+ALTER SEQUENCE renamed_id_seq RENAME TO renamed_sequence
+
+INSERT INTO renamed (a) VALUES (1) RETURNING id
+
+ALTER TABLE renamed RENAME TO renamed_again
+
+INSERT INTO renamed_again (a) VALUES (1) RETURNING id
+
+CREATE SEQUENCE drawn_from
+
+CREATE TABLE drawing (id int DEFAULT nextval('drawn_from') + 1)
+
+DROP SEQUENCE drawn_from
+
+ALTER TABLE drawn_from RENAME TO drawn_from_still
+
+INSERT INTO drawing DEFAULT VALUES RETURNING id
+
+DROP SEQUENCE drawn_from_still CASCADE
+
+INSERT INTO drawing DEFAULT VALUES RETURNING id
