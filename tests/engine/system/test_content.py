@@ -70,7 +70,8 @@ def test_databases_have_catalogs_of_their_own(shoal: ShoalServer) -> None:
             assert _names(first, "only_%") == ["only_here"]
             assert _names(second, "only_%") == ["only_there"]
             schemas = "SELECT schema_name FROM information_schema.schemata ORDER BY 1"
-            assert second.execute(schemas).fetchall() == first.execute(schemas).fetchall()
+            fresh = [("information_schema",), ("pg_catalog",), ("public",)]
+            assert second.execute(schemas).fetchall() == fresh
         first.execute("DROP TABLE only_here")
         first.execute("DROP DATABASE apart")
 
