@@ -358,8 +358,10 @@ class Catalog:
         return item
 
     def tables(self) -> Iterator[Table]:
+        """Every table of this database; `objects` has those of the others too."""
+        here = set(self.schemas.values())
         for item in self.objects.values():
-            if isinstance(item, Table):
+            if isinstance(item, Table) and item.schema in here:
                 yield item
 
     def schema_name(self, oid: int) -> str:
