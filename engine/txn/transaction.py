@@ -201,13 +201,9 @@ class Transaction:
         held = self.row_locks.get(key)
         if (held is None or held < strength) and not self.lock(key, strength, wait):
             return None
-        own = self.writes.get(key, MISSING)
-        if own is not MISSING:
-            return own  # type: ignore[return-value]
-        for run in reversed(self.runs):
-            found = run.get(key)
-            if found is not None:
-                return found.value
+        own = self._written(key)
+        if not isinstance(own, _Missing):
+            return own
         newest = self._store.newest(key)
         if newest is None:
             return None
@@ -216,14 +212,20 @@ class Transaction:
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
         return newest[1]
 
-    def newest(self, key: bytes) -> bytes | None:
+    def _written(self, key: bytes) -> bytes | _Missing | None:
+        """What this transaction has under the key: single writes lie over its bulk runs, newer runs over older ones."""
         own = self.writes.get(key, MISSING)
-        if own is not MISSING:
-            return own  # type: ignore[return-value]
-        for run in reversed(self.runs):
-            found = run.get(key)
-            if found is not None:
-                return found.value
+        if own is MISSING:
+            for run in reversed(self.runs):
+                found = run.get(key)
+                if found is not None:
+                    return found.value
+        return own
+
+    def newest(self, key: bytes) -> bytes | None:
+        own = self._written(key)
+        if not isinstance(own, _Missing):
+            return own
         newest = self._store.newest(key)
         return None if newest is None else newest[1]
 
