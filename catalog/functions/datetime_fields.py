@@ -44,24 +44,14 @@ from catalog.types.datetime import (
     timestamp_out_of_range,
     to_utc,
 )
+from catalog.types.interval_text import UNIT_WORDS
 from catalog.types.timezones import Zone, find_zone
 
 # ---- names of fields ----
 
+# The words of intervals, with the parts of a time zone told apart: extract() has a field for each.
 _UNIT_WORDS = {
-    "microsecond": "us usec usecond useconds usecs microsecon",
-    "millisecond": "ms msec msecond mseconds msecs millisecon",
-    "second": "s sec second seconds secs",
-    "minute": "m min mins minute minutes",
-    "hour": "h hour hours hr hrs",
-    "day": "d day days",
-    "week": "w week weeks",
-    "month": "mon mons month months",
-    "quarter": "qtr quarter",
-    "year": "y year years yr yrs",
-    "decade": "dec decade decades decs",
-    "century": "c cent century centuries",
-    "millennium": "mil mils millennia millennium",
+    **UNIT_WORDS,
     "timezone": "timezone",
     "timezone_hour": "timezone_h",
     "timezone_minute": "timezone_m",

@@ -37,7 +37,7 @@ FULL_PRECISION = 0xFFFF
 # Bits of an interval's modifier, one for each field of 'interval day to second'.
 YEAR_BIT, MONTH_BIT, DAY_BIT, HOUR_BIT, MINUTE_BIT, SECOND_BIT = 1 << 2, 1 << 1, 1 << 3, 1 << 10, 1 << 11, 1 << 12
 
-_UNIT_WORDS = {
+UNIT_WORDS = {
     "microsecond": "us usec usecond useconds usecs microsecon",
     "millisecond": "ms msec msecond mseconds msecs millisecon",
     "second": "s sec second seconds secs",
@@ -53,7 +53,7 @@ _UNIT_WORDS = {
     "millennium": "mil mils millennia millennium",
     "timezone": "timezone timezone_h timezone_m",
 }
-_UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
+_UNITS = {word: unit for unit, words in UNIT_WORDS.items() for word in words.split()}
 _TOKEN_LENGTH = 10
 _MICROSECONDS = {
     "microsecond": 1,
