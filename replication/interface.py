@@ -1,0 +1,313 @@
+"""What the replicated changelog stands on: a store of objects and a coordination service. And what it keeps in them.
+
+    changelog store      objects by name, created once and never changed (replication/stores/)
+    coordination         ZooKeeper: small nodes with versions, ephemerals, watches, `multi` (replication/zookeeper.py)
+
+Both are asynchronous and belong to the engine's thread: implementations with threads of their own (kazoo, file systems)
+hand results over to the loop. Both have an implementation in memory in the tests, with a clock and faults that a seed
+decides, so that the logic above them is tried without waiting.
+
+Objects of a tablespace (names are relative to the store's URL; `<ts>` is the tablespace's id, 32 hexadecimal digits):
+
+    cluster                                        the cluster's id: a store that holds another cluster is refused
+    <ts>/ledger-<id:010>/<first:020>-<last:020>-<commit id>     entries (replication/entry.py), one after the other
+    <ts>/bulk/<name>                               a bulk run that an entry refers to
+    <ts>/checkpoint-<lsn:020>/...                  files of a checkpoint, `manifest.json` last
+
+Znodes below the cluster's chroot:
+
+    format, cluster                     the layout's version; the cluster's id
+    nodes/<node>                        ephemeral: Node
+    controller                          ephemeral: the node that places replicas and leaders
+    tablespaces/<ts>/spec               Spec
+    tablespaces/<ts>/epoch              Epoch; its version is what every commit checks
+    tablespaces/<ts>/head               Head
+    tablespaces/<ts>/ledgers            list of Ledger
+    tablespaces/<ts>/checkpoints        list of Checkpoint
+    tablespaces/<ts>/replicas/<node>    ephemeral: Replica
+
+All znode values are JSON (orjson), with unknown fields kept out of the way of older readers: a reader ignores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+# --- the store of objects --------------------------------------------------------------------------------------------
+
+
+class ObjectExistsError(Exception):
+    """`put` found an object of that name; its content may be another."""
+
+
+class ObjectMissingError(Exception):
+    """There is no object of that name."""
+
+
+class StoreUnavailableError(Exception):
+    """The store did not answer, or refused. The outcome of a `put` or `delete` is unknown."""
+
+
+class StoreFullError(StoreUnavailableError):
+    """The store has no room left; the object was not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    name: str
+    size: int  # bytes
+
+
+class ChangelogStore(Protocol):
+    """Objects that are created once. Names are relative paths of [a-zA-Z0-9._-] parts, joined by '/'.
+
+    Everything may raise StoreUnavailableError. No call retries by itself for longer than the store's own timeout
+    (seconds, given at construction; default 10).
+    """
+
+    @property
+    def url(self) -> str:
+        """As it was opened, without credentials."""
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Creates the object; it is durable and can be read by everyone when this returns.
+
+        Raises ObjectExistsError, StoreFullError. Putting the same content again after an unknown outcome is for the
+        caller to resolve: ObjectExistsError, then `get` and compare.
+        """
+
+    async def put_file(self, name: str, path: str) -> None:
+        """As `put`, with the content of a local file, in pieces: memory does not grow with it."""
+
+    async def get(self, name: str) -> bytes:
+        """Raises ObjectMissingError."""
+
+    async def get_file(self, name: str, path: str) -> None:
+        """As `get`, into a new local file (not synced), in pieces. Raises ObjectMissingError."""
+
+    def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        """Objects whose names start with the prefix (a folder, ending in '/') and sort behind `after`, by name."""
+
+    async def delete(self, name: str) -> None:
+        """The object is gone afterwards, whether it was there or not."""
+
+    async def delete_folder(self, prefix: str) -> None:
+        """Deletes every object whose name starts with the prefix (ending in '/'): a whole ledger, a checkpoint."""
+
+    async def close(self) -> None:
+        """Lets go of connections and threads; calls that run end with StoreUnavailableError."""
+
+
+# --- the coordination service ----------------------------------------------------------------------------------------
+
+
+class CoordinationUnavailableError(Exception):
+    """Not connected, or the session is over: the request was certainly not carried out."""
+
+
+class OutcomeUnknownError(CoordinationUnavailableError):
+    """The request was sent and its reply was lost: it may have been carried out."""
+
+
+class ConflictError(Exception):
+    """A version did not match, a node exists already, or does not exist: nothing was done.
+
+    `index` is the operation of a multi that failed, `reason` 'version', 'exists', 'missing' or 'not empty'.
+    """
+
+    def __init__(self, reason: Literal["version", "exists", "missing", "not empty"], path: str, index: int = 0) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.reason = reason
+        self.path = path
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    path: str
+    data: bytes
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    path: str
+    data: bytes
+    version: int  # -1: any
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    path: str
+    version: int = -1
+
+
+Operation = Check | Create | Set | Delete
+
+SessionState = Literal["connected", "suspended", "lost"]
+"""suspended: no server answers, the session may still live. lost: it is over, ephemeral nodes are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Znode:
+    data: bytes
+    version: int
+
+
+Watch = Callable[[], None]
+"""Called once, on the engine's thread, when what was read has changed, or when the session has been interrupted so that
+a change may have been missed. Read again and watch again."""
+
+
+class Coordination(Protocol):
+    """A ZooKeeper session below the cluster's chroot. Paths are relative, without a leading '/'.
+
+    Requests of one session are carried out in the order in which they were made. While the session is suspended
+    requests wait for the connection up to `timeout` (seconds, given at construction), then fail as unavailable.
+    After 'lost' this object is dead: every request raises CoordinationUnavailableError, and a new one is opened.
+    """
+
+    @property
+    def session_timeout(self) -> float:
+        """Seconds, as negotiated with the server."""
+
+    @property
+    def alive_until(self) -> float:
+        """Clock time (`time.monotonic()`) before which the session cannot have expired: the session timeout after the
+        *sending* of the last request that was answered. Renewed several times a session timeout while connected."""
+
+    @property
+    def state(self) -> SessionState: ...
+
+    def on_state(self, callback: Callable[[SessionState], None]) -> None:
+        """Called on the engine's thread with every change of state."""
+
+    async def get(self, path: str, watch: Watch | None = None) -> Znode | None:
+        """None if there is none; the watch then waits for its creation. The newest state, not a lagging server's
+        (implementations sync first where `fresh` matters: see `sync`)."""
+
+    async def sync(self) -> None:
+        """What is read after this is at least as new as everything committed before it was called."""
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Names, sorted; empty if the node does not exist (the watch then waits for its creation)."""
+
+    async def create(self, path: str, data: bytes, ephemeral: bool = False) -> None:
+        """Makes missing parents. Raises ConflictError('exists')."""
+
+    async def set(self, path: str, data: bytes, version: int = -1) -> int:
+        """Returns the new version. Raises ConflictError."""
+
+    async def delete(self, path: str, version: int = -1) -> None:
+        """Raises ConflictError."""
+
+    async def multi(self, operations: Sequence[Operation]) -> list[int]:
+        """All or nothing. Returns the new version of every Set (0 for other operations), in order.
+
+        Raises ConflictError with the first operation that failed, OutcomeUnknownError.
+        """
+
+    async def close(self) -> None:
+        """Ends the session: ephemeral nodes go at once."""
+
+
+# --- what the znodes hold --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """nodes/<node>: where a node is found."""
+
+    node: str
+    host: str
+    port: int
+    admin: str = ""  # host:port of its HTTP interface
+    started: int = 0  # microseconds since 2000-01-01 UTC
+    load: float = 0.0  # busy share of its engine's thread, 0..1, of the last seconds
+    connections: int = 0
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """tablespaces/<ts>/spec: what the user asked for."""
+
+    name: str
+    replicas: tuple[str, ...]  # nodes that hold it
+    expected_replicas: int = 1
+    preferred_leader: str = ""
+    max_leader_inactivity: float = 0.0  # seconds without a sign of life before another may lead; 0: session expiry only
+    store: str = ""  # URL of its changelog store, '' for the cluster's
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """tablespaces/<ts>/epoch: who leads. Bumped before the new leader reads anything."""
+
+    epoch: int
+    leader: str  # '' : nobody
+
+
+@dataclass(frozen=True, slots=True)
+class HeadObject:
+    """One object of entries in a ledger."""
+
+    ledger: int
+    first: int
+    last: int
+    commit_id: str  # 32 hexadecimal digits, made up by the writer
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """tablespaces/<ts>/head: the end of the log. Setting it is the commit."""
+
+    lsn: int
+    epoch: int
+    hash: str  # of the last entry, hexadecimal
+    commit_time: int  # of the last entry, microseconds since 2000-01-01 UTC
+    bytes: int  # of the open ledger so far
+    recent: tuple[HeadObject, ...] = ()  # the last objects, newest last: a tail close behind needs no listing
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """One element of tablespaces/<ts>/ledgers: a run of entries of one epoch."""
+
+    ledger: int
+    epoch: int
+    first: int
+    last: int | None = None  # None: open
+    bytes: int = 0
+    closed: int = 0  # when, microseconds since 2000-01-01 UTC
+    store: str = ""  # URL where it lies: a tablespace may move to another store
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One element of tablespaces/<ts>/checkpoints."""
+
+    lsn: int
+    hash: str  # of the entry at the LSN, hexadecimal
+    folder: str
+    bytes: int
+    created: int  # microseconds since 2000-01-01 UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """tablespaces/<ts>/replicas/<node>."""
+
+    node: str
+    role: Literal["leader", "follower", "bootstrapping"]
+    applied: int  # LSN
+    seen: int = 0  # of its last sign of life, microseconds since 2000-01-01 UTC
+    detail: dict[str, str] = field(default_factory=dict)
