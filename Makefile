@@ -1,5 +1,4 @@
 # Two targets are enough to begin with: `make serve` and `make test`.
-PYTHON ?= python3
 VENV   := .venv
 LISTEN ?= 127.0.0.1:5432
 DATA   ?= ./shoal-data
@@ -10,7 +9,7 @@ help:            ## these lines
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 12
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@python=$${PYTHON:-$$(tools/python.sh)} && echo "making $(VENV) with $$python" && $$python -m venv $(VENV)
 
 # What serving needs, and no more.
 $(VENV)/.serving: pyproject.toml | $(VENV)/bin/python
