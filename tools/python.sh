@@ -30,7 +30,7 @@ for binary in $found; do
         taken=$("$binary" -c "$probe")
         [ "$taken" -lt "$least" ] && least=$taken
     done
-    if [ -z "$best" ] || [ $((least * 5)) -lt $((best_time * 4)) ]; then
+    if [ -z "$best" ] || [ $((least * 10)) -lt $((best_time * 9)) ]; then
         best=$binary best_time=$least
     fi
 done
