@@ -8,13 +8,8 @@ import os
 class Files:
     """Plain files of the operating system. Offsets and sizes in bytes; every failure is an OSError."""
 
-    def open_durable(self, path: str) -> int:
-        """Opens (or creates) a file whose writes return only when they are on the disk: one system call, so that the
-        writing thread must win back the interpreter once a group and not twice."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_DSYNC | os.O_CLOEXEC, 0o600)
-
     def open(self, path: str) -> int:
-        """Opens (or creates) a file for writes that `sync` makes durable."""
+        """Opens (or creates) a file for reading and writing."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, fd: int, data: bytes | memoryview, offset: int) -> None:
@@ -27,6 +22,10 @@ class Files:
 
     def sync(self, fd: int) -> None:
         os.fsync(fd)
+
+    def sync_data(self, fd: int) -> None:
+        """Without what reading it back does not need (man 2 fdatasync)."""
+        os.fdatasync(fd)
 
     def sync_directory(self, path: str) -> None:
         """Makes names that were created, renamed or removed in the directory durable."""

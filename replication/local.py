@@ -1,20 +1,17 @@
-"""The changelog of a single node: segment files in a directory, appended and synced by one thread.
+"""The changelog of a single node: segment files in a directory, appended and synced group by group.
 
     directory/00000000000000000001.segment   entries from LSN 1 (replication/segments.py)
     directory/spare-1                        a retired segment, to be written again
     directory/durable                        the last durable LSN, in two slots
     directory/bulk/<name>                    files that entries refer to (engine/storage/runs.py)
 
-**Group commit.** `submit` puts the entry into a queue and returns. The writing thread takes everything that is queued,
-writes it with one call on an O_DSYNC file (an append + fdatasync in one system call, so that the thread has to win the
-interpreter back only once), and tells the engine's thread. What comes in meanwhile forms the next group. The fuller
-the machine, the larger the groups; there is no timer. An idle engine sees a commit in 0.10 ms (the sync alone: 0.09). A
-busy one makes this thread wait for the interpreter twice a group, so the process should set `sys.setswitchinterval`
-low: 10 ms a commit at Python's own 5 ms, 1.3 ms at 0.5, 0.5 ms at 0.1.
+**Group commit.** `submit` puts the entry into a list and returns. At the end of the loop's turn everything in the list
+is written with one call, and the sync is begun (replication/syncing.py: the kernel does it, and says when it is done).
+What comes in meanwhile forms the next group. The fuller the machine, the larger the groups; there is no timer.
 
 **Rolling.** A segment is closed when the next group would take it past its size. The next one is a retired segment or a
-new file. A file grows by 256 KiB of zeros behind a group that reaches its end: an append + sync inside a file takes
-0.10 ms, one that makes it longer 0.13 ms.
+new file, and is made ready in the thread for files: groups wait for it. A file grows by 256 KiB of zeros behind a group
+that reaches its end: an append + sync inside a file takes 0.10 ms, one that makes it longer 0.13 ms.
 
 **What was acknowledged.** After each group its last LSN goes into the mapped file `durable`, without a sync: it
 survives a crash of the process to the last entry, and a power cut as far as the system wrote it back. So a chain that
@@ -29,6 +26,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from queue import SimpleQueue
@@ -49,9 +47,10 @@ from replication.segments import (
     segment_name,
     walk,
 )
+from replication.syncing import Loop, open_sync
 
 SEGMENT_BYTES = 64 << 20
-GROUP_BYTES = 4 << 20  # a group stops gathering here, so that the first entry of it does not wait for a long write
+GROUP_BYTES = 1 << 20  # a group stops gathering here: it is written in one turn of the loop, and the first entry waits
 SPARES = 2
 ZERO_STEP = 256 << 10
 _SLOT = struct.Struct("<QI")
@@ -59,6 +58,17 @@ _SLOT_LSN = struct.Struct("<Q")
 _SLOT_DISTANCE = 512
 
 Submission = tuple[int, bytes, int, int]
+
+
+@dataclass(slots=True)
+class Rolling:
+    """A group that waits for a segment to begin with it; `fd` or `error` is set when there is one."""
+
+    first_lsn: int
+    data: bytes
+    last_hash: bytes
+    fd: int = -1
+    error: OSError | None = None
 
 
 class DurableMark:
@@ -106,7 +116,8 @@ class LocalChangelog:
     """engine.storage.interface.Changelog over a local directory.
 
     Opening finds the end of the chain (and raises XX001 on damage in the last segment; `read` finds damage in earlier
-    ones). `tablespace` (16 bytes) and `epoch` go into every entry. Callbacks run on the engine's thread.
+    ones). `tablespace` (16 bytes) and `epoch` go into every entry. Everything runs on the engine's thread, whose event
+    loop is `loop`; without one (a queue of calls in a test) syncs need a thread.
     """
 
     def __init__(
@@ -116,6 +127,7 @@ class LocalChangelog:
         on_committed: Callable[[int], None],
         on_failure: Callable[[BaseException], None],
         *,
+        loop: Loop | None = None,
         tablespace: bytes = bytes(16),
         epoch: int = 1,
         segment_bytes: int = SEGMENT_BYTES,
@@ -123,6 +135,7 @@ class LocalChangelog:
     ) -> None:
         self._directory = directory
         self._engine_thread = engine_thread
+        self._soon: Callable[[Callable[[], None]], object] = loop.call_soon if loop is not None else engine_thread
         self._on_committed = on_committed
         self._on_failure = on_failure
         self._tablespace = tablespace
@@ -131,8 +144,7 @@ class LocalChangelog:
         self._files = files or Files()
         self._failure: BaseException | None = None
         self._submitted_lsn: int | None = None
-        self._submitted_bytes = 0  # written by the engine's thread only
-        self._committed_bytes = 0  # written by the writing thread only
+        self.pending_bytes = 0
         os.makedirs(os.path.join(directory, "bulk"), exist_ok=True)
         self._mark = DurableMark(os.path.join(directory, "durable"), self._files, not list_segments(directory))
         self._files.sync_directory(directory)
@@ -142,11 +154,14 @@ class LocalChangelog:
         self._hash = NO_HASH
         self._committed: int | None = None  # None: the chain has not begun
         self._find_end()
-        self._queue: SimpleQueue[Submission | None] = SimpleQueue()
+        self._submitted: list[Submission] = []
+        self._writing = (0, 0)  # last LSN and bytes of bodies of the group that is being synced
+        self._state = "idle"
+        self._rolling: Rolling | None = None
+        self._closing = False
+        self._sync = open_sync(loop, engine_thread, self._synced, self._files)
         self._chores: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._writer = threading.Thread(target=self._write_groups, name="changelog", daemon=True)
         self._keeper = threading.Thread(target=self._do_chores, name="changelog-files", daemon=True)
-        self._writer.start()
         self._keeper.start()
 
     # --- the engine's side -------------------------------------------------------------------------------------
@@ -161,12 +176,11 @@ class LocalChangelog:
         if len(body) > MAX_BODY:
             raise SqlError("54000", "transaction is too large for one changelog entry")
         self._submitted_lsn = lsn
-        self._submitted_bytes += len(body)
-        self._queue.put((lsn, body, commit_time, schema_version))
-
-    @property
-    def pending_bytes(self) -> int:
-        return self._submitted_bytes - self._committed_bytes
+        self.pending_bytes += len(body)
+        self._submitted.append((lsn, body, commit_time, schema_version))
+        if self._state == "idle":
+            self._state = "called"
+            self._soon(self._called)
 
     @property
     def last_lsn(self) -> int | None:
@@ -188,10 +202,17 @@ class LocalChangelog:
         self._chores.put(lambda: self._retire(upto))
 
     def close(self) -> None:
-        self._queue.put(None)
-        self._writer.join()
         self._chores.put(None)
         self._keeper.join()
+        self._closing = True
+        if self._state == "rolling":
+            self._rolled()
+        while self._failure is None and (self._submitted or self._state == "syncing"):
+            if self._state == "syncing":
+                self._sync.finish()
+            else:
+                self._next_group()
+        self._sync.close()
         self._mark.close()
         if self._fd >= 0:
             os.close(self._fd)
@@ -247,7 +268,7 @@ class LocalChangelog:
                 raise damaged(f"entry {lsn + 1} cannot be read")
             self._written = len(data)
             self._capacity = max(len(data), self._segment_bytes)
-        self._fd = self._files.open_durable(path)
+        self._fd = self._files.open(path)
         self._offset = offset
         self._committed = self._submitted_lsn = lsn
         if later:
@@ -258,33 +279,27 @@ class LocalChangelog:
         self._files.sync(self._fd)
         self._mark.write(lsn)
 
-    # --- the writing thread ------------------------------------------------------------------------------------
+    # --- writing -----------------------------------------------------------------------------------------------
+    #
+    #   idle -> called -> syncing -> idle | the next group        by submit, the end of the turn, the sync
+    #              |-> rolling -> syncing                         the group needs another segment
 
-    def _write_groups(self) -> None:
-        take, size = self._queue.get, self._queue.qsize
-        while (item := take()) is not None:
-            group, gathered, last = [item], len(item[1]), False
-            for _ in range(size()):
-                if gathered >= GROUP_BYTES:
-                    break
-                following = take()
-                if following is None:
-                    last = True
-                    break
-                group.append(following)
-                gathered += len(following[1])
-            try:
-                self._write_group(group)
-            except BaseException as error:  # the thread ends here: whatever happened is reported, and is fatal
-                self._failure = error
-                self._engine_thread(partial(self._on_failure, error))
-                return
-            self._committed_bytes += gathered
-            self._engine_thread(partial(self._on_committed, group[-1][0]))
-            if last:
-                return
+    def _called(self) -> None:
+        if self._state == "called":
+            self._next_group()
 
-    def _write_group(self, group: list[Submission]) -> None:
+    def _next_group(self) -> None:
+        """Writes what has been submitted, up to GROUP_BYTES, and begins to sync it."""
+        submitted, count, size = self._submitted, 0, 0
+        for _, body, _, _ in submitted:
+            count += 1
+            size += len(body)
+            if size >= GROUP_BYTES:
+                break
+        group, self._submitted = submitted[:count], submitted[count:]
+        self._write_group(group, size)
+
+    def _write_group(self, group: list[Submission], size: int) -> None:
         committed = self._committed if self._committed is not None else group[0][0] - 1
         previous = self._hash
         parts = []
@@ -294,41 +309,93 @@ class LocalChangelog:
             )
             parts.append(entry)
         data = b"".join(parts)
+        self._writing = (group[-1][0], size)
         if self._offset + len(data) > self._capacity:
-            self._roll(group[0][0], len(data))
+            self._roll(group[0][0], data, previous)
+        else:
+            self._write(data, previous)
+
+    def _write(self, data: bytes, last_hash: bytes) -> None:
         end = self._offset + len(data)
-        if end > self._written:
-            self._written = end + ZERO_STEP
-            data = data.ljust(self._written - self._offset, b"\0")
-        self._files.write(self._fd, data, self._offset)
-        self._offset = end
-        self._hash = previous
-        lsn = group[-1][0]
+        try:
+            if end > self._written:
+                self._written = end + ZERO_STEP
+                data = data.ljust(self._written - self._offset, b"\0")
+            self._files.write(self._fd, data, self._offset)
+            self._offset = end
+            self._hash = last_hash
+            self._state = "syncing"
+            self._sync.begin(self._fd)
+        except OSError as error:
+            self._fail(error)
+
+    def _synced(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error)
+            return
+        lsn, size = self._writing
         self._mark.write(lsn)
         self._committed = lsn
+        self.pending_bytes -= size
+        self._state = "idle"
+        if self._submitted:
+            self._next_group()  # before anybody is told: the disk works meanwhile
+        self._on_committed(lsn)
 
-    def _roll(self, first_lsn: int, need: int) -> None:
-        """Opens the next segment. Its header is durable before the file has its name: a segment that can be found
-        has a header."""
-        spare = next((path for path in self._spares() if os.path.getsize(path) >= need + BLOCK), None)
-        if spare is None:
-            spare = os.path.join(self._directory, "new")
-            if os.path.exists(spare):
-                self._files.unlink(spare)
-        fd = self._files.open_durable(spare)
+    def _fail(self, error: BaseException) -> None:
+        """Nothing is written any more; who submitted is told in another turn."""
+        self._state = "failed"
+        self._failure = error
+        self._engine_thread(partial(self._on_failure, error))
+
+    def _roll(self, first_lsn: int, data: bytes, last_hash: bytes) -> None:
+        """Lets the thread for files make the segment that begins with this group, and writes the group then."""
+        self._state = "rolling"
+        self._rolling = Rolling(first_lsn, data, last_hash)
+        if self._closing:
+            self._make_segment(self._rolling)
+            self._rolled()
+        else:
+            self._chores.put(partial(self._make_segment, self._rolling))
+
+    def _make_segment(self, rolling: Rolling) -> None:
+        """Its header is durable before the file has its name: a segment that can be found has a header."""
         try:
-            self._files.write(fd, encode_segment_header(first_lsn, self._tablespace, self._hash), 0)
-            self._files.rename(spare, os.path.join(self._directory, segment_name(first_lsn)))
-            self._files.sync_directory(self._directory)
-        except BaseException:
-            os.close(fd)
-            raise
+            need = len(rolling.data) + BLOCK
+            spare = next((path for path in self._spares() if os.path.getsize(path) >= need), None)
+            if spare is None:
+                spare = os.path.join(self._directory, "new")
+                if os.path.exists(spare):
+                    self._files.unlink(spare)
+            fd = self._files.open(spare)
+            try:
+                self._files.write(fd, encode_segment_header(rolling.first_lsn, self._tablespace, self._hash), 0)
+                self._files.sync(fd)
+                self._files.rename(spare, os.path.join(self._directory, segment_name(rolling.first_lsn)))
+                self._files.sync_directory(self._directory)
+            except BaseException:
+                os.close(fd)
+                raise
+            rolling.fd = fd
+        except OSError as error:
+            rolling.error = error
+        self._engine_thread(self._rolled)
+
+    def _rolled(self) -> None:
+        rolling = self._rolling
+        if self._state != "rolling" or rolling is None:
+            return
+        self._rolling = None
+        if rolling.error is not None:
+            self._fail(rolling.error)
+            return
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._offset, self._written = fd, BLOCK, os.fstat(fd).st_size
-        self._capacity = max(self._segment_bytes, need + BLOCK)
+        self._fd, self._offset, self._written = rolling.fd, BLOCK, os.fstat(rolling.fd).st_size
+        self._capacity = max(self._segment_bytes, len(rolling.data) + BLOCK)
+        self._write(rolling.data, rolling.last_hash)
 
-    # --- the chores thread -------------------------------------------------------------------------------------
+    # --- the thread for files -------------------------------------------------------------------------------------
 
     def _do_chores(self) -> None:
         while (chore := self._chores.get()) is not None:

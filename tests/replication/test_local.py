@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
+import select
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,22 +17,63 @@ from catalog.errors import SqlError
 from replication.files import Files
 from replication.local import DurableMark, LocalChangelog
 from replication.segments import BLOCK
+from replication.syncing import KernelSync, kernel_can_sync
 
 TABLESPACE = b"t" * 16
+
+
+class PollLoop:
+    """The engine's thread as a queue of calls, and readers that are polled when it is empty."""
+
+    def __init__(self) -> None:
+        self.calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.readers: dict[int, Callable[[], object]] = {}
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.calls.put(callback)  # type: ignore[arg-type]
+
+    def add_reader(self, fd: int, callback: Callable[[], object]) -> None:
+        self.readers[fd] = callback
+
+    def remove_reader(self, fd: int) -> None:
+        del self.readers[fd]
+
+    def step(self, timeout: float) -> None:
+        """One call, or what a reader brings; a thread's call is looked for every few milliseconds."""
+        if not self.readers:
+            self.calls.get(timeout=timeout)()
+            return
+        if self.calls.empty():
+            for fd in select.select(list(self.readers), [], [], 0.003)[0]:
+                self.readers[fd]()
+        with contextlib.suppress(queue.Empty):
+            self.calls.get_nowait()()
+
+
+@pytest.fixture(params=["kernel", "thread"], autouse=True)
+def syncing(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every test runs with both ways to sync."""
+    if request.param == "kernel" and not kernel_can_sync():
+        pytest.skip("the kernel offers no asynchronous fdatasync here; Shoal then uses a thread")
+    Harness.kernel = request.param == "kernel"
+    yield request.param
 
 
 class Harness:
     """A changelog, and the engine's thread as a queue."""
 
+    kernel = False
+
     def __init__(self, path: Path, segment_bytes: int = 16 << 10, files: Files | None = None) -> None:
-        self.calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.loop = PollLoop()
         self.committed: list[int] = []
         self.failures: list[BaseException] = []
         self.log = LocalChangelog(
             str(path),
-            self.calls.put,
+            self.loop.calls.put,
             self.committed.append,
             self.failures.append,
+            loop=self.loop if self.kernel else None,
             tablespace=TABLESPACE,
             segment_bytes=segment_bytes,
             files=files,
@@ -38,7 +82,8 @@ class Harness:
     def wait(self, lsn: int) -> None:
         end = time.monotonic() + 10
         while not self.failures and (not self.committed or self.committed[-1] < lsn):
-            self.calls.get(timeout=max(end - time.monotonic(), 0.01))()
+            assert time.monotonic() < end
+            self.loop.step(max(end - time.monotonic(), 0.01))
 
     def write(self, first: int, last: int, size: int = 50) -> None:
         """Entries first..last, each waited for, so that each is a group of its own."""
@@ -209,8 +254,8 @@ def test_a_torn_group_is_no_damage_even_if_its_later_entries_are_whole(tmp_path:
     """The pages of one write may reach the disk in any order: what follows the hole was never acknowledged either."""
     segment, end = _write_log(tmp_path, 3)
     log = Harness(tmp_path)
-    group = [(lsn, body(lsn), 1000 + lsn, 1) for lsn in range(4, 8)]
-    log.log._write_group(group)
+    for lsn in range(4, 8):  # one turn, hence one group
+        log.log.submit(lsn, body(lsn), 1000 + lsn, 1)
     log.log.close()
     _forget_mark(tmp_path)
     data = bytearray(segment.read_bytes())
@@ -340,3 +385,54 @@ def test_an_entry_of_another_history_is_not_taken(tmp_path: Path) -> None:
     log = Harness(tmp_path / "one")
     assert log.entries() == expected(1, 2)
     log.log.close()
+
+
+class FailingSync(Files):
+    """Every sync of data from the Nth on fails."""
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+
+    def sync_data(self, fd: int) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(5, "Input/output error")
+        super().sync_data(fd)
+
+
+@pytest.mark.parametrize("nth", range(4))
+def test_after_a_failed_sync_nothing_is_acknowledged(
+    tmp_path: Path, nth: int, syncing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Harness(tmp_path, files=FailingSync(nth))
+    if syncing == "kernel":
+        begin, left = KernelSync.begin, [nth]
+
+        def failing(self: KernelSync, fd: int) -> None:
+            left[0] -= 1
+            if left[0] < 0:  # a file that cannot be synced: the kernel answers EINVAL
+                fd = os.open("/proc/self/status", os.O_RDONLY)
+            begin(self, fd)
+
+        monkeypatch.setattr(KernelSync, "begin", failing)
+    for lsn in range(1, nth + 1):
+        log.write(lsn, lsn)
+    log.log.submit(nth + 1, body(nth + 1), 0, 1)
+    log.wait(nth + 1)
+    assert len(log.failures) == 1 and log.committed == list(range(1, nth + 1))
+    with pytest.raises(SqlError, match="58030"):
+        log.log.submit(nth + 2, b"", 0, 0)
+    with pytest.raises(SqlError, match="58030"):
+        log.log.close()
+
+
+def test_the_order_of_groups_holds_across_a_roll_that_more_entries_wait_for(tmp_path: Path) -> None:
+    log = Harness(tmp_path, segment_bytes=8192)
+    for lsn in range(1, 400):
+        log.log.submit(lsn, body(lsn, 200), 1000 + lsn, 1)
+        if lsn % 7 == 0:
+            log.loop.step(0.01)
+    log.wait(399)
+    assert log.committed == sorted(set(log.committed))
+    log.log.close()
+    assert Harness(tmp_path).entries() == expected(1, 399, 200)
