@@ -26,6 +26,7 @@ from typing import Any
 import lmdb
 
 from catalog.errors import SqlError
+from engine.storage.keys import storage_prefix
 from engine.storage.views import Layer
 
 FORMAT = 1
@@ -36,6 +37,7 @@ ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
+_DROP = b"drop"
 
 
 class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
@@ -111,27 +113,40 @@ class Checkpoint:
                 if size > COMMIT_BYTES:
                     return False
             for storage_id in layer.drops:
-                transaction.put(b"drop" + storage_id.to_bytes(4, "big"), b"", db=self._meta)
+                transaction.put(_DROP + storage_prefix(storage_id), b"", db=self._meta)
             transaction.put(b"flushed", _U64.pack(layer.last_lsn), db=self._meta)
         return True
 
     def delete_dropped(self, pause: Callable[[float], None]) -> None:
         """Deletes the ranges of dropped storage ids, a slice a transaction; goes on where a crash stopped it."""
         with self.environment.begin(db=self._meta) as transaction:
-            cursor = transaction.cursor()
-            names = []
-            if cursor.set_range(b"drop"):
-                for name in cursor.iternext(values=False):
-                    if not name.startswith(b"drop"):
-                        break
-                    names.append(name)
+            names = [_DROP + storage_prefix(storage_id) for storage_id in self.drops_in(transaction)]
         for name in names:
             while self._delete_slice(name):
                 pause(0.01)
 
+    def drops_in(self, transaction: Any) -> list[int]:
+        """The storage ids that are dropped and whose keys may still be there, as a transaction of LMDB sees it."""
+        cursor = transaction.cursor(db=self._meta)
+        found = []
+        if cursor.set_range(_DROP):
+            for name in cursor.iternext(values=False):
+                if not name.startswith(_DROP):
+                    break
+                found.append(int.from_bytes(name[len(_DROP) :], "big"))
+        return found
+
+    def adopt(self, tablespace: bytes, lsn: int) -> None:
+        """What was written into this fresh environment is a tablespace's exact state at an LSN; durable on return."""
+        with self.environment.begin(db=self._meta, write=True) as transaction:
+            transaction.put(b"tablespace", tablespace)
+            transaction.put(b"flushed", _U64.pack(lsn))
+        self.environment.sync(True)
+        self.tablespace, self.flushed_lsn = tablespace, lsn
+
     def _delete_slice(self, name: bytes) -> bool:
         """Deletes some keys of a dropped storage id. False when it was the last of them."""
-        prefix = name[4:]
+        prefix = name[len(_DROP) :]
         with self.environment.begin(db=self.rows, write=True) as transaction:
             cursor = transaction.cursor()
             found = cursor.set_range(prefix)

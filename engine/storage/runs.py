@@ -336,6 +336,11 @@ class BulkLayer:
                 return [self.last_lsn, found.value, None]
         return None
 
+    @property
+    def versions(self) -> dict[bytes, Version]:
+        """The commit's own edits by key, without what is in its runs; they never change."""
+        return self._edits.versions
+
     def edited(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
         """(LSN, key) of the commit's own edits of a storage id, without what is in its runs."""
         return self._edits.changes(prefix, self.first_lsn - 1, self.last_lsn)

@@ -94,7 +94,7 @@ class Tablespace:
         thread when a write or sync has failed: nothing is committed after it, and the process should end.
         """
         with ExitStack() as undo:
-            lock = _lock_directory(path)
+            lock = lock_directory(path)
             undo.callback(os.close, lock)
             tablespace = cls(path, lock, engine_thread, flush_bytes, flush_versions)
             undo.callback(tablespace._checkpoint.close)
@@ -200,6 +200,11 @@ class Tablespace:
         return self._checkpoint.path
 
     @property
+    def tablespace_id(self) -> bytes:
+        """16 bytes, the same in every copy of this tablespace."""
+        return self._checkpoint.tablespace
+
+    @property
     def failure(self) -> BaseException | None:
         return self._failure
 
@@ -240,6 +245,10 @@ class Tablespace:
         of LMDB that nobody else uses. LMDB may already hold the oldest of the layers; that changes nothing."""
         generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
         return (self._active, *self._frozen), generation
+
+    def drops_in(self, generation: Generation) -> list[int]:
+        """Storage ids that are dropped and whose keys a read transaction of LMDB may still see."""
+        return self._checkpoint.drops_in(generation.transaction)
 
     def snapshot(self, lsn: int | None = None) -> Snapshot:
         """A view that stays as it is: at the durable LSN, or at a given one that is not older than any open snapshot.
@@ -397,7 +406,8 @@ def _no_pause(_: float) -> None:
     return
 
 
-def _lock_directory(path: str) -> int:
+def lock_directory(path: str) -> int:
+    """Makes the directory if need be and takes its lock until the descriptor is closed. Raises DirectoryInUse."""
     os.makedirs(path, exist_ok=True)
     fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
