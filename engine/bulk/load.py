@@ -33,7 +33,8 @@ from engine.sql.analyze.rules import table_rules
 from engine.storage.columns import Numbers
 
 if TYPE_CHECKING:
-    from engine.session.session import CopySource, Session
+    from engine.session.answer import CopySource
+    from engine.session.session import Session
 
 SMALL_ROWS = 5_000
 SMALL_BYTES = 1 << 20

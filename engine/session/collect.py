@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from catalog.errors import SqlError, not_supported
 from catalog.types import lookup
 from catalog.types.base import FormatSettings, TypeRef
+from engine.session.answer import CopySource
 from engine.session.prepared import Prepared
-from engine.session.session import CopySource
 
 _LENGTH = struct.Struct(">i")
 
 
 class Collector:
-    """See the module's text; engine.session.session.Sink."""
+    """See the module's text; engine.session.answer.Sink."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []

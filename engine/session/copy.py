@@ -21,7 +21,7 @@ from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
-from engine.session import planning
+from engine.session import planning, running
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.system import virtual_content
 from engine.sql import ast, tree
@@ -30,7 +30,8 @@ from engine.sql.parser import parse
 from engine.txn.locks import ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
-    from engine.session.session import Session, Sink
+    from engine.session.answer import Sink
+    from engine.session.session import Session
 
 _BOOLEAN = TypeRef(16)
 
@@ -211,19 +212,19 @@ Lines = AsyncIterator[tuple[bytes, int]]
 async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> tuple[Lines, ResultStream | None]:
     """CopyData messages, one line each, in chunks with their number of rows; and the stream to be closed after them."""
     formats = prepared.text_formats
-    prepared = await session.locked(prepared)
+    prepared = await running.locked(session, prepared)
     while prepared.kind == "row":
         try:
-            data, count = await session.execute_row_waiting(prepared, prepared.run_row(formats), ())
+            data, count = await running.execute_row_waiting(session, prepared, prepared.run_row(formats), ())
             return _one(data_rows_to_lines(data, prepared, options), count), None
         except StalePlan:
-            prepared = await session.locked(prepared)
+            prepared = await running.locked(session, prepared)
         except RowPathFull:
             prepared = planning.columnar_of(session, prepared)
             break
     if prepared.columnar is None:
         portal = Portal(prepared, (), formats)
-        await session._start(portal)
+        await running.start(session, portal)
         return _converted(portal, prepared, options), portal.stream
     transaction = session.transaction
     assert transaction is not None

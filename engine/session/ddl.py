@@ -16,7 +16,7 @@ from catalog.schema import Sequence as SequenceObject
 from engine import ddl
 from engine.ddl.context import Job
 from engine.execute.context import ExecContext
-from engine.session import planning
+from engine.session import planning, running
 from engine.session.prepared import Prepared
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -216,7 +216,7 @@ async def create_table_as(
         return "CREATE TABLE AS"
     insert = ast.InsertStmt(created.relation, (), query)
     prepared = planning.prepare(session, ast.Statement(insert, whole.text, whole.offset), ())
-    count = await session.run_to_count(prepared, parameters)
+    count = await running.run_to_count(session, prepared, parameters)
     return f"SELECT {count}"
 
 

@@ -27,6 +27,7 @@ from engine.session.prepared import Prepared, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.parser import parse, parse_type_name
+from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": 0}
 UNKNOWN, RECORD = 705, 2249
+LONG_TEXT = 4096  # bytes of a statement that takes milliseconds to parse and plan, which is done in a thread
 COMMANDS = {tree.Query: "SELECT", tree.Insert: "INSERT", tree.Update: "UPDATE", tree.Delete: "DELETE"}
 
 
@@ -45,12 +47,12 @@ def prepare_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared
 def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
     """The plan that the cache has for a Parse."""
     cached = session.cache.plans.get((sql, tuple(types)) if types else sql)
-    return cached if cached is not None and cached.catalog is session.committed_catalog and session._plain() else None
+    return cached if cached is not None and cached.catalog is session.committed_catalog and session.plain() else None
 
 
 def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
     """Puts the plan of a Parse into the cache, where it belongs there."""
-    if prepared.catalog is session.committed_catalog and session._plain() and cacheable(prepared):
+    if prepared.catalog is session.committed_catalog and session.plain() and cacheable(prepared):
         session.cache.put((sql, tuple(types)) if types else sql, prepared)
     return prepared
 
@@ -96,8 +98,6 @@ def _creates_table(node: ast.Node) -> bool:
 
 
 def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared:
-    from engine.session.session import lock_modes
-
     analyzed = analyze(statement.tree, session.environment, types)
     root = analyzed.statement
     returned = root.output if isinstance(root, tree.Query) else root.returning
@@ -118,7 +118,7 @@ def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[i
         relations=analyzed.relations,
         written=analyzed.written,
         analyzed=analyzed,
-        locks=lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked),
+        locks=_lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked),
     )
     session.check_privileges(analyzed)
     prepared.row = plan_row(analyzed, session.catalog, session.key.format)
@@ -143,6 +143,13 @@ def _move_to_columnar(session: Session, prepared: Prepared) -> None:
 def _lockable(session: Session, relations: Sequence[int]) -> list[int]:
     objects = session.catalog.objects
     return [oid for oid in relations if oid in objects]
+
+
+def _lock_modes(relations: Sequence[int], written: Sequence[int], marked: bool) -> tuple[tuple[int, int], ...]:
+    """The table locks of a statement: (OID, mode)."""
+    modes = {oid: ROW_SHARE if marked else ACCESS_SHARE for oid in relations}
+    modes.update(dict.fromkeys(written, ROW_EXCLUSIVE))
+    return tuple(modes.items())
 
 
 def columnar_of(session: Session, prepared: Prepared) -> Prepared:

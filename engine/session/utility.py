@@ -23,7 +23,8 @@ from engine.sql.analyze import analyze_expression, resolve_type
 from engine.txn.locks import TABLE_MODES
 
 if TYPE_CHECKING:
-    from engine.session.session import Session, Sink
+    from engine.session.answer import Sink
+    from engine.session.session import Session
 
 TEXT = TypeRef(25)
 _LENGTH = struct.Struct(">i")

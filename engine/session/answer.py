@@ -1,0 +1,65 @@
+"""Where the answer of a statement goes, and what COPY FROM STDIN reads.
+
+The wire's connection implements both; so do the collectors of engine/session/collect.py, for statements inside others.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from catalog.errors import SqlError
+from engine.session.prepared import Prepared
+
+
+class Sink(Protocol):
+    """Where the answer of a statement goes: the wire's connection, or a collector in the embedded library."""
+
+    def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
+        """The columns of the rows that follow (simple queries only; Describe answers in the extended protocol)."""
+
+    async def rows(self, data: bytes) -> None:
+        """Whole framed rows. Waits while the client does not take them."""
+
+    def complete(self, tag: str) -> None: ...
+    def empty(self) -> None: ...
+    def suspended(self) -> None: ...
+    def notice(self, notice: SqlError) -> None: ...
+
+    async def copy_in(self, columns: int) -> CopySource: ...
+    def copy_out(self, columns: int) -> None: ...
+    def copy_out_done(self) -> None: ...
+
+
+class Answer:
+    """A sink that holds the command tag back until the statement's transaction is durable."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._tag: str | None = None
+        self.fields = sink.fields
+        self.rows = sink.rows
+        self.suspended = sink.suspended
+        self.notice = sink.notice
+        self.copy_in = sink.copy_in
+        self.copy_out = sink.copy_out
+        self.copy_out_done = sink.copy_out_done
+        self.empty = sink.empty
+
+    def complete(self, tag: str) -> None:
+        self._tag = tag
+
+    def release(self) -> None:
+        if self._tag is not None:
+            self._sink.complete(self._tag)
+
+
+class CopySource(Protocol):
+    """The data of COPY FROM STDIN."""
+
+    async def read(self) -> bytes | None:
+        """The next piece (any size, not cut at rows), None at the end. Raises 57014 when the client gave up."""
+
+
+def tag(command: str, count: int) -> str:
+    """The command tag: INSERT has a zero for the OID that it used to report."""
+    return f"INSERT 0 {count}" if command == "INSERT" else f"{command} {count}"

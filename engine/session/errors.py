@@ -1,0 +1,20 @@
+"""What ends statements and sessions from outside: errors that several parts of a session and the wire raise."""
+
+from __future__ import annotations
+
+from catalog.errors import SqlError
+
+
+def aborted() -> SqlError:
+    return SqlError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
+
+
+def canceled() -> SqlError:
+    return SqlError("57014", "canceling statement due to user request")
+
+
+def idle_error(status: str) -> SqlError:
+    """What ends a session that has idled too long, in this state of ReadyForQuery."""
+    if status == "I":
+        return SqlError("57P05", "terminating connection due to idle-session timeout", severity="FATAL")
+    return SqlError("25P03", "terminating connection due to idle-in-transaction timeout", severity="FATAL")

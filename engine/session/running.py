@@ -1,0 +1,247 @@
+"""Running statements that may wait: for locks, for the worker, for durability, for the client to take its rows.
+
+    simple_query / run_simple    the statements of a simple Query
+    run                          starts or resumes a portal: `start`, then `_deliver`
+
+A statement has its table locks before it runs, and is planned again if the schema has changed while it waited for them
+(`current`, `locked`). A row plan that meets a lock waits and runs again; one that meets too many rows goes on as a
+columnar plan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.columnar.interface import RowEncoding
+from engine.execute.context import RowPathFull
+from engine.session import planning
+from engine.session.answer import Answer, Sink, tag
+from engine.session.errors import aborted
+from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, utf8
+from engine.session.system import virtual_content
+from engine.session.transactions import ends_transaction
+from engine.sql import ast
+from engine.sql.parser import parse
+from engine.txn.interface import LockWait
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
+    """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
+    calls `fail`. What is acknowledged is durable."""
+    long = len(sql) >= planning.LONG_TEXT
+    statements = await asyncio.to_thread(parse, utf8(sql)) if long else parse(utf8(sql))
+    if not statements:
+        sink.empty()
+    for number, statement in enumerate(statements, 1):
+        if long and len(statements) == 1:
+            prepared = await asyncio.to_thread(planning.prepare, session, statement, ())
+        else:
+            prepared = planning.prepare(session, statement, ())
+        if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
+            session.cache.put(sql, prepared)
+        last = number == len(statements) or _ends_implicit(session, statement)
+        await _run_simple(session, prepared, (), sink, last)
+
+
+async def run_simple(
+    session: Session, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: BaseException | None
+) -> None:
+    """A statement that `find` gave and `execute_row` could not finish, because of `wait` (LockWait,
+    RowPathFull)."""
+    if isinstance(wait, LockWait):
+        await session.wait_for(wait)
+    await _run_simple(session, prepared, parameters, sink, True)
+
+
+async def _run_simple(
+    session: Session, prepared: Prepared, parameters: Sequence[object], sink: Sink, last: bool
+) -> None:
+    formats = prepared.text_formats
+    if prepared.kind == "utility":
+        from engine.session import utility
+
+        formats = utility.simple_formats(session, prepared)
+    held = session.table_locks()
+    if prepared.kind not in ("utility", "empty"):
+        prepared = await current(session, prepared, fixed=False)
+        formats = prepared.text_formats
+    portal = Portal(prepared, parameters, formats)
+    portal.held = held
+    answer = Answer(sink)
+    sink.fields(prepared, portal.formats)
+    await run(session, portal, 0, answer)
+    if last:
+        lsn = session.finish()
+        if lsn:
+            await session.durable(lsn)
+    answer.release()
+
+
+def _ends_implicit(session: Session, statement: ast.Statement) -> bool:
+    """COMMIT and ROLLBACK in a query string of several statements end what came before them."""
+    return isinstance(statement.tree, ast.TransactionStmt) and not session.in_block
+
+
+async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
+    """Runs or resumes a portal: rows, then complete or suspended. Raises SqlError; the caller calls `fail`."""
+    prepared = portal.prepared
+    if session.status == "E" and not ends_transaction(prepared):
+        raise aborted()
+    if portal.done:
+        if prepared.fields is None:
+            raise SqlError("55000", f'portal "{portal.name.decode()}" cannot be run')
+        sink.complete(f"{prepared.command} 0")
+        return
+    if not portal.started:
+        portal.started = True
+        session.query_text = prepared.statement.text
+        session.query_start = session.node.clock()
+        if prepared.kind == "empty":
+            portal.done = True
+            sink.empty()
+            return
+        if prepared.kind == "utility":
+            from engine.session import utility
+
+            await utility.execute(session, portal, limit, sink)
+            return
+        await start(session, portal)
+    try:
+        await _deliver(session, portal, limit, sink)
+    except BaseException:
+        session.stop_portal(portal)
+        raise
+
+
+async def start(session: Session, portal: Portal) -> None:
+    """Runs a portal's statement up to its first rows: to its end on the row path and for DML, to an open stream on the
+    columnar path."""
+    held = session.table_locks() if portal.held is None else portal.held
+    prepared = portal.prepared = await current(session, portal.prepared)
+    while prepared.kind == "row":
+        try:
+            portal.pending, portal.count = await execute_row_waiting(
+                session, prepared, prepared.run_row(portal.formats), portal.parameters
+            )
+            portal.pending_rows = portal.count if prepared.fields is not None else 0
+            return
+        except StalePlan:
+            prepared = portal.prepared = await current(session, prepared)
+        except RowPathFull:
+            prepared = planning.columnar_of(session, prepared)
+            break
+    if session.transaction is None:
+        session.begin_implicit()
+        prepared = portal.prepared = await locked(session, prepared)
+        planning.columnar_of(session, prepared)
+    transaction = session.transaction
+    assert transaction is not None
+    if prepared.kind == "dml" or prepared.dml is not None:
+        from engine.session import dml
+
+        done = await dml.execute(session, prepared, portal.parameters, portal.formats, held)
+        portal.count = done.count
+        if done.returned is not None:
+            portal.stream = done.returned
+            portal.chunks = done.returned.__aiter__()
+        return
+    transaction.begin_statement()
+    assert prepared.columnar is not None
+    context = session.context()
+    values = planning.columnar_parameters(session, prepared.columnar, portal.parameters, context)
+    encoding = RowEncoding("datarow", portal.formats, session.key.format)
+    virtual = virtual_content(session)
+    stream = await session.node.columnar.rows(prepared.columnar, values, transaction, encoding, virtual)
+    portal.stream = stream
+    portal.chunks = stream.__aiter__()
+
+
+async def run_to_count(session: Session, prepared: Prepared, parameters: Sequence[object]) -> int:
+    """Runs a statement without RETURNING inside another one; the number of rows that it wrote."""
+    portal = Portal(prepared, parameters, ())
+    await start(session, portal)
+    return portal.count
+
+
+async def execute_row_waiting(
+    session: Session, prepared: Prepared, run: RunRow, parameters: Sequence[object]
+) -> tuple[bytes, int]:
+    """execute_row, again after each lock that it had to wait for."""
+    while True:
+        try:
+            data, count, lsn = session.execute_row(prepared, run, parameters)
+        except LockWait as wait:
+            await session.wait_for(wait)
+            continue
+        if lsn:
+            await session.durable(lsn)
+        return data, count
+
+
+async def current(session: Session, prepared: Prepared, fixed: bool = True) -> Prepared:
+    """The statement's plan with its table locks taken; reads outside a block that meet no exclusive lock need
+    none. `fixed`: the client knows the result's columns, so they must not have changed (0A000)."""
+    if session.transaction is None:
+        if prepared.kind == "row" and not prepared.writes and not session.node.exclusive_tables:
+            return prepared if prepared.catalog is session.committed_catalog else _again(session, prepared, fixed)
+        session.begin_implicit()
+    return await locked(session, prepared, fixed)
+
+
+async def locked(session: Session, prepared: Prepared, fixed: bool = True) -> Prepared:
+    """Takes the statement's table locks, and plans it again if the schema has changed meanwhile. Raises what
+    planning raises, 40P01, 55P03, 25006."""
+    transaction = session.transaction
+    assert transaction is not None
+    while True:
+        for oid, mode in prepared.locks:
+            await session.lock_table(transaction, oid, mode)
+        if prepared.catalog is session.catalog:
+            break
+        prepared = _again(session, prepared, fixed)
+    if prepared.writes:
+        transaction.refuse_if_read_only(prepared.command)
+    return prepared
+
+
+def _again(session: Session, prepared: Prepared, fixed: bool) -> Prepared:
+    if fixed:
+        return planning.renew(session, prepared)
+    return planning.prepare(session, prepared.statement, prepared.parameter_types)
+
+
+async def _deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
+    prepared = portal.prepared
+    if prepared.fields is None:
+        portal.done = True
+        sink.complete(tag(prepared.command, portal.count))
+        return
+    sent = 0
+    while True:
+        if portal.pending_rows:
+            data, rows = portal.take(limit - sent if limit else 0)
+            sent += rows
+            if prepared.kind == "columnar" or prepared.columnar is not None:
+                portal.count += rows
+            await sink.rows(data)
+        if limit and sent >= limit and (portal.pending_rows or portal.stream is not None):
+            sink.suspended()
+            return
+        if portal.pending_rows:
+            continue
+        if portal.stream is None:
+            break
+        chunk = await anext(portal.chunks, None)
+        if chunk is None:
+            portal.stream = None
+            break
+        portal.pending, portal.pending_rows = chunk
+    portal.done = True
+    # A tag counts the rows of this Execute: a portal may have been suspended before.
+    sink.complete(tag(prepared.command, portal.count if prepared.writes else sent))

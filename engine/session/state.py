@@ -1,0 +1,280 @@
+"""What a session is between statements: who it is, its settings, the catalog it sees, and what functions ask of it.
+
+The lowest of a session's three layers (engine/session/session.py has the picture). Plans depend on some settings, and
+those are kept as one `PlanKey`: when a setting changes, the session moves to the plan cache of its new key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from catalog.errors import SqlError, not_supported
+from catalog.functions.base import CallContext
+from catalog.schema import Catalog, Database, Role, Schema, Table, View
+from catalog.schema import Sequence as SequenceObject
+from engine.execute.context import ExecContext
+from engine.node import Node, PlanCache
+from engine.session.prepared import Portal, Prepared
+from engine.session.settings import IDENTITIES, PlanKey, Settings, milliseconds
+from engine.sql import tree
+from engine.sql.analyze import Environment
+from engine.txn.transaction import Transaction
+
+UNHEARD = {"warning": frozenset({"NOTICE"}), "error": frozenset({"NOTICE", "WARNING"})}  # by client_min_messages
+
+
+class StatementContext(ExecContext):
+    """The context of the cached path, one per session: a statement that asks for no time pays for none.
+
+    `made` is the statement's CallContext once something has asked for it.
+    """
+
+    __slots__ = ("_session", "made")
+
+    def __init__(self, session: SessionState) -> None:
+        self._session = session
+        self.made: CallContext | None = None
+        super().__init__(
+            session.node.store.current, None, session.call_now(), session.committed_catalog, session.key.format
+        )
+
+    @property
+    def call(self) -> CallContext:
+        if self.made is None:
+            self.made = self._session.call_now()
+        return self.made
+
+    @call.setter
+    def call(self, made: CallContext) -> None:
+        self.made = made
+
+
+class SessionState:
+    """What a session is between statements. `Session` says what the parameters of its constructor are."""
+
+    process_id: int  # the node gives it to the whole session, for CancelRequest and pg_backend_pid()
+    secret: bytes
+
+    def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
+        self.node = node
+        self.role = role
+        self.database_oid = database_oid
+        self.database_name = database
+        self.session_user_name = role.name
+        self.user_name = role.name
+        self.settings = Settings({})
+        self.settings.force("is_superuser", "on" if role.superuser else "off")
+        self.settings.force("session_authorization", role.name)
+        self.notices: list[SqlError] = []
+        self._start_settings(parameters)
+        self.transaction: Transaction | None = None
+        self.status = "I"
+        self.in_block = False
+        self.prepared: dict[bytes, Prepared] = {}
+        self.portals: dict[bytes, Portal] = {}
+        self.sequence_values: dict[int, int] = {}
+        self.last_sequence: int | None = None
+        self.temporary_schema: int | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
+        self.cancel_error: SqlError | None = None
+        self.query_text = ""
+        self.query_start = 0
+        self.client_address: tuple[str, int] | None = None  # host and port; None over a Unix-domain socket
+        self.server_address: tuple[str, int] | None = None
+        self.backend_start = node.clock()
+        self._settings_changed()
+        self.settings.on_change = self._settings_changed
+        self._context = StatementContext(self)
+        self._context.next_row_number = node.next_row_number
+
+    def _start_settings(self, parameters: dict[str, str]) -> None:
+        """ALTER DATABASE ... SET, then ALTER ROLE ... SET, then the startup packet. Raises what the latter's SET does;
+        the former's are older than the values that are valid now, so what is wrong there is a warning."""
+        catalog = self.node.shared_catalog
+        database, role = catalog.get(self.database_oid), catalog.get(self.role.oid)
+        for item in (database, role):
+            for name, value in item.settings if isinstance(item, Database | Role) else ():
+                try:
+                    self.settings.set(name, value)
+                except SqlError as error:
+                    self.warn(error.sqlstate, error.message)
+        for name, value in parameters.items():
+            if name.lower() in IDENTITIES:
+                not_supported(f"{name.lower()} in the startup packet")
+            self.settings.set(name, value)
+        self.settings.become_defaults()
+
+    def warn(self, sqlstate: str, message: str, severity: str = "WARNING", hint: str | None = None) -> None:
+        """A notice to be sent before the statement's answer."""
+        self.notices.append(SqlError(sqlstate, message, severity=severity, hint=hint))
+
+    # ---- what plans depend on ---------------------------------------------------------------------------------------
+
+    def _settings_changed(self) -> None:
+        settings = self.settings
+        role = settings.get("role")
+        self.session_user_name = settings.get("session_authorization")
+        self.user_name = role if role != "none" else self.session_user_name
+        path = settings.search_path(self.user_name)
+        self.search_path = path
+        self.cache: PlanCache = self.node.plans(
+            PlanKey(self.database_oid, path, self.user_name, settings.format_settings(), settings.get("shoal.path"))
+        )
+        self.key = self.cache.key  # one object for all sessions with these settings
+        self._find = self.cache.plans
+        self.statement_timeout = milliseconds(settings.get("statement_timeout"))
+        self.lock_timeout = milliseconds(settings.get("lock_timeout"))
+        self.idle_timeouts = {
+            "I": milliseconds(settings.get("idle_session_timeout")),
+            "T": milliseconds(settings.get("idle_in_transaction_session_timeout")),
+        }
+        self.may_time_out = any(self.idle_timeouts.values())
+        self.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
+
+    @property
+    def committed_catalog(self) -> Catalog:
+        """The newest committed catalog of the session's database."""
+        return self.node.catalogs[self.database_oid]
+
+    @property
+    def catalog(self) -> Catalog:
+        """The committed catalog, or the transaction's own successor of it."""
+        transaction = self.transaction
+        if transaction is None or not transaction.changed_objects:
+            return self.committed_catalog
+        committed = self.committed_catalog
+        if transaction.catalog is None or transaction.catalog_base is not committed:
+            transaction.catalog_base = committed
+            transaction.catalog = committed.with_changes(transaction.changed_objects)
+        return transaction.catalog
+
+    @property
+    def environment(self) -> Environment:
+        path = self.search_path
+        if self.temporary_schema is not None:
+            path = (self.temporary_schema_name, *path)
+        return Environment(self.catalog, path, self.user_name, self.database_name, self.key.format)
+
+    @property
+    def temporary_schema_name(self) -> str:
+        return f"pg_temp_{self.process_id}"
+
+    def call_now(self) -> CallContext:
+        """What functions of a statement that runs now may ask for."""
+        clock = self.node.clock()
+        return self._call(clock, clock if self.transaction is None else self.transaction.start_time)
+
+    def _call(self, statement: int, transaction: int) -> CallContext:
+        return CallContext(statement, transaction, self.key.format.timezone, self)
+
+    def context(self) -> ExecContext:
+        """An execution context of its own, for what outlives one synchronous call."""
+        transaction = self.transaction
+        clock = self.node.clock()
+        start = transaction.start_time if transaction else clock
+        context = ExecContext(
+            transaction or self.node.store.current, transaction, self._call(clock, start), self.catalog, self.key.format
+        )
+        context.next_row_number = self.node.next_row_number
+        return context
+
+    # ---- who may do what --------------------------------------------------------------------------------------------
+
+    def set_identity(self, name: str, wanted: str | None, local: bool = False) -> None:
+        """SET ROLE and SET SESSION AUTHORIZATION; None goes back to the session's own. Raises 22023, 42501."""
+        in_transaction = self.in_block or self.transaction is not None
+        catalog = self.catalog
+        owner = self.role.name if name == "session_authorization" else self.session_user_name
+        user = owner if wanted is None or (name == "role" and wanted == "none") else wanted
+        found, base = (catalog.get(catalog.roles.get(item, 0)) for item in (user, owner))
+        if not isinstance(found, Role):
+            raise SqlError("22023", f'role "{user}" does not exist')
+        if user != owner and not (isinstance(base, Role) and base.superuser):
+            if name == "session_authorization":
+                raise SqlError("42501", "permission denied to set session authorization")
+            if not isinstance(base, Role) or not _is_member(catalog, base, found.oid):
+                raise SqlError("42501", f'permission denied to set role "{user}"')
+        settings = self.settings
+        if name == "session_authorization":
+            settings.set(name, user, local=local, in_transaction=in_transaction)
+        role = "none" if name == "session_authorization" or user == owner else user
+        settings.set("role", role, local=local, in_transaction=in_transaction)
+        settings.force("is_superuser", "on" if found.superuser else "off")
+
+    def check_privileges(self, analyzed: tree.Analyzed) -> None:
+        """42501 unless the user may touch every relation: superusers may, others only what they own (GRANT is refused
+        by name, so there is nothing else to look at)."""
+        self.check_owner(analyzed.relations)
+
+    def check_owner(self, relations: Sequence[int]) -> None:
+        """The same for relations by OID."""
+        catalog = self.catalog
+        user = catalog.get(catalog.roles.get(self.user_name, 0))
+        if isinstance(user, Role) and user.superuser:
+            return
+        for oid in relations:
+            item = catalog.get(oid)
+            if isinstance(item, Table | View) and (user is None or item.owner != user.oid):
+                kind = "table" if isinstance(item, Table) else "view"
+                raise SqlError("42501", f"permission denied for {kind} {item.name}")
+
+    # ---- what functions ask of the session (SessionServices) --------------------------------------------------------
+
+    def setting(self, name: str) -> str:
+        return self.settings.get(name)
+
+    def set_setting(self, name: str, value: str, local: bool) -> None:
+        if name.lower() in IDENTITIES:
+            self.set_identity(name.lower(), value, local)
+        else:
+            self.settings.set(name, value, local=local, in_transaction=True)
+
+    def next_value(self, sequence: int) -> int:
+        item = self._sequence(sequence)
+        if self.transaction is not None:
+            self.transaction.refuse_if_read_only("nextval()")
+        value = self.node.sequences.next_value(item)
+        self.sequence_values[sequence] = value
+        self.last_sequence = sequence
+        return value
+
+    def current_value(self, sequence: int) -> int:
+        item = self._sequence(sequence)
+        if sequence not in self.sequence_values:
+            raise SqlError("55000", f'currval of sequence "{item.name}" is not yet defined in this session')
+        return self.sequence_values[sequence]
+
+    def last_value(self) -> int:
+        if self.last_sequence is None:
+            raise SqlError("55000", "lastval is not yet defined in this session")
+        return self.sequence_values[self.last_sequence]
+
+    def set_value(self, sequence: int, value: int, is_called: bool) -> None:
+        self.node.sequences.set_value(self._sequence(sequence), value, is_called)
+        if is_called:
+            self.sequence_values[sequence] = value
+            self.last_sequence = sequence
+
+    def _sequence(self, oid: int) -> SequenceObject:
+        item = self.catalog.get(oid)
+        if isinstance(item, SequenceObject):
+            return item
+        if isinstance(item, Table | Schema):
+            raise SqlError("42809", f'"{item.name}" is not a sequence')
+        raise SqlError("42P01", f"relation with OID {oid} does not exist")
+
+
+def _is_member(catalog: Catalog, role: Role, of: int) -> bool:
+    """Whether a role is another one or a member of it, directly or through others."""
+    waiting, seen = [role.oid], set[int]()
+    while waiting:
+        oid = waiting.pop()
+        item = catalog.get(oid)
+        if oid == of:
+            return True
+        if oid not in seen and isinstance(item, Role):
+            seen.add(oid)
+            waiting += item.member_of
+    return False

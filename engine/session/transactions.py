@@ -1,0 +1,290 @@
+"""A session's transaction: its beginning and end, savepoints, and what it waits for.
+
+Status as ReadyForQuery shows it: I idle, T in a block, E in a failed block. A statement outside a block runs in an
+implicit transaction that `finish` commits: after each simple Query, or at Sync (PostgreSQL 16 manual, 55.2.2.1, 55.2.3:
+statements of a pipeline up to Sync, or of one Query string, are one transaction).
+
+An error in a block rolls everything back at once and keeps only the status E, unless savepoints are set: then what came
+before the last one is kept, with its locks, for ROLLBACK TO.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Mapping
+from functools import partial
+
+from catalog.errors import SqlError, not_supported
+from engine.node import resolve
+from engine.session.errors import aborted, canceled
+from engine.session.prepared import Portal, Prepared
+from engine.session.state import SessionState
+from engine.sql import ast
+from engine.txn.interface import READ_COMMITTED, LockWait
+from engine.txn.locks import ACCESS_EXCLUSIVE, ROW_EXCLUSIVE, Ticket
+from engine.txn.transaction import Transaction
+
+
+class TransactionalSession(SessionState):
+    def begin_implicit(self) -> Transaction:
+        """The transaction of statements outside a block."""
+        self.transaction = self._new_transaction()
+        return self.transaction
+
+    def _new_transaction(self) -> Transaction:
+        settings = self.settings
+        isolation = settings.get("default_transaction_isolation")
+        read_only = settings.get("default_transaction_read_only") == "on"
+        node = self.node
+        return Transaction(
+            node.store,
+            node.row_locks,
+            node.table_locks,
+            self.process_id,
+            node.clock(),
+            READ_COMMITTED if isolation == "read uncommitted" else isolation,
+            read_only,
+        )
+
+    def finish(self) -> int:
+        """Commits the implicit transaction, if there is one. Returns the LSN to wait for (0: nothing)."""
+        if self.transaction is None or self.in_block:
+            return 0
+        return self._commit()
+
+    def _commit(self) -> int:
+        transaction = self.transaction
+        assert transaction is not None
+        changed = transaction.changed_objects
+        exclusive = transaction.exclusive
+        # From here on the transaction is sequenced: it will be durable, or the node stops.
+        self.transaction = None
+        self.in_block = False
+        self.status = "I"
+        try:
+            lsn = self.node.commits.commit(transaction)
+        except BaseException:
+            transaction.abort()
+            raise
+        if changed:
+            self.node.publish_when_durable(lsn, transaction)
+        elif exclusive:
+            self.node.exclusive_tables -= 1
+        logged = self.node.sequences.last_logged_lsn
+        if not lsn and logged > self.node.store.durable_lsn:
+            lsn = logged  # it may have drawn values from sequences
+        self.settings.end_transaction(True)
+        if self.portals:
+            self._close_portals(committed=True)
+        return lsn
+
+    def fail(self, error: SqlError) -> None:
+        """An error ended the statement: the transaction is over, or failed back to its last savepoint."""
+        transaction = self.transaction
+        if transaction is None:
+            return
+        if not self.in_block:
+            self._abort()
+            return
+        if self.status == "E":
+            return
+        self.status = "E"
+        if transaction.waiting is not None:
+            transaction.waiting.cancel(error)
+        if transaction.savepoints:
+            transaction.rollback_to_savepoint(transaction.savepoints[-1].name)
+        else:
+            self._let_go(transaction)
+        self._close_portals(committed=False)
+
+    def _let_go(self, transaction: Transaction) -> None:
+        if transaction.exclusive:
+            self.node.exclusive_tables -= 1
+            transaction.exclusive = False
+        transaction.abort()
+        transaction.changed_objects = {}
+        transaction.catalog = None
+
+    def _abort(self) -> None:
+        transaction = self.transaction
+        self.transaction = None
+        self.in_block = False
+        self.status = "I"
+        if transaction is not None:
+            self._let_go(transaction)
+        self.settings.end_transaction(False)
+        self._close_portals(committed=False)
+
+    # ---- portals end with their transaction -------------------------------------------------------------------------
+
+    def _close_portals(self, committed: bool) -> None:
+        for name in list(self.portals):
+            portal = self.portals[name]
+            if not (committed and portal.holdable):
+                self.close_portal(name)
+
+    def end_portals(self) -> None:
+        """Sync outside a block ends every named portal that is not WITH HOLD; the unnamed one is soon replaced."""
+        if len(self.portals) > 1 or b"" not in self.portals:
+            self._close_portals(committed=True)
+
+    def close_portal(self, name: bytes) -> None:
+        portal = self.portals.pop(name, None)
+        if portal is not None:
+            self.stop_portal(portal)
+
+    def stop_portal(self, portal: Portal) -> None:
+        """Ends what the portal still runs."""
+        if portal.stream is not None:
+            stream, portal.stream = portal.stream, None
+            self.node.background(stream.close())
+
+    # ---- transaction statements -------------------------------------------------------------------------------------
+
+    def transaction_statement(self, statement: ast.TransactionStmt) -> tuple[str, int]:
+        """BEGIN, COMMIT, ROLLBACK and savepoints: the command tag, and the LSN to wait for. Never waits for a lock."""
+        kind = statement.kind
+        if kind in ("begin", "start"):
+            self._begin(statement)
+            return ("BEGIN" if kind == "begin" else "START TRANSACTION"), 0
+        if kind in ("commit", "end"):
+            return self._end(statement, committed=True)
+        if kind in ("rollback", "abort"):
+            return self._end(statement, committed=False)
+        if kind not in ("savepoint", "release", "rollback_to"):
+            not_supported("two-phase commit")
+        return self._savepoint_statement(kind, statement.name or ""), 0
+
+    def _begin(self, statement: ast.TransactionStmt) -> None:
+        if self.in_block:
+            if self.status == "E":
+                raise aborted()
+            self.warn("25001", "there is already a transaction in progress")
+        transaction = self.transaction or self.begin_implicit()
+        self.in_block = True
+        self.status = "T"
+        if statement.isolation is not None:
+            self.set_isolation(transaction, statement.isolation)
+        if statement.read_only is not None:
+            transaction.read_only = statement.read_only
+
+    def set_isolation(self, transaction: Transaction, isolation: str) -> None:
+        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 after the first query, 0A000 for SERIALIZABLE."""
+        if isolation == "serializable":
+            not_supported("isolation level SERIALIZABLE", hint="Use REPEATABLE READ.")
+        if transaction.has_writes or transaction.has_snapshot:
+            raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
+        transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
+
+    def _end(self, statement: ast.TransactionStmt, committed: bool) -> tuple[str, int]:
+        lsn = 0
+        isolation = self.transaction.isolation if self.transaction else READ_COMMITTED
+        if not self.in_block:
+            self.warn("25P01", "there is no transaction in progress")
+            if self.transaction is not None:
+                if committed:
+                    lsn = self._commit()
+                else:
+                    self._abort()
+        elif self.status == "E" or not committed:
+            committed = False
+            self._abort()
+        else:
+            lsn = self._commit()
+        if statement.chain:
+            transaction = self.begin_implicit()
+            transaction.isolation = isolation
+            self.in_block, self.status = True, "T"
+        return ("COMMIT" if committed else "ROLLBACK"), lsn
+
+    def _savepoint_statement(self, kind: str, name: str) -> str:
+        transaction = self.transaction
+        word = {"savepoint": "SAVEPOINT", "release": "RELEASE SAVEPOINT", "rollback_to": "ROLLBACK TO SAVEPOINT"}[kind]
+        if transaction is None or not self.in_block:
+            raise SqlError("25P01", f"{word} can only be used in transaction blocks")
+        if kind == "rollback_to":
+            transaction.rollback_to_savepoint(name)
+            state = transaction.savepoints[-1].settings
+            if state is not None:
+                self.settings.restore(state)
+            self.status = "T"
+            return "ROLLBACK"
+        if self.status == "E":
+            raise aborted()
+        if kind == "savepoint":
+            transaction.savepoint(name, self.settings.state())
+            return "SAVEPOINT"
+        transaction.release_savepoint(name)
+        return "RELEASE"
+
+    # ---- what it waits for ------------------------------------------------------------------------------------------
+
+    def table_locks(self) -> Mapping[Hashable, int]:
+        """The table locks that the transaction holds now."""
+        return dict(self.transaction.table_locks) if self.transaction is not None else {}
+
+    async def lock_table(self, transaction: Transaction, oid: int, mode: int, wait: str = "block") -> None:
+        """Locks a table, waiting as long as it takes."""
+        if mode == ACCESS_EXCLUSIVE and not transaction.exclusive:
+            transaction.exclusive = True
+            self.node.exclusive_tables += 1
+        while True:
+            try:
+                transaction.lock_table(oid, mode, wait)
+            except LockWait as wait_for:
+                await self.wait_for(wait_for)
+                continue
+            if mode > ROW_EXCLUSIVE:
+                # Whoever shuts out writers reads what the last of them wrote, and not only where it locks rows.
+                await self.durable(self.node.store.sequenced_lsn)
+            return
+
+    async def wait_for(self, wait: LockWait) -> None:
+        """Waits until the lock is granted. Raises what ended the wait: 57014, 55P03 (lock_timeout)."""
+        ticket = wait.ticket
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        ticket.add_done_callback(partial(resolve, future))
+        timer = None
+        if self.lock_timeout:
+            error = SqlError("55P03", "canceling statement due to lock timeout")
+            timer = loop.call_later(self.lock_timeout / 1000, ticket.cancel, error)
+        try:
+            await future
+        except asyncio.CancelledError:
+            ticket.cancel(canceled())
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if ticket.error is not None:
+            raise ticket.error
+        if isinstance(ticket, Ticket) and ticket.space is self.node.table_locks:
+            await self.durable(self.node.store.sequenced_lsn)  # what held the lock is to be seen
+
+    async def durable(self, lsn: int) -> None:
+        """Waits until the LSN is durable. Cannot be cancelled: a commit that is under way is not undone, so nobody is
+        to be told that it was."""
+        if lsn <= self.node.store.durable_lsn:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.node.commits.wait(lsn, partial(resolve, future))
+        while not future.done():
+            try:
+                await asyncio.shield(future)
+            except asyncio.CancelledError:
+                self.cancel_error = None
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
+
+
+def ends_transaction(prepared: Prepared) -> bool:
+    """Whether a failed block accepts it: COMMIT, ROLLBACK, ROLLBACK TO."""
+    return ends_block(prepared.statement.tree)
+
+
+def ends_block(node: ast.Node) -> bool:
+    """The same of a parsed statement."""
+    return isinstance(node, ast.TransactionStmt) and node.kind in ("commit", "end", "rollback", "abort", "rollback_to")
