@@ -1,0 +1,20 @@
+"""What every tree has: the node with its place in the text, and the statements of one query string."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    location: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a query string: its tree, and where it lies in the string (characters, from 0)."""
+
+    tree: Node
+    text: str
+    offset: int = 0
+    parameters: int = 0  # the highest $n in it
