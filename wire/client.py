@@ -1,0 +1,198 @@
+"""The client side of protocol 3 over asyncio, for carrying a session to another node.
+
+    connection = await ClientConnection.open("10.0.0.2", 5432, {"user": "postgres", "database": "postgres"})
+    connection.send(client_core.query(b"SELECT 1"))
+    frame = await connection.receive()          ... until its kind is Z
+
+It sends what it is given and gives back what comes, frame by frame (wire/client_core.py); it knows nothing of
+statements. One reader at a time.
+
+Bounds: reading stops while READ_AHEAD bytes wait for `receive`; `drained` waits while the transport holds more than
+WRITE_BEHIND bytes. Nothing waits for ever by itself but `receive`, whose callers know how long a statement may take
+(`asyncio.timeout`). The other side's machine may vanish without a word: TCP's keep-alive ends the connection within
+about 30 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Mapping
+from typing import Any, Self
+
+from catalog.errors import SqlError
+from wire import client_core
+from wire.client_core import Frame, FrameStream
+
+READ_AHEAD = 1 << 20
+WRITE_BEHIND = 1 << 20
+OPEN_TIMEOUT = 10.0  # seconds for connecting and starting up
+CANCEL_TIMEOUT = 5.0
+KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4))
+
+
+class ConnectionLostError(Exception):
+    """The other side cannot be reached or has gone: what was sent may have been carried out or not."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """One connection to a server. Make it with `open`.
+
+    `parameters` are the ParameterStatus values of the start-up, `process_id` and `secret` its cancel key.
+    """
+
+    def __init__(self) -> None:
+        self.host = ""
+        self.port = 0
+        self.process_id = 0
+        self.secret = b""
+        self.parameters: dict[str, str] = {}
+        self.lost = False
+        self._stream = FrameStream()
+        self._transport: Any = None
+        self._paused = False
+        self._arrival: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def open(
+        cls, host: str, port: int, parameters: Mapping[str, str], *, timeout: float = OPEN_TIMEOUT, minor: int = 0
+    ) -> Self:
+        """Connects and starts a session up to its first ReadyForQuery.
+
+        Raises ConnectionLostError (also after `timeout` seconds), or the SqlError with which the server refuses: 28000
+        too when it asks for a password.
+        """
+        connection = cls()
+        try:
+            async with asyncio.timeout(timeout):
+                await connection._dial(host, port)
+                connection.send(client_core.startup(parameters, minor))
+                await connection._start_up()
+        except TimeoutError:
+            connection.abort()
+            raise ConnectionLostError(f"{host}:{port} did not answer within {timeout:g} s") from None
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    async def _dial(self, host: str, port: int) -> None:
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+        except OSError as error:
+            raise ConnectionLostError(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
+        self.host, self.port = host, port
+
+    async def _start_up(self) -> None:
+        while True:
+            frame = await self.receive()
+            if frame.kind == 0x5A:  # ReadyForQuery
+                return
+            if frame.kind == 0x45:
+                raise client_core.report_error(frame.body)
+            if frame.kind == 0x52 and frame.body[:4] != b"\0\0\0\0":
+                raise SqlError("28000", f"{self.host}:{self.port} asks for a password", severity="FATAL")
+            if frame.kind == 0x53:
+                name, value = client_core.strings(frame.body)
+                self.parameters[name] = value
+            elif frame.kind == 0x4B:
+                self.process_id = int.from_bytes(frame.body[:4], "big")
+                self.secret = frame.body[4:]
+
+    # ---- traffic --------------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """Sends messages. What is sent on a lost connection is dropped; `receive` then says so."""
+        if not self.lost:
+            self._transport.write(data)
+
+    async def drained(self) -> None:
+        """Waits while the other side does not read what it was sent."""
+        if self._drained is not None:
+            await asyncio.shield(self._drained)
+
+    async def receive(self) -> Frame:
+        """The next frame. Raises ConnectionLostError, and SqlError (08P01) for what is no message."""
+        while True:
+            frame = self._stream.next_frame()
+            if frame is not None:
+                return frame
+            if self.lost:
+                raise ConnectionLostError(f"the connection to {self.host}:{self.port} broke")
+            if self._paused:
+                self._paused = False
+                self._transport.resume_reading()
+            self._arrival = asyncio.get_running_loop().create_future()
+            await self._arrival
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether the frames received so far end where a message ends."""
+        return self._stream.at_boundary
+
+    async def cancel(self) -> None:
+        """Asks the server to cancel what runs, over a connection of its own; says nothing of how it went (55.2.8)."""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CANCEL_TIMEOUT):
+                reader, writer = await asyncio.open_connection(self.host, self.port)
+                try:
+                    writer.write(client_core.cancel_request(self.process_id, self.secret))
+                    await reader.read(1)  # the server closes when it has taken the request
+                finally:
+                    writer.close()
+
+    def close(self) -> None:
+        """Says Terminate and closes when everything is sent."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(client_core.TERMINATE)
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Closes at once; what is not sent yet is dropped."""
+        self.lost = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- asyncio.Protocol -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=WRITE_BEHIND, low=WRITE_BEHIND // 4)
+        keep_alive(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._stream.receive_data(data)
+        if self._stream.buffered > READ_AHEAD and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake(self._arrival)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost = True
+        self._wake(self._arrival)
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        if self._drained is None:
+            self._drained = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        drained, self._drained = self._drained, None
+        self._wake(drained)
+
+    @staticmethod
+    def _wake(waiter: asyncio.Future[None] | None) -> None:
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+def keep_alive(transport: asyncio.BaseTransport) -> None:
+    """No delay for small messages, and an end to connections whose other side has vanished."""
+    peer = transport.get_extra_info("socket")
+    if peer is not None and peer.family in (socket.AF_INET, socket.AF_INET6):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in KEEP_ALIVE:
+            peer.setsockopt(socket.IPPROTO_TCP, option, value)
