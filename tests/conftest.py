@@ -1,7 +1,8 @@
-"""Fixtures shared by all tests: a real PostgreSQL beside us, as the oracle, and a real Shoal."""
+"""Fixtures shared by all tests: a real PostgreSQL beside us, as the oracle, a real Shoal, a real ZooKeeper."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
+from tests.zookeeper_server import ZooKeeper
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +48,26 @@ def server(request: pytest.FixtureRequest) -> ShoalServer | PostgresServer:
         "shoal" if request.param == "shoal" else "postgres_server"
     )
     return found
+
+
+_chroots = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server() -> Iterator[ZooKeeper]:
+    """A ZooKeeper of one server. A test that stops it starts it again."""
+    with ZooKeeper() as zookeeper:
+        yield zookeeper
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: ZooKeeper) -> str:
+    """The URL of a cluster that nobody has made yet."""
+    return zookeeper_server.url(f"test-{next(_chroots)}")
+
+
+@pytest.fixture(scope="session")
+def zookeeper_ensemble() -> Iterator[ZooKeeper]:
+    """A ZooKeeper of three servers. A test that stops one starts it again."""
+    with ZooKeeper(3) as ensemble:
+        yield ensemble

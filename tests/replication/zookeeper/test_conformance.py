@@ -20,19 +20,21 @@ from replication.interface import (
     Set,
     Znode,
 )
+from replication.zookeeper import open_coordination
 from tests.replication.memory_coordination import MemoryCoordination
 
 Open = Callable[[], Awaitable[Coordination]]
 
 
-@pytest_asyncio.fixture(params=["memory"])
+@pytest_asyncio.fixture(params=["memory", "zookeeper"])
 async def open_session(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
     """Opens sessions of one service, which are closed after the test."""
     sessions: list[Coordination] = []
     service = MemoryCoordination()
+    url: str = request.getfixturevalue("zookeeper") if request.param == "zookeeper" else ""
 
     async def open_() -> Coordination:
-        sessions.append(service.session())
+        sessions.append(await open_coordination(url) if url else service.session())
         return sessions[-1]
 
     yield open_

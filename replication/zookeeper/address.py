@@ -1,0 +1,135 @@
+"""Where a cluster's ZooKeeper is found, and how it is spoken to.
+
+    zk://HOST:PORT,HOST:PORT/NAME          everything of the cluster lies below the znode /NAME
+
+Credentials and TLS come from the environment, so that they show in no list of processes:
+
+    SHOAL_ZK_AUTH=user:password       or SHOAL_ZK_AUTH_FILE, a file with that line: digest authentication; everything
+                                      that is made then belongs to this user alone
+    SHOAL_ZK_TLS_CA, _CERT, _KEY      files; TLS is spoken if the first is set, the others identify this node
+
+Without credentials everybody who reaches ZooKeeper could change the cluster: that is allowed on loopback only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from catalog.errors import SqlError
+
+DEFAULT_PORT = 2181
+
+_HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\[\]:@/?#\s]+)(?::(?P<port>\d{1,5}))?")
+_NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]+")
+_SHAPE = "write it as zk://HOST:PORT,HOST:PORT/NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A parsed URL with what the environment adds. `chroot` starts with '/', `auth` is 'user:password' or ''."""
+
+    hosts: tuple[str, ...]  # HOST:PORT, IPv6 hosts in brackets
+    chroot: str
+    auth: str = ""
+    tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+
+    @property
+    def url(self) -> str:
+        """Without credentials: fit for messages and the log."""
+        return f"zk://{','.join(self.hosts)}{self.chroot}"
+
+    @property
+    def loopback(self) -> bool:
+        """Every server is on this machine."""
+        return all(_is_loopback(host.rpartition(":")[0]) for host in self.hosts)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """None where TLS is not asked for. Raises SqlError 08001 for files that cannot be read."""
+        if not self.tls_ca:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.tls_ca)
+            if self.tls_cert:
+                context.load_cert_chain(self.tls_cert, self.tls_key or None)
+        except (OSError, ssl.SSLError) as error:
+            raise SqlError("08001", f"cannot use the TLS files in SHOAL_ZK_TLS_CA, _CERT and _KEY: {error}") from error
+        return context
+
+
+def parse_address(url: str, environment: Mapping[str, str]) -> Address:
+    """Raises SqlError 08001 with what to write instead, or which variable to set."""
+    scheme, separator, rest = url.partition("://")
+    if scheme != "zk" or not separator:
+        _wrong(url, "it does not start with zk://")
+    # A password must not appear in a message, so whatever is wrong with the URL is shown without it.
+    userinfo, _, rest = rest.rpartition("@")
+    shown = f"zk://{rest}"
+    netloc, separator, name = rest.partition("/")
+    if not separator or not name.strip("/"):
+        _wrong(shown, "the name of the cluster is missing")
+    parts = name.rstrip("/").split("/")
+    for part in parts:
+        if not _NAME.fullmatch(part):
+            _wrong(shown, f'"{part}" is no name of letters, digits, ".", "_" and "-"')
+    if parts[0] == "zookeeper":
+        _wrong(shown, "/zookeeper is ZooKeeper's own")
+    hosts = tuple(_host(shown, host) for host in netloc.split(","))
+    address = Address(
+        hosts,
+        "/" + "/".join(parts),
+        userinfo or _credentials(environment),
+        environment.get("SHOAL_ZK_TLS_CA", ""),
+        environment.get("SHOAL_ZK_TLS_CERT", ""),
+        environment.get("SHOAL_ZK_TLS_KEY", ""),
+    )
+    if address.auth and not all(address.auth.partition(":")):
+        raise SqlError("08001", "the credentials for ZooKeeper are not of the form user:password")
+    if not address.auth and not address.loopback:
+        raise SqlError(
+            "08001",
+            f"{shown} is not on this machine and there are no credentials for it: "
+            "set SHOAL_ZK_AUTH=user:password (the same on all nodes), otherwise everybody could change the cluster",
+        )
+    return address
+
+
+def _host(url: str, text: str) -> str:
+    match = _HOST.fullmatch(text)
+    if match is None:
+        _wrong(url, f'"{text}" is no HOST:PORT')
+    port = int(match["port"] or DEFAULT_PORT)
+    if not 0 < port < 65536:
+        _wrong(url, f"{port} is no port")
+    return f"{match['host']}:{port}"
+
+
+def _wrong(url: str, reason: str) -> NoReturn:
+    raise SqlError("08001", f'"{url}" is not the address of a cluster: {reason}; {_SHAPE}')
+
+
+def _credentials(environment: Mapping[str, str]) -> str:
+    auth = environment.get("SHOAL_ZK_AUTH", "")
+    file = environment.get("SHOAL_ZK_AUTH_FILE", "")
+    if auth or not file:
+        return auth
+    try:
+        return pathlib.Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SqlError("08001", f"cannot read the credentials in SHOAL_ZK_AUTH_FILE: {error}") from error
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

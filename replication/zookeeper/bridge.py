@@ -1,0 +1,227 @@
+"""kazoo on one side, the event loop on the other.
+
+kazoo runs a thread for the connection, and two more that call back. Here the connection's thread puts results, watches
+and changes of state straight into one inbox, in the order in which the server sent them, and wakes the loop once for
+all that have gathered: one hand-over instead of two, and ZooKeeper's order (a watch comes before the read that shows
+the change) survives. kazoo asks its *handler* for everything that concerns threads and sockets, so this is a handler.
+
+It also guards the session. kazoo opens a new one by itself when the old one has expired, and requests that were made
+for the old one would go on in it. So the handler refuses every connection once the session is over: there is no
+socket through which a zombie could write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import socket
+import ssl
+import threading
+import time
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.retry import KazooRetry
+from kazoo.security import make_digest_acl
+
+from replication.zookeeper.address import Address
+
+# kazoo tells of every attempt to connect; what matters of that is told by the session, once.
+_kazoo_log = logging.getLogger("shoal.zookeeper.kazoo")
+_kazoo_log.setLevel(logging.CRITICAL)
+
+RECONNECT_DELAY = 0.05  # seconds after all servers have been tried in vain; grows to MAX_RECONNECT_DELAY
+MAX_RECONNECT_DELAY = 0.5
+
+Connected = Callable[[float, float], None]
+"""Told of a connection: when it was begun (clock), and the session timeout that was agreed on (seconds)."""
+
+
+class Result:
+    """What a request of kazoo will end with. Its callbacks run in kazoo's thread."""
+
+    __slots__ = ("_callbacks", "_lock", "exception", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.exception: BaseException | None = None
+        self._callbacks: list[Callable[[Result], None]] | None = []  # None: there is a result
+        self._lock = threading.Lock()
+
+    def set(self, value: Any = None) -> None:
+        self.value = value
+        self._finish()
+
+    def set_exception(self, exception: BaseException) -> None:
+        self.exception = exception
+        self._finish()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """kazoo's own callbacks take the result apart with this; there always is one then."""
+        if self.exception is not None:
+            raise self.exception
+        return self.value
+
+    def ready(self) -> bool:
+        return self._callbacks is None
+
+    def rawlink(self, callback: Callable[[Result], None]) -> None:
+        with self._lock:
+            if self._callbacks is not None:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def _finish(self) -> None:
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            callback(self)
+
+
+class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's handler for one session of one event loop."""
+
+    def __init__(self, loop: AbstractEventLoop, tls: ssl.SSLContext | None, connect_timeout: float) -> None:
+        super().__init__()
+        self._loop = loop
+        self._tls = tls
+        self._connect_timeout = connect_timeout
+        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._awake = False
+        self._socket: socket.socket | None = None
+        self.over = False  # no connection is made any more
+        self.last_error: OSError | None = None  # of the last attempt to connect
+
+    # --- towards the loop ----------------------------------------------------------------------------------------
+
+    def to_loop(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Calls on the loop's thread, after everything that was handed over before."""
+        self._inbox.append((callback, arguments))
+        if not self._awake:
+            self._awake = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                self._loop.call_soon_threadsafe(self._empty)
+
+    def _empty(self) -> None:
+        # Cleared first: what is appended from here on either is seen below, or wakes the loop again.
+        self._awake = False
+        inbox = self._inbox
+        while inbox:
+            callback, arguments = inbox.popleft()
+            callback(*arguments)
+
+    # --- what kazoo asks for -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """No threads for callbacks."""
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def async_result(self) -> Result:
+        return Result()
+
+    def dispatch_callback(self, callback: Any) -> None:
+        """A watch."""
+        self.to_loop(callback.func, *callback.args)
+
+    def select(
+        self, read: Sequence[Any], write: Sequence[Any], other: Sequence[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """As select.select, by poll: without a file descriptor of its own for every call, unlike kazoo's."""
+        poll = select.poll()
+        ready: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        wanted: dict[int, tuple[Any, list[Any]]] = {}
+        for sockets, mask, found in ((read, select.POLLIN, ready[0]), (write, select.POLLOUT, ready[1])):
+            for each in sockets:
+                number = each.fileno()
+                wanted[number] = (each, found)
+                poll.register(number, mask)
+        for number, _ in poll.poll(None if timeout is None else max(timeout, 0.0) * 1000):
+            each, found = wanted[number]
+            found.append(each)
+        return ready
+
+    def create_connection(
+        self, address: tuple[str, int], timeout: float | None = None, hostname: str | None = None, **_: Any
+    ) -> socket.socket:
+        """A connection to one server, with TLS if the address asks for it."""
+        if self.over:
+            raise ConnectionRefusedError("the session is over")
+        try:
+            connection = socket.create_connection(address, min(timeout or 60.0, self._connect_timeout))
+            try:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._tls is not None:
+                    connection = self._tls.wrap_socket(connection, server_hostname=hostname)
+            except OSError:
+                connection.close()
+                raise
+        except OSError as error:
+            self.last_error = error
+            raise
+        self.last_error = None
+        self._socket = connection
+        return connection
+
+    def drop(self) -> None:
+        """Breaks the connection; kazoo goes on to the next server. From any thread."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def make_client(
+    address: Address,
+    handler: LoopHandler,
+    session_timeout: float,
+    connected: Connected,
+    interrupted: Callable[[Literal["suspended", "lost"]], None],
+) -> Any:
+    """A KazooClient that is not started yet.
+
+    On the loop's thread `connected` is called for every connection that is established and authenticated, and
+    `interrupted` with 'suspended' or 'lost'.
+    """
+    acl = None
+    if address.auth:
+        acl = [make_digest_acl(*address.auth.split(":", 1), all=True)]
+    client = KazooClient(
+        hosts=",".join(address.hosts),
+        timeout=session_timeout,
+        handler=handler,
+        default_acl=acl,
+        auth_data=[("digest", address.auth)] if address.auth else None,
+        connection_retry=KazooRetry(
+            max_tries=-1, delay=RECONNECT_DELAY, backoff=2, max_delay=MAX_RECONNECT_DELAY, sleep_func=time.sleep
+        ),
+        logger=_kazoo_log,
+    )
+
+    def listen(state: str) -> None:
+        if state == KazooState.LOST:
+            handler.over = True
+            handler.to_loop(interrupted, "lost")
+        elif state == KazooState.SUSPENDED:
+            handler.to_loop(interrupted, "suspended")
+
+    client.add_listener(listen)
+    # kazoo keeps the session timeout that was agreed on to itself, and tells of the connection before it has
+    # authenticated itself. This method of it knows both: it returns 2/3 of the timeout, in milliseconds.
+    connect = client._connection._connect
+
+    def connect_and_tell(*arguments: Any) -> Any:
+        begun = time.monotonic()
+        read_timeout, connect_timeout = connect(*arguments)
+        handler.to_loop(connected, begun, read_timeout * 1.5 / 1000)
+        return read_timeout, connect_timeout
+
+    client._connection._connect = connect_and_tell
+    return client

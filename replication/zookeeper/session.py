@@ -1,0 +1,548 @@
+"""A ZooKeeper session as `replication.interface.Coordination`.
+
+**What happens to a request.** While connected it is handed to kazoo at once, in the order in which it was made; several
+are on their way at a time. While suspended it waits here, not in kazoo, so that it can be given up with certainty that
+it was never sent. When the connection breaks, what was handed over may have been carried out: writes end with
+OutcomeUnknownError and are never sent again (a second NodeExists or BadVersion would say nothing about the first);
+reads change nothing and are sent again.
+
+**An unknown outcome is not over.** The request may still lie in a buffer of the server and be carried out after this
+session has connected again, so what is read back tells that a write was done, but not that it never will be. Whoever
+must know supersedes it: a write that checks the same version, after which the lost one can only fail.
+
+**How long the session is alive for sure.** A server that is cut off from the others still answers reads, so only
+answers in which the leader had a part count: to writes, and to `sync`. Between them a `sync` is sent every sixth of
+the session timeout. A follower hands on to the leader whom it has heard of only every half tick (ZooKeeper's tickTime,
+at most half of a session timeout unless somebody configures it so): a quarter of the timeout is taken off for that.
+
+**A server that does not answer.** kazoo finds out by a ping that it sends only if there was nothing else to send, so a
+busy client of a server that hangs would wait for ever. Here the connection is dropped when a request has waited for
+half of the session timeout, which leaves time to find another server before the session is over.
+
+**Watches.** One-shot, and handed over in the stream of replies. All of them fire when the connection breaks, and are
+not set again: what was watched has to be read again anyway. A watch may fire when nothing has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from kazoo.exceptions import (
+    BadArgumentsError,
+    BadVersionError,
+    ConnectionLoss,
+    InvalidACLError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+    SystemZookeeperError,
+    ZookeeperError,
+)
+
+from catalog.errors import SqlError
+from replication.interface import (
+    Check,
+    ConflictError,
+    CoordinationUnavailableError,
+    Create,
+    Operation,
+    OutcomeUnknownError,
+    SessionState,
+    Set,
+    Watch,
+    Znode,
+)
+from replication.zookeeper.address import Address
+from replication.zookeeper.bridge import LoopHandler, Result, make_client
+
+log = logging.getLogger("shoal.zookeeper")
+
+MAX_REQUEST_BYTES = 1_000_000
+"""Of one request. ZooKeeper's jute.maxbuffer is 1 MiB; it answers to more by breaking the connection."""
+
+KEEPALIVES_PER_TIMEOUT = 6
+HANDED_ON_LATE = 0.25  # of the session timeout: see above
+FAREWELL = 1.0  # seconds that a server is given to end a session
+PATIENCE = 0.5  # of the session timeout: how long an answer may take
+
+# Answers that say nothing about what was done. Everything else that a server answers is final.
+_UNKNOWN = (
+    ConnectionLoss,
+    SessionExpiredError,
+    SessionMovedError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    SystemZookeeperError,
+)
+_CONFLICTS: tuple[tuple[type[ZookeeperError], Literal["version", "exists", "missing", "not empty"]], ...] = (
+    (BadVersionError, "version"),
+    (NodeExistsError, "exists"),
+    (NoNodeError, "missing"),
+    (NotEmptyError, "not empty"),
+)
+
+
+def check_size(operations: Sequence[Operation]) -> None:
+    """Raises SqlError 54000 for a request that ZooKeeper would not take."""
+    size = 0
+    for operation in operations:
+        size += 100 + len(operation.path)  # headers, an ACL
+        if isinstance(operation, (Create, Set)):
+            size += len(operation.data)
+    if size > MAX_REQUEST_BYTES:
+        raise SqlError("54000", f"a request to ZooKeeper of {size} bytes is larger than {MAX_REQUEST_BYTES} bytes")
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """`kind`: 'probe' is a read that is not worth sending again."""
+
+    send: Callable[[], Result]
+    kind: Literal["read", "write", "probe"]
+    by_leader: bool
+    answer: asyncio.Future[Any]
+    sent: float = 0.0
+    timer: asyncio.TimerHandle | None = None  # while it waits for a connection
+
+
+class _OnLoop:
+    """A watch as kazoo holds it: the same callback on the same node is one watch, as in ZooKeeper."""
+
+    __slots__ = ("_callback", "_session")
+
+    def __init__(self, session: ZooKeeperCoordination, callback: Watch) -> None:
+        self._session = session
+        self._callback = callback
+
+    def __call__(self, event: object) -> None:
+        if not self._session.closed:
+            self._callback()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _OnLoop) and self._callback == other._callback
+
+    def __hash__(self) -> int:
+        return hash(self._callback)
+
+
+class ZooKeeperCoordination:
+    """Opened by `replication.zookeeper.open_coordination`. All methods and callbacks: on the loop's thread."""
+
+    def __init__(self, address: Address, session_timeout: float, timeout: float) -> None:
+        self.address = address
+        self.closed = False
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self._session_timeout = session_timeout
+        self._state: SessionState = "suspended"
+        self._callbacks: list[Callable[[SessionState], None]] = []
+        self._in_flight: dict[_Request, None] = {}  # oldest first
+        self._waiting: deque[_Request] = deque()
+        self._proven = float("-inf")  # when the last request that the leader has answered was sent
+        self._made: set[str] = {""}  # nodes that exist unless somebody has deleted them
+        self._ticking: asyncio.TimerHandle | None = None
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        connect_timeout = max(session_timeout / (2 * len(address.hosts)), 0.1)
+        self._handler = LoopHandler(self._loop, address.tls_context(), connect_timeout)
+        self._client = make_client(address, self._handler, session_timeout, self._connected, self._interrupted)
+        self._stopping: asyncio.Future[None] | None = None
+
+    async def start(self) -> None:
+        """Connects. Raises SqlError 08001 if no server of the ensemble takes the session within `timeout`."""
+        self._client.start_async()
+        try:
+            async with asyncio.timeout(self._timeout):
+                await asyncio.shield(self._opened)
+        except TimeoutError:
+            await self.close()
+            servers = ", ".join(self.address.hosts)
+            reason = self._handler.last_error or "it accepts connections but no sessions; is a majority of it running?"
+            raise SqlError(
+                "08001",
+                f"no answer from ZooKeeper at {servers}: {reason}. Start it, or correct {self.address.url}",
+            ) from None
+
+    # --- Coordination: the session -------------------------------------------------------------------------------
+
+    @property
+    def session_timeout(self) -> float:
+        return self._session_timeout
+
+    @property
+    def alive_until(self) -> float:
+        return self._proven + self._session_timeout * (1 - HANDED_ON_LATE)
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    def on_state(self, callback: Callable[[SessionState], None]) -> None:
+        self._callbacks.append(callback)
+
+    async def close(self) -> None:
+        """Ends the session: ephemeral nodes go at once (those of a session that is suspended when it runs out). No
+        watch fires and no change of state is told any more; `state` is 'lost'."""
+        self.closed = True
+        self._callbacks.clear()
+        if self._state != "lost":
+            self._over("the ZooKeeper session was closed")
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+
+    # --- Coordination: requests ----------------------------------------------------------------------------------
+
+    async def get(self, path: str, watch: Watch | None = None) -> Znode | None:
+        full = self._full(path)
+        on_loop = None if watch is None else _OnLoop(self, watch)
+        while True:
+            try:
+                data, stat = await self._request(functools.partial(self._client.get_async, full, on_loop))
+                return Znode(data, stat.version)
+            except NoNodeError:
+                if on_loop is None or not await self._exists(full, on_loop):
+                    return None
+            except ZookeeperError as error:
+                self._refused(error, path)
+
+    async def sync(self) -> None:
+        try:
+            await self._request(self._send_sync, by_leader=True)
+        except ZookeeperError as error:
+            self._refused(error, "")
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        full = self._full(path)
+        on_loop = None if watch is None else _OnLoop(self, watch)
+        while True:
+            try:
+                send = functools.partial(self._client.get_children_async, full, on_loop)
+                names: list[str] = await self._request(send)
+                return sorted(names)
+            except NoNodeError:
+                if on_loop is None or not await self._exists(full, on_loop):
+                    return []
+            except ZookeeperError as error:
+                self._refused(error, path)
+
+    async def create(self, path: str, data: bytes, ephemeral: bool = False) -> None:
+        check_size([Create(path, data, ephemeral)])
+        try:
+            await self._create(path, data, ephemeral)
+        except NoNodeError:
+            # Somebody has deleted a parent that was known to exist.
+            for parent in _parents(path):
+                self._made.discard(parent)
+            try:
+                await self._create(path, data, ephemeral)
+            except ZookeeperError as error:
+                self._refused(error, path)
+        except ZookeeperError as error:
+            self._refused(error, path)
+
+    async def set(self, path: str, data: bytes, version: int = -1) -> int:
+        check_size([Set(path, data, version)])
+        try:
+            stat = await self._request(
+                functools.partial(self._client.set_async, self._full(path), data, version), "write", by_leader=True
+            )
+        except ZookeeperError as error:
+            self._refused(error, path)
+        new_version: int = stat.version
+        return new_version
+
+    async def delete(self, path: str, version: int = -1) -> None:
+        self._made.discard(path)
+        try:
+            await self._request(
+                functools.partial(self._client.delete_async, self._full(path), version), "write", by_leader=True
+            )
+        except ZookeeperError as error:
+            self._refused(error, path)
+
+    async def multi(self, operations: Sequence[Operation]) -> list[int]:
+        check_size(operations)
+        if not operations:
+            return []
+        transaction = self._client.transaction()
+        for operation in operations:
+            path = self._full(operation.path)
+            if isinstance(operation, Check):
+                transaction.check(path, operation.version)
+            elif isinstance(operation, Set):
+                transaction.set_data(path, operation.data, operation.version)
+            elif isinstance(operation, Create):
+                transaction.create(path, operation.data, ephemeral=operation.ephemeral)
+            else:
+                self._made.discard(operation.path)
+                transaction.delete(path, operation.version)
+        try:
+            results = await self._request(transaction.commit_async, "write", by_leader=True)
+        except ZookeeperError as error:
+            self._refused(error, operations[0].path)
+        return self._versions(operations, results)
+
+    def _versions(self, operations: Sequence[Operation], results: list[Any]) -> list[int]:
+        """kazoo raises nothing for a multi that failed: every operation's own result is to be looked at. The one that
+        failed has its error, those before it 'rolled back', those behind it 'runtime inconsistency'."""
+        for index, result in enumerate(results):
+            if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
+                self._refused(result, operations[index].path, index)
+        if len(results) != len(operations) or any(isinstance(result, Exception) for result in results):
+            raise OutcomeUnknownError(f"ZooKeeper gave no clear answer to a multi: {results!r}")
+        return [
+            result.version if isinstance(operation, Set) else 0
+            for operation, result in zip(operations, results, strict=True)
+        ]
+
+    async def _create(self, path: str, data: bytes, ephemeral: bool) -> None:
+        # Parents that may be missing go ahead, all in one go: whoever comes after this request finds the node.
+        missing = [parent for parent in _parents(path) if parent not in self._made]
+        steps = [self._send_create(parent, b"", False) for parent in missing]
+        *above, own = await asyncio.gather(*steps, self._send_create(path, data, ephemeral), return_exceptions=True)
+        for parent, result in zip(missing, above, strict=True):
+            if isinstance(result, str | NodeExistsError):
+                self._made.add(parent)
+            elif isinstance(result, NoAuthError):
+                raise result
+        if isinstance(own, BaseException):
+            raise own
+        if not ephemeral:
+            self._made.add(path)
+
+    def _send_create(self, path: str, data: bytes, ephemeral: bool) -> asyncio.Future[Any]:
+        send = functools.partial(self._client.create_async, self._full(path), data, ephemeral=ephemeral)
+        return self._request(send, "write", by_leader=True)
+
+    async def make_chroot(self) -> None:
+        """The chroot and the nodes above it, where they are missing."""
+        for path in (*_parents(self.address.chroot[1:])[1:], self.address.chroot[1:]):
+            try:
+                await self._request(functools.partial(self._client.create_async, "/" + path), "write", by_leader=True)
+            except NodeExistsError:
+                pass
+            except ZookeeperError as error:
+                self._refused(error, "")
+
+    async def open_to_the_world(self) -> bool:
+        """Whether somebody without credentials may change what is below the chroot."""
+        try:
+            acls, _ = await self._request(functools.partial(self._client.get_acls_async, self.address.chroot))
+        except ZookeeperError as error:
+            self._refused(error, "")
+        return any(acl.id.scheme == "world" and acl.perms & ~1 for acl in acls)
+
+    async def _exists(self, full: str, on_loop: _OnLoop) -> bool:
+        """Sets a watch for the creation of a node that was missing just now."""
+        try:
+            return await self._request(functools.partial(self._client.exists_async, full, on_loop)) is not None
+        except ZookeeperError as error:
+            self._refused(error, full)
+
+    def _send_sync(self) -> Result:
+        result: Result = self._client.sync_async(self.address.chroot)
+        return result
+
+    def _full(self, path: str) -> str:
+        return f"{self.address.chroot}/{path}" if path else self.address.chroot
+
+    def _refused(self, error: Exception, path: str, index: int = 0) -> NoReturn:
+        """A final answer of the server: nothing was done."""
+        for kind, reason in _CONFLICTS:
+            if isinstance(error, kind):
+                raise ConflictError(reason, path, index) from None
+        if isinstance(error, NoAuthError):
+            raise SqlError(
+                "28000",
+                f"ZooKeeper refuses access to {self._full(path)}: "
+                "set SHOAL_ZK_AUTH=user:password as on the node that made it",
+            ) from None
+        if isinstance(error, (BadArgumentsError, NoChildrenForEphemeralsError, InvalidACLError)):
+            raise ValueError(f"{path}: {type(error).__name__}") from None
+        raise CoordinationUnavailableError(f"ZooKeeper refuses a request: {type(error).__name__}") from None
+
+    # --- requests on their way -----------------------------------------------------------------------------------
+
+    def _request(
+        self,
+        send: Callable[[], Result],
+        kind: Literal["read", "write", "probe"] = "read",
+        by_leader: bool = False,
+    ) -> asyncio.Future[Any]:
+        """Its place among all requests is taken when this is called, not when the future is awaited."""
+        if self._state == "lost":
+            raise CoordinationUnavailableError("the ZooKeeper session is over")
+        request = _Request(send, kind, by_leader, self._loop.create_future())
+        if self._state == "connected":
+            self._hand_over(request)
+        else:
+            self._wait(request)
+        return request.answer
+
+    def _hand_over(self, request: _Request) -> None:
+        if request.answer.cancelled():
+            return
+        self._in_flight[request] = None
+        request.sent = time.monotonic()
+        request.send().rawlink(functools.partial(self._handler.to_loop, self._answered, request))
+
+    def _wait(self, request: _Request) -> None:
+        self._waiting.append(request)
+        request.timer = self._loop.call_later(self._timeout, self._give_up, request)
+
+    def _give_up(self, request: _Request) -> None:
+        if request in self._waiting:
+            self._waiting.remove(request)
+            servers = ", ".join(self.address.hosts)
+            _fail(request, CoordinationUnavailableError(f"no connection to ZooKeeper at {servers}"))
+
+    def _answered(self, request: _Request, result: Result) -> None:
+        if request not in self._in_flight:
+            return
+        del self._in_flight[request]
+        error = result.exception
+        if error is None:
+            if request.by_leader and request.sent > self._proven:
+                self._proven = request.sent
+            if not request.answer.done():
+                request.answer.set_result(result.value)
+        elif isinstance(error, ZookeeperError) and not isinstance(error, _UNKNOWN):
+            _fail(request, error)
+        elif isinstance(error, ZookeeperError):
+            self._unanswered(request)
+        else:
+            # An answer that kazoo could not read: it was carried out or refused, nobody knows.
+            log.error("kazoo failed on an answer of ZooKeeper: %r", error)
+            self._unanswered(request)
+
+    def _unanswered(self, request: _Request) -> None:
+        if request.kind == "write":
+            _fail(request, OutcomeUnknownError("the connection to ZooKeeper broke before the answer came"))
+        elif request.kind == "probe" or self._state == "lost":
+            _fail(request, CoordinationUnavailableError("the connection to ZooKeeper broke"))
+        elif not request.answer.done():
+            self._wait(request)
+
+    # --- the connection ------------------------------------------------------------------------------------------
+
+    def _connected(self, begun: float, session_timeout: float) -> None:
+        if self._state == "lost":
+            return
+        self._session_timeout = session_timeout
+        # A session is opened, and taken up again, by the leader.
+        self._proven = max(self._proven, begun)
+        for request in self._in_flight:  # handed over while the connection was breaking: sent through this one
+            request.sent = begun
+        if not self._opened.done():
+            self._opened.set_result(None)
+        self._change("connected")
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            if request.timer is not None:
+                request.timer.cancel()
+            self._hand_over(request)
+        if self._ticking is None:
+            self._tick()
+
+    def _interrupted(self, state: SessionState) -> None:
+        if state == "lost" and self._state != "lost":
+            self._over("the ZooKeeper session is over")
+        elif state == "suspended" and self._state == "connected":
+            self._change("suspended")
+
+    def _change(self, state: SessionState) -> None:
+        if state == self._state:
+            return
+        if state != "lost" or not self.closed:
+            log.log(
+                logging.INFO if state == "connected" else logging.WARNING,
+                "ZooKeeper at %s: the session is %s",
+                ", ".join(self.address.hosts),
+                state,
+            )
+        self._state = state
+        for callback in list(self._callbacks):
+            callback(state)
+
+    def _over(self, reason: str) -> None:
+        """For good: kazoo's client is ended, and must not open another session."""
+        was_connected = self._state == "connected"
+        self._state = "lost"
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self._handler.over = True
+        if not self.closed:
+            log.warning("%s", reason)
+        in_flight, waiting = list(self._in_flight), list(self._waiting)
+        self._in_flight.clear()
+        self._waiting.clear()
+        for request in in_flight:
+            self._unanswered(request)
+        for request in waiting:
+            if request.timer is not None:
+                request.timer.cancel()
+            _fail(request, CoordinationUnavailableError(reason))
+        self._stopping = self._loop.run_in_executor(None, self._stop_client, was_connected)
+        for callback in list(self._callbacks):
+            callback("lost")
+
+    def _stop_client(self, politely: bool) -> None:
+        """On a thread of its own: kazoo waits for its thread to end. `politely` asks the server to end the session."""
+        drop = threading.Timer(FAREWELL if politely else 0.0, self._handler.drop)
+        drop.start()
+        try:
+            self._client.stop()
+            self._client.close()
+        finally:
+            drop.cancel()
+
+    def _tick(self) -> None:
+        """Several times a session timeout: keeps `alive_until` ahead, and notices a server that does not answer."""
+        period = self._session_timeout / KEEPALIVES_PER_TIMEOUT
+        self._ticking = self._loop.call_later(period, self._tick)
+        now = time.monotonic()
+        oldest = next(iter(self._in_flight), None)
+        if self._state == "connected":
+            if oldest is not None and now - oldest.sent > PATIENCE * self._session_timeout:
+                log.warning("ZooKeeper does not answer: trying another server")
+                self._handler.drop()
+            elif now - self._proven > period / 2:
+                self._request(self._send_sync, "probe", by_leader=True).add_done_callback(_ignore)
+        else:
+            # Handed over while the connection was breaking: kazoo keeps these for the next connection.
+            while oldest is not None and now - oldest.sent > self._timeout:
+                del self._in_flight[oldest]
+                oldest.kind = "write" if oldest.kind == "write" else "probe"
+                self._unanswered(oldest)
+                oldest = next(iter(self._in_flight), None)
+
+
+def _fail(request: _Request, error: Exception) -> None:
+    if not request.answer.done():
+        request.answer.set_exception(error)
+
+
+def _ignore(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled():
+        answer.exception()
+
+
+def _parents(path: str) -> list[str]:
+    """From the top: 'a/b/c' has '', 'a' and 'a/b'."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts))]
