@@ -1,0 +1,698 @@
+"""Carrying: a client's session goes on at the leader of a tablespace, for a transaction, and then comes back.
+
+    client -> Connection -> Relay -> ClientConnection -> the leader       messages as they came, with back-pressure
+           <-            <-       <-                  <-
+
+The connection runs a client's statements by itself. When one must run where its tablespace is led, the connection calls
+`carry` with the messages that it has taken out of its core already, and from then on hands every byte that arrives to
+`feed`. `carry` returns after the ReadyForQuery that ends the transaction ('I'); bytes behind it are given back.
+
+A *cycle* is what one ReadyForQuery answers: a Query, or extended messages up to Sync. The next cycle is read only when
+the one before it is answered, so what follows a COMMIT in a pipeline runs locally again.
+
+What the relay adds and takes away, so that the client sees one session:
+
+    settings      before a transaction, SET for each that differs from what the leader's session has (`SessionImage`);
+                  the leader reports every change by ParameterStatus (it knows a carried session by its introduction);
+                  what the client is not to be told is kept back, and all of it is given to the session at the end
+    block         a block that the client began locally is begun at the leader first (`SessionImage.block`)
+    statements    a named or unnamed statement that the leader's session lacks, or has with another text, is parsed
+                  there before the Bind, Describe, EXECUTE or DEALLOCATE that names it; those that the client prepares
+                  meanwhile are made known to the local session
+    state         what outlives a transaction at the leader (cursors WITH HOLD, temporary tables, statements that SQL
+                  made) pins the session there: `carry` then goes on from transaction to transaction
+
+Pseudo-parameters by which a leader reports on a carried session, never shown to the client: `_shoal.holds` (names of
+what it holds beyond the transaction, separated by commas; '' when nothing), `_shoal.last_commit` (the session's token).
+
+When the leader's connection breaks:
+
+    nothing of the client's was sent                   the leader is looked up again, until the deadline: then 57P03
+    in a transaction                                   40001, once, in answer to the running or the next statement;
+                                                       the block is failed (a ROLLBACK is not refused)
+    a commit was on its way                            08007 (FATAL): the outcome is unknown
+    a message to the client was cut in the middle      the client's connection closes: nothing can be said
+
+Reading from the client stops while READ_AHEAD bytes wait here; frames from the leader wait for the client to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from catalog.errors import SqlError
+from engine.session.settings import DEFINITIONS, REPORTED
+from wire import client_core, core, messages
+from wire.client import ClientConnection, ConnectionLostError
+from wire.client_core import FRONTEND_BULK, Frame, FrameStream
+from wire.peering import PREFIX
+
+READ_AHEAD = 1 << 20
+DEADLINE = 15.0  # seconds within which a leader must be found and reached
+RETRY_PAUSE = 0.1
+log = logging.getLogger("shoal.relay")
+
+_SHOWN = frozenset(REPORTED)
+KEPT_MESSAGES = 8
+_COPY_KINDS = frozenset(b"dcf")
+_ENDS_CYCLE = frozenset(b"QSF")  # Query, Sync, FunctionCall
+_ASIDES = frozenset(b"SNA")  # ParameterStatus, NoticeResponse, NotificationResponse
+_PINNING = frozenset(("PREPARE", "DEALLOCATE"))
+_UNPINNING = frozenset(("DEALLOCATE ALL", "DISCARD ALL"))
+_NAMES_STATEMENT = re.compile(rb"\b(?:execute|deallocate)\b", re.IGNORECASE)
+_COMMITS = re.compile(rb"\bcommit\b|\bprepare\s+transaction\b|(?:^|;|\*/|--[^\n]*\n)\s*end\b", re.IGNORECASE)
+_ROLLS_BACK = re.compile(rb"\s*(?:rollback|abort)\s*(?:work\b|transaction\b)?\s*;?\s*", re.IGNORECASE)
+# FATAL errors by which a node says that it goes away, not that the session has done something wrong.
+_GOING = frozenset(("57P01", "57P02", "57P03"))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The node that leads, and in which epoch."""
+
+    node: str
+    host: str
+    port: int
+    epoch: int = 0
+
+
+class Locator(Protocol):
+    """Who leads what, and how a session is introduced there."""
+
+    async def leader(self, tablespace: str, not_this: Target | None = None) -> Target:
+        """The leader of a tablespace. `not_this` has failed: waits a moment for another, or the same in a new epoch,
+        and gives it again when there is none. Raises 57P03 when nobody leads."""
+
+    def introduce(self, target: Target, parameters: Mapping[str, str], client: str) -> dict[str, str]:
+        """The startup parameters for a carried session (wire/peering.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionImage:
+    """What the leader's session must be like before the client's messages come.
+
+    `startup` are the client's own startup parameters (user and database too), `defaults` the settings that the session
+    began with, `settings` those that it has now, outside of the transaction; both by lower-case names. `block` opens
+    the transaction as the client has opened it locally: BEGIN with its characteristics, then SET [LOCAL] and SAVEPOINT
+    in their order; empty outside a block. `portals` are Binds of this cycle whose portals the coming messages use.
+    """
+
+    startup: Mapping[str, str]
+    defaults: Mapping[str, str]
+    settings: Mapping[str, str]
+    block: Sequence[str] = ()
+    portals: Sequence[core.Bind] = ()
+    client: str = ""
+
+
+class RelayHost(Protocol):
+    """What the relay asks of the client's connection."""
+
+    def send(self, data: bytes) -> None:
+        """Sends to the client, behind everything sent before."""
+
+    async def drained(self) -> None:
+        """Waits while the client does not read. Raises CancelledError when it is gone."""
+
+    def pause(self, reason: str) -> None: ...
+    def resume(self, reason: str) -> None: ...
+
+    def statement(self, name: bytes) -> core.Parse | None:
+        """What the client prepared under a name by Parse or PREPARE (its inner text), None if nothing."""
+
+    def statement_names(self) -> Sequence[bytes]: ...
+
+    def adopt_statement(self, statement: core.Parse) -> None:
+        """The client has prepared it at the leader: it is planned here when it is first used here."""
+
+    def forget_statement(self, name: bytes | None) -> None:
+        """The client has closed it at the leader; None: all of them."""
+
+    def adopt_settings(self, settings: Mapping[str, str]) -> None:
+        """Values that the session's settings have now; the client has been told."""
+
+    def committed(self, token: str) -> None:
+        """`_shoal.last_commit` of the leader: what the session's own reads must see."""
+
+    def end_block(self) -> None:
+        """The block ended at the leader: so does the local one, in which nothing was done. Sends nothing."""
+
+    def fail_block(self, error: SqlError | None) -> None:
+        """The session is in a failed block now, whether the block was begun here or at the leader. Sends nothing.
+
+        With an error, the client does not know it yet: the error answers its next statement, a COMMIT too, which then
+        ends the block; but a ROLLBACK is simply done.
+        """
+
+    def skip_to_sync(self) -> None:
+        """The client has been sent an error in the midst of extended messages: what it sends up to Sync is dropped."""
+
+
+# What a statement's text may do to the transaction.
+COMMITS, ROLLS_BACK, OTHER = 1, 2, 4
+
+
+def _effect(sql: bytes) -> int:
+    """COMMITS for every text that might commit: a doubt makes an outcome unknown, never wrong."""
+    if _COMMITS.search(sql):
+        return COMMITS
+    return ROLLS_BACK if _ROLLS_BACK.fullmatch(sql) else OTHER
+
+
+class _Cycle:
+    """What is known of the cycle that is on its way. `status` is the transaction status before it."""
+
+    def __init__(self, status: str, extended: bool) -> None:
+        self.status = status
+        self.extended = extended
+        self.sent = False  # something of the client's
+        self.complete = False  # the Query or Sync is sent, and no COPY data is to follow
+        self.copying = False
+        self.copy_begun = asyncio.Event()
+        self.effects = 0  # of what it executes
+        self.answered = False  # the client has been sent something of the answer
+        self.quiet: asyncio.Future[bool] | None = None  # until the relay's own Sync is answered: whether it went well
+        self.quiet_failed = False
+        self.kept: list[bytes] = []  # its messages, while they are few
+
+    def begin_copy(self) -> None:
+        self.copying = True
+        self.complete = False
+        self.copy_begun.set()
+
+    def keep(self, data: bytes) -> None:
+        if len(self.kept) < KEPT_MESSAGES:
+            self.kept.append(data)
+
+    @property
+    def is_rollback(self) -> bool:
+        """Whether it does nothing but end the transaction without effect, and can be run again elsewhere."""
+        small = len(self.kept) < KEPT_MESSAGES
+        return self.effects == ROLLS_BACK and self.complete and not self.answered and small
+
+    @property
+    def may_have_committed(self) -> bool:
+        return bool(self.effects & COMMITS) or (self.status == "I" and self.complete)
+
+
+class _LeaderGoneError(Exception):
+    """The leader says that it goes away."""
+
+
+class ClientGoneError(Exception):
+    """The client has said Terminate."""
+
+
+class Relay:
+    """Carries one client's session. `carry` runs as one task; `feed`, `cancel` and `close` may come meanwhile."""
+
+    def __init__(self, host: RelayHost, locator: Locator, *, deadline: float = DEADLINE) -> None:
+        self._host = host
+        self._locator = locator
+        self._deadline = deadline
+        self._clock = asyncio.get_running_loop().time
+        self._leader: ClientConnection | None = None
+        self._target: Target | None = None
+        self._client = FrameStream(FRONTEND_BULK, core.MESSAGE_LIMIT)
+        self._first: deque[Frame] = deque()
+        self._given_back = b""
+        self._arrival: asyncio.Future[None] | None = None
+        self._cancelling: asyncio.Task[None] | None = None
+        # The leader's session: statements, what their texts and those of portals do, settings, and what it reports.
+        self._there: dict[bytes, core.Parse] = {}
+        self._effects: dict[bytes, int] = {}  # b"S" + statement or b"P" + portal
+        self._known: dict[str, str] = {}
+        self._holds = ""
+        self._sql_statements = False
+        # What has been reported since the transaction began.
+        self._changed: dict[str, str] = {}
+        self._token = ""
+        # Answers to Parse, Bind and Close in order: kept from the client or not, and what they are about.
+        self._expected: deque[tuple[bool, core.Parse | bytes | None]] = deque()
+
+    # ---- what the connection calls ----------------------------------------------------------------------------------
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the leader's session holds what outlives a transaction."""
+        return bool(self._holds) or self._sql_statements
+
+    def feed(self, data: bytes) -> None:
+        """What the client sends while `carry` runs."""
+        self._client.receive_data(data)
+        if self._client.buffered > READ_AHEAD:
+            self._host.pause("relay")
+        _wake(self._arrival)
+
+    def take_rest(self) -> bytes:
+        """What the client has sent and the relay has not carried, once `carry` is over, however it ended."""
+        data, self._given_back = self._given_back + self._client.take_rest(), b""
+        self._host.resume("relay")
+        return data
+
+    async def carry(self, tablespace: str, image: SessionImage, first: Sequence[core.Event]) -> None:
+        """Runs the messages `first`, which the core has given out already, and what is fed, at the tablespace's leader,
+        until the transaction is over. The bytes behind it are in `take_rest`.
+
+        Raises SqlError, after which nothing has happened to the session: 57P03 (no leader in time), what the leader
+        says to a setting or to BEGIN; FATAL: 08007 and whatever the leader ended the session with. Raises
+        ClientGoneError, and ConnectionLostError when a message to the client was cut: it closes without a word.
+        """
+        self._first.extend(Frame(data[0], data) for data in map(client_core.encoded, first))
+        cycle = _Cycle("T" if image.block else "I", extended=bool(image.portals))
+        end = self._clock() + self._deadline
+        begun = False
+        await self._open(tablespace, image, end)
+        try:
+            while True:
+                try:
+                    status = await self._run(cycle, () if begun else image.portals)
+                except (_LeaderGoneError, ConnectionLostError) as error:
+                    if begun or cycle.sent or self._clock() >= end:
+                        await self._broken(cycle, error)
+                        return
+                    self._drop()  # nothing of the client's was sent
+                    await self._open(tablespace, image, end)
+                    continue
+                if status == "I":
+                    self._settle(image)
+                    if not self.pinned:
+                        return
+                cycle, begun = _Cycle(status, extended=False), True
+        finally:
+            self._first.clear()
+
+    def cancel(self) -> None:
+        """Asks the leader to cancel what runs. The answer comes the ordinary way."""
+        if self._leader is not None and not self._leader.lost:
+            self._cancelling = asyncio.get_running_loop().create_task(self._leader.cancel())
+
+    def close(self) -> None:
+        """The client is gone: the leader rolls back."""
+        if self._leader is not None:
+            self._leader.close()
+            self._leader = None
+
+    def _settle(self, image: SessionImage) -> None:
+        """A transaction is over: the local session learns what has changed."""
+        if image.block:
+            self._host.end_block()
+        if self._changed:
+            self._host.adopt_settings(self._changed)
+            self._changed = {}
+        if self._token:
+            self._host.committed(self._token)
+            self._token = ""
+
+    # ---- the leader's session ---------------------------------------------------------------------------------------
+
+    async def _open(self, tablespace: str, image: SessionImage, end: float) -> None:
+        """A connection to the leader whose session is like the image."""
+        target = await self._locator.leader(tablespace)
+        while True:
+            try:
+                await self._connect(target, image, end)
+                await self._prepare(image)
+                return
+            except (ConnectionLostError, _LeaderGoneError) as error:
+                self._drop()
+                if self._clock() >= end:
+                    message = f'the leader of tablespace "{tablespace}" cannot be reached'
+                    raise SqlError("57P03", message, detail=str(error)) from error
+                await asyncio.sleep(RETRY_PAUSE)
+            target = await self._locator.leader(tablespace, not_this=target)
+
+    async def _connect(self, target: Target, image: SessionImage, end: float) -> None:
+        if self._leader is not None and not self._leader.lost and self._target == target:
+            return
+        self._drop()
+        parameters = self._locator.introduce(target, image.startup, image.client)
+        timeout = max(end - self._clock(), 0.05)
+        try:
+            self._leader = await ClientConnection.open(target.host, target.port, parameters, timeout=timeout)
+        except SqlError as error:
+            if error.sqlstate in _GOING:
+                raise _LeaderGoneError(error.message) from error
+            error.severity = "ERROR"
+            raise
+        self._target = target
+        self._known = dict(image.defaults)
+        self._known.update((name.lower(), value) for name, value in self._leader.parameters.items())
+
+    def _drop(self) -> None:
+        if self._leader is not None:
+            self._leader.abort()
+        self._leader = self._target = None
+        self._there.clear()
+        self._effects.clear()
+        self._expected.clear()
+        self._known = {}
+        self._changed = {}
+        self._holds = self._token = ""
+        self._sql_statements = False
+
+    async def _prepare(self, image: SessionImage) -> None:
+        """Settings, then the block: in two Queries, for a ROLLBACK undoes the SETs of its own transaction."""
+        wanted = _differing(self._known, image.settings)
+        queries = []
+        if wanted:
+            queries.append("; ".join(f"SET {_identifier(name)} = {_literal(value)}" for name, value in wanted.items()))
+        if image.block:
+            queries.append("; ".join(image.block))
+        if not queries:
+            return
+        leader = self._connected()
+        leader.send(b"".join(client_core.query(sql.encode()) for sql in queries))
+        self._there.pop(b"", None)
+        failure: SqlError | None = None
+        for _ in queries:
+            failure = await self._quiet_answer(leader) or failure
+        self._known.update(wanted)
+        self._changed = {}
+        if failure is not None:
+            self._drop()
+            raise failure
+
+    async def _quiet_answer(self, leader: ClientConnection) -> SqlError | None:
+        """Reads up to ReadyForQuery what the client does not see; the error in it, if there is one."""
+        failure: SqlError | None = None
+        while True:
+            frame = await leader.receive()
+            if frame.kind == 0x45:
+                failure = _leader_error(frame)
+            elif frame.kind == 0x53:
+                self._report(frame)
+            elif frame.kind == 0x5A:
+                return failure
+
+    def _connected(self) -> ClientConnection:
+        if self._leader is None:
+            raise _LeaderGoneError("there is no connection to the leader")
+        return self._leader
+
+    # ---- one cycle: from the client ---------------------------------------------------------------------------------
+
+    async def _run(self, cycle: _Cycle, portals: Sequence[core.Bind]) -> str:
+        """Carries one cycle; the transaction status after it."""
+        leader = self._connected()
+        for portal in portals:
+            self._bind_there(leader, portal)
+        loop = asyncio.get_running_loop()
+        up = loop.create_task(self._send_cycle(leader, cycle))
+        down = loop.create_task(self._answer(leader, cycle))
+        try:
+            await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
+            if not down.done():
+                up.result()  # ClientGoneError, or what is no message
+                await down
+            return down.result()
+        finally:
+            up.cancel()
+            down.cancel()
+            await asyncio.wait((up, down))
+            for task in (up, down):
+                if not task.cancelled():
+                    task.exception()  # seen: it came out above, or is of no more interest
+
+    async def _next(self, leader: ClientConnection | None) -> Frame | None:
+        """The client's next frame; None, with nothing taken, when the leader is lost."""
+        while True:
+            if leader is not None and leader.lost:
+                return None
+            frame = self._first.popleft() if self._first else self._client.next_frame()
+            if frame is not None:
+                return frame
+            self._host.resume("relay")
+            self._arrival = asyncio.get_running_loop().create_future()
+            await self._arrival
+
+    async def _send_cycle(self, leader: ClientConnection, cycle: _Cycle) -> None:
+        """The client's messages up to Query or Sync, and COPY data when the leader asks for it. Ends without a word
+        when the leader is lost: what has come from it is still to be read."""
+        while True:
+            if cycle.complete:
+                cycle.copy_begun.clear()
+                await cycle.copy_begun.wait()
+            frame = await self._next(leader)
+            if frame is None:
+                return
+            if frame.kind == 0x58:  # Terminate
+                raise ClientGoneError
+            if frame.kind in _COPY_KINDS or cycle.copying:
+                self._copy(leader, cycle, frame)
+            elif not await self._forward(leader, cycle, frame):
+                return
+            await leader.drained()
+
+    def _copy(self, leader: ClientConnection, cycle: _Cycle, frame: Frame) -> None:
+        """A message of COPY; the leader ignores a Sync in the midst of it, and what comes when it has given up. So does
+        the relay with what comes before anything else."""
+        if not (cycle.sent or cycle.copying):
+            return
+        leader.send(frame.data)
+        if frame.kind in (0x63, 0x66):  # CopyDone, CopyFail
+            cycle.copying = False
+            cycle.complete = not cycle.extended
+
+    async def _forward(self, leader: ClientConnection, cycle: _Cycle, frame: Frame) -> bool:
+        """One message of the client's, with what the leader needs before it. False: the cycle has failed before it."""
+        kind, body = frame.kind, frame.body
+        cycle.extended = kind != 0x51
+        if kind == 0x51:
+            if not await self._query_named(leader, cycle, body[:-1]):
+                return False
+        elif kind == 0x50:
+            self._parse(leader, frame)
+        elif kind == 0x42:
+            portal, statement = body.split(b"\0", 2)[:2]
+            self._require(leader, statement)
+            self._effects[b"P" + portal] = self._effects.get(b"S" + statement, OTHER)
+            self._expected.append((False, None))
+        elif kind == 0x44 and body[:1] == b"S":
+            self._require(leader, body[1:-1])
+        elif kind == 0x43:
+            self._expected.append((False, body[1:-1] if body[:1] == b"S" else None))
+        elif kind == 0x45:
+            cycle.effects |= self._effects.get(b"P" + body[:-5], OTHER)
+        leader.send(frame.data)
+        cycle.sent = True
+        cycle.keep(frame.data)
+        cycle.complete = kind in _ENDS_CYCLE
+        return True
+
+    async def _query_named(self, leader: ClientConnection, cycle: _Cycle, sql: bytes) -> bool:
+        """Before a Query: the statements that it names are parsed in a cycle of their own. False if one failed: its
+        error has been the answer."""
+        cycle.effects |= _effect(sql)
+        self._there.pop(b"", None)
+        named = self._named_in(sql)
+        if not named:
+            return True
+        cycle.sent = True
+        for statement in named:
+            self._parse_there(leader, statement)
+        cycle.quiet = asyncio.get_running_loop().create_future()
+        leader.send(client_core.SYNC)
+        return await cycle.quiet
+
+    def _parse(self, leader: ClientConnection, frame: Frame) -> None:
+        reader = core.ProtocolCore()
+        reader.ready()
+        reader.receive_data(frame.data)
+        statement = reader.next_event()
+        assert isinstance(statement, core.Parse)
+        for named in self._named_in(statement.sql):
+            self._parse_there(leader, named)
+        self._effects[b"S" + statement.name] = _effect(statement.sql)
+        self._expected.append((False, statement))
+
+    def _named_in(self, sql: bytes) -> list[core.Parse]:
+        """The client's statements that EXECUTE or DEALLOCATE in this text may mean and that the leader lacks."""
+        if not _NAMES_STATEMENT.search(sql):
+            return []
+        text = sql.lower()
+        found = (self._host.statement(name) for name in self._host.statement_names() if name and name.lower() in text)
+        return [statement for statement in found if statement and self._there.get(statement.name) != statement]
+
+    def _require(self, leader: ClientConnection, name: bytes) -> None:
+        """Parses the client's statement at the leader unless it is there, or on its way."""
+        if any(isinstance(what, core.Parse) and what.name == name for _, what in self._expected):
+            return
+        statement = self._host.statement(name)
+        if statement is not None and self._there.get(name) != statement:
+            self._parse_there(leader, statement)
+
+    def _parse_there(self, leader: ClientConnection, statement: core.Parse) -> None:
+        if statement.name and statement.name in self._there:
+            leader.send(client_core.close("S", statement.name))
+            self._expected.append((True, statement.name))
+        leader.send(client_core.parse(statement.name, statement.sql, statement.types))
+        self._expected.append((True, statement))
+        self._effects[b"S" + statement.name] = _effect(statement.sql)
+
+    def _bind_there(self, leader: ClientConnection, portal: core.Bind) -> None:
+        self._require(leader, portal.statement)
+        leader.send(client_core.encoded(portal))
+        self._effects[b"P" + portal.portal] = self._effects.get(b"S" + portal.statement, OTHER)
+        self._expected.append((True, None))
+
+    # ---- one cycle: from the leader ---------------------------------------------------------------------------------
+
+    async def _answer(self, leader: ClientConnection, cycle: _Cycle) -> str:
+        """Passes the leader's frames on up to ReadyForQuery; the status in it."""
+        while True:
+            frame = await leader.receive()
+            kind = frame.kind
+            if kind in client_core.BACKEND_BULK:
+                cycle.answered = True
+                self._host.send(frame.data)
+                await self._host.drained()
+            elif kind != 0x5A:
+                if self._shown(cycle, frame):
+                    cycle.answered = cycle.answered or kind not in _ASIDES
+                    self._host.send(frame.data)
+            elif cycle.quiet is not None and not cycle.quiet_failed:
+                cycle.quiet.set_result(True)
+                cycle.quiet = None
+            else:
+                self._expected.clear()
+                await self._end_of_message()
+                self._host.send(frame.data)
+                return chr(frame.data[5])
+
+    async def _end_of_message(self) -> None:
+        """Drops the rest of a CopyData message in the midst of which the leader gave up."""
+        while not self._client.at_boundary and await self._next(None) is not None:
+            pass
+
+    def _shown(self, cycle: _Cycle, frame: Frame) -> bool:
+        """Takes what a frame says about the session; whether the client is to see it."""
+        kind = frame.kind
+        if kind in (0x31, 0x32, 0x33) and self._expected:
+            quiet, what = self._expected.popleft()
+            self._completed(kind, quiet, what)
+            return not quiet
+        if kind == 0x45:
+            error = _leader_error(frame)
+            log.debug("the leader answered %s", error)
+            self._expected.clear()  # the rest of the cycle is skipped
+            cycle.copying = False
+            if cycle.quiet is not None:
+                cycle.quiet_failed = True
+        elif kind == 0x53:
+            return self._report(frame)
+        elif kind == 0x43:
+            self._command(client_core.strings(frame.body)[0])
+        elif kind == 0x47:
+            cycle.begin_copy()
+        return True
+
+    def _completed(self, kind: int, quiet: bool, what: core.Parse | bytes | None) -> None:
+        if kind == 0x31 and isinstance(what, core.Parse):
+            self._there[what.name] = what
+            if not quiet:
+                self._host.adopt_statement(what)
+        elif kind == 0x33 and isinstance(what, bytes):
+            self._there.pop(what, None)
+            if not quiet:
+                self._host.forget_statement(what)
+
+    def _command(self, tag: str) -> None:
+        if tag in _UNPINNING:
+            self._sql_statements = False
+            self._there.clear()
+            self._host.forget_statement(None)
+        elif tag in _PINNING:
+            self._sql_statements = True
+
+    def _report(self, frame: Frame) -> bool:
+        """A ParameterStatus; whether it is one that clients are told."""
+        name, value = client_core.strings(frame.body)
+        if name == "_shoal.holds":
+            self._holds = value
+        elif name == "_shoal.last_commit":
+            self._token = value
+        elif not name.startswith(PREFIX):
+            self._known[name.lower()] = self._changed[name.lower()] = value
+        return name in _SHOWN
+
+    # ---- when the leader is lost ------------------------------------------------------------------------------------
+
+    async def _broken(self, cycle: _Cycle, cause: Exception) -> None:
+        """Says what has become of the transaction, and gives the session back. What `carry` raises."""
+        cut = self._leader is not None and not self._leader.at_boundary
+        pinned = self.pinned
+        self._drop()
+        if cycle.may_have_committed:
+            raise SqlError(
+                "08007",
+                "the connection to the leader broke during a commit, whose outcome is unknown",
+                detail=str(cause),
+                severity="FATAL",
+            )
+        if cut:
+            raise ConnectionLostError("a message to the client was cut")
+        if pinned:
+            message = "the node that held this session's cursors, temporary tables or prepared statements is gone"
+            raise SqlError("57P01", message, detail=str(cause), severity="FATAL")
+        if cycle.is_rollback:
+            self._given_back = b"".join(cycle.kept)
+            self._host.fail_block(None)
+            return
+        error = SqlError(
+            "40001",
+            "the transaction was rolled back because the leadership of its tablespace moved",
+            detail=str(cause),
+            hint="Run the transaction again.",
+        )
+        if not cycle.sent:
+            self._host.fail_block(error)
+            return
+        await self._end_of_message()
+        self._host.send(messages.error_response(error))
+        if cycle.status != "I":
+            self._host.fail_block(None)
+        if cycle.complete:
+            self._host.send(messages.READY["E"])
+        else:
+            self._host.skip_to_sync()
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+def _leader_error(frame: Frame) -> SqlError:
+    """An error of the leader. Raises _LeaderGoneError when it goes away, the error itself when it ends the session."""
+    error = client_core.report_error(frame.body)
+    if error.severity in ("FATAL", "PANIC"):
+        if error.sqlstate in _GOING:
+            raise _LeaderGoneError(error.message)
+        error.severity = "FATAL"
+        raise error
+    return error
+
+
+def _differing(known: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The settings to be set, who the session is first: setting that resets the role."""
+    found = {
+        name: value
+        for name, value in wanted.items()
+        if known.get(name) != value and (name not in DEFINITIONS or DEFINITIONS[name].context != "internal")
+    }
+    return dict(sorted(found.items(), key=lambda item: (item[0] != "session_authorization", item[0] != "role")))
+
+
+def _identifier(name: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
