@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
-from engine.session.prepared import Portal, Prepared, StalePlan
+from engine.session.prepared import ParameterDecoder, Portal, Prepared, RunRow, StalePlan
 from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error, tag
 from engine.session.settings import REPORTED
 from engine.sql import ast
@@ -32,6 +32,7 @@ WRITE_BEHIND = 1 << 20
 COPY_AHEAD = 8 << 20
 FLUSH_AT = 1 << 16
 FLUSH_PIECES = 64  # answers of a pipeline that gather before they are sent
+QUERY, BIND = b"QB"
 TURN = 512  # answers of a pipeline before others get their turn
 
 log = logging.getLogger("shoal.wire")
@@ -47,6 +48,20 @@ def complete_bytes(command: str, count: int) -> bytes:
     if known is None:
         known = _TAGS[(command, count)] = command_complete(tag(command, count))
     return known
+
+
+class ReadyExecution:
+    """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin."""
+
+    __slots__ = ("decoders", "head", "prepared", "run")
+
+    def __init__(
+        self, prepared: Prepared, decoders: tuple[ParameterDecoder, ...], run: RunRow | None, head: bytes
+    ) -> None:
+        self.prepared = prepared
+        self.decoders = decoders
+        self.run = run
+        self.head = head
 
 
 class Host(Protocol):
@@ -150,6 +165,8 @@ class Connection(asyncio.Protocol):
         if self._timer is not None and self.session is not None:
             self._timer.cancel()
             self._timer = None
+        if not self.busy and not self._resting and self.session is not None and self._take_whole(data):
+            return
         self.core.receive_data(data)
         if self._copy is not None:
             self._take_copy()
@@ -157,6 +174,54 @@ class Connection(asyncio.Protocol):
             self._process()
         elif self.core.buffered > READ_AHEAD:
             self.pause("busy")
+
+    def _take_whole(self, data: bytes) -> bool:
+        """Answers what arrived, if it is one simple query, or one execution of a kind that came before: nearly all that
+        most clients ever send. It then needs no buffer, no events and no look for more. False: it is something else."""
+        kind = data[0]
+        if kind == QUERY:
+            sql = self.core.whole_query(data)
+            if sql is None:
+                return False
+            query = core.Query(sql)
+            try:
+                self._on_query(query)
+            except Exception as error:
+                self._failed(query, error)
+        elif kind == BIND:
+            found = self.core.whole_execution(data)
+            if found is None:
+                return False
+            try:
+                if not self._execute_at_once(*found, False):
+                    return False
+            except LockWait as wait:
+                bind = self._take_long(data)
+                if not self._run_when_granted(bind, wait):
+                    wait.ticket.cancel(canceled())  # it is asked for again by Execute
+                    try:
+                        self._bind(bind)
+                    except SqlError as error:
+                        self._failed(bind, error)
+                    self._process()
+                return True
+            except Exception as error:
+                self._failed(self._take_long(data), error)
+                self._process()
+                return True
+        else:
+            return False
+        if self._out and not self._flushing:
+            self._flushing = True
+            self.host.flush_soon(self.flush)
+        return True
+
+    def _take_long(self, data: bytes) -> core.Bind:
+        """The Bind of a whole execution; what follows it is in the core, to be taken one by one."""
+        self.core.receive_data(data)
+        bind = self.core.next_event()
+        assert isinstance(bind, core.Bind)
+        return bind
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
@@ -240,18 +305,18 @@ class Connection(asyncio.Protocol):
                     break
                 try:
                     handlers[type(event)](event)
-                except SqlError as error:
-                    self._failed(event, error)
                 except Exception as error:
-                    self._failed(event, self._defect(error))
+                    self._failed(event, error)
         except SqlError as error:
             self._fatal(error)
         if self._out and not self._flushing:
             self._flushing = True
             self.host.flush_soon(self.flush)
 
-    def _failed(self, event: object, error: SqlError) -> None:
+    def _failed(self, event: object, error: Exception) -> None:
         """What an error does depends on the message that met it (55.2.2, 55.2.3)."""
+        if not isinstance(error, SqlError):
+            error = self._defect(error)
         if self.session is None or error.severity == "FATAL":
             self._fatal(error)
         elif isinstance(event, core.Query | core.Sync | core.FunctionCall):
@@ -454,63 +519,101 @@ class Connection(asyncio.Protocol):
             self._extended_failed(error)
 
     def _on_bind(self, event: core.Bind) -> None:
-        assert self.session is not None
         self._extended = True
-        if event.tail and not event.portal and self._execute_at_once(event):
-            return
+        if event.execution is not None:
+            try:
+                if self._execute_at_once(event.execution, event.parameters, True):
+                    return
+            except LockWait as wait:
+                if self._run_when_granted(event, wait):
+                    return
+                wait.ticket.cancel(canceled())  # it is asked for again by Execute
+        self._bind(event)
+
+    def _bind(self, event: core.Bind) -> None:
+        assert self.session is not None
         self.session.bind(
             event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
         )
         self._out.append(messages.BIND_COMPLETE)
 
-    def _execute_at_once(self, event: core.Bind) -> bool:
+    def _execute_at_once(self, execution: core.Execution, parameters: list[bytes | None], buffered: bool) -> bool:
         """Bind, Describe, Execute and Sync in one step, for a row plan that is ready to run. False: it is not, nothing
-        has happened, and the messages are to be taken one by one."""
+        has happened, and the messages are to be taken one by one. `buffered`: all but Bind is in the core.
+
+        Raises LockWait, and SqlError once Bind is answered.
+        """
         session = self.session
         assert session is not None
-        prepared = session.ready_plan(event.statement)
-        if prepared is None or len(event.parameters) != len(prepared.parameter_types):
+        prepared = session.ready_plan(execution.statement)
+        if prepared is None:
             return False
+        ready: ReadyExecution | None = execution.memo
+        if ready is None or ready.prepared is not prepared:
+            ready = self._ready_execution(execution, prepared)
+            if ready is None:
+                return False
         try:
-            formats = prepared.formats(event.result_formats)
-            parameters = prepared.decode(event.parameters, event.parameter_formats)
+            values = [
+                None if value is None else decode(value)
+                for value, decode in zip(parameters, ready.decoders, strict=True)
+            ]
         except SqlError:
             return False  # Bind says which parameter it was
-        described = b""
-        if event.tail is core.TAIL_DESCRIBED:
-            described = messages.NO_DATA if prepared.fields is None else self._description(prepared, formats)
+        self._extended = True
         try:
-            if prepared.control is not None:
+            if ready.run is None:
+                assert prepared.control is not None
                 name, lsn = session.transaction_statement(prepared.control)
-                data = command_complete(name)
+                data = ready.head + command_complete(name)
             else:
-                run = prepared.runs.get(formats) or prepared.run_row(formats)
-                data, count, lsn = session.execute_row(prepared, run, parameters)
-                data += complete_bytes(prepared.command, count)
-        except LockWait as wait:
-            if self._run_when_granted(event, wait):
-                return True
-            wait.ticket.cancel(canceled())  # it is asked for again by Execute
-            return False
+                data, count, lsn = session.execute_row(prepared, ready.run, values)
+                data = ready.head + data + complete_bytes(prepared.command, count)
         except (RowPathFull, StalePlan):
             return False
         except SqlError:
-            self._out.append(messages.BIND_COMPLETE + described)
+            self._out.append(ready.head)
             raise
-        self.core.skip(event.tail)
+        if buffered:
+            self.core.skip(execution)
         if session.notices:
             self._send_notices()
-        data = messages.BIND_COMPLETE + described + data
-        lsn = max(lsn, self._pending_lsn)
-        if lsn and prepared.control is not None:
-            self._pending_lsn = 0
-            self._extended = False
-            self._await_commit(lsn, data)  # COMMIT: what it acknowledges is durable
-            return True
-        self._out.append(data)
-        self._pending_lsn = lsn
-        self._on_sync(core.SYNC)
+        if self._pending_lsn:
+            lsn, self._pending_lsn = max(lsn, self._pending_lsn), 0
+        self._extended = False
+        if ready.run is not None and session.transaction is not None and not session.in_block:
+            try:
+                lsn = max(lsn, session.finish())
+            except SqlError as error:  # as Sync would have met it
+                self._out.append(data)
+                self._query_failed(error)
+                return True
+            if session.notices:
+                self._send_notices()
+        if session.portals and not session.in_block:
+            session.end_portals()
+        if lsn:
+            self._await_commit(lsn, data)  # what it acknowledges is durable
+        else:
+            self._out.append(data)
+            self._ready()
         return True
+
+    def _ready_execution(self, execution: core.Execution, prepared: Prepared) -> ReadyExecution | None:
+        """What is made once for a plan that is executed in this way; None where Bind has something to complain of."""
+        if execution.count != len(prepared.parameter_types):
+            return None
+        try:
+            formats = prepared.formats(execution.result_formats)
+            decoders = prepared.decoders(execution.parameter_formats)
+        except SqlError:
+            return None
+        head = messages.BIND_COMPLETE
+        if execution.described:
+            head += messages.NO_DATA if prepared.fields is None else self._description(prepared, formats)
+        run = None if prepared.control is not None else prepared.run_row(formats)
+        ready = execution.memo = ReadyExecution(prepared, decoders, run, head)
+        return ready
 
     def _on_describe(self, event: core.Describe) -> None:
         session = self.session
@@ -654,10 +757,8 @@ class Connection(asyncio.Protocol):
                 if ticket.error is not None:
                     raise ticket.error
                 self._handlers[type(event)](event)
-            except SqlError as error:
-                self._failed(event, error)
             except Exception as error:
-                self._failed(event, self._defect(error))
+                self._failed(event, error)
         if not self.busy:
             self._continue()
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 from catalog.errors import SqlError
 from wire.copy_frames import MINIMUM, strip_headers
@@ -37,6 +38,7 @@ PROTOCOL_3_0 = 196608
 # Execute of the unnamed portal without a limit, then Sync; with a Describe of the portal before it.
 TAIL = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04"
 TAIL_DESCRIBED = b"D\0\0\0\x06P\0" + TAIL
+REMEMBERED = 1024  # executions of one connection
 
 CANCEL_REQUEST = 80877102
 SSL_REQUEST = 80877103
@@ -86,14 +88,47 @@ class Parse:
     types: tuple[int, ...]
 
 
+class Execution:
+    """A whole execution of a prepared statement in the unnamed portal, as most drivers send it (Bind, perhaps Describe,
+    Execute, Sync), without its parameters: the same every time that a client runs the statement.
+
+    `prefix` is Bind from its portal to the number of parameters, `suffix` everything behind them, of which the first
+    `results` bytes belong to Bind. `memo` is a place for whoever executes it.
+    """
+
+    __slots__ = (
+        "count", "described", "memo", "parameter_formats", "prefix", "result_formats", "results", "statement", "suffix",
+    )  # fmt: skip
+
+    def __init__(self, bind: Bind, described: bool) -> None:
+        self.statement = bind.statement
+        self.parameter_formats = bind.parameter_formats
+        self.result_formats = bind.result_formats
+        self.described = described
+        self.count = len(bind.parameters)
+        parameters, results = bind.parameter_formats, bind.result_formats
+        self.prefix = b"\0%b\0" % bind.statement + struct.pack(
+            f">H{len(parameters)}HH", len(parameters), *parameters, self.count
+        )
+        bound = struct.pack(f">H{len(results)}H", len(results), *results)
+        self.results = len(bound)
+        self.suffix = bound + (TAIL_DESCRIBED if described else TAIL)
+        self.memo: Any = None
+
+    @property
+    def tail(self) -> int:
+        """Bytes behind Bind."""
+        return len(self.suffix) - self.results
+
+
 class Bind:
     """Formats as sent: none, one for all, or one each. Parameters: bytes or None.
 
-    `tail`: what follows in the buffer is exactly the rest of a whole execution of the unnamed portal, as most drivers
-    send it (TAIL_DESCRIBED or TAIL). Who does it at once says so by `ProtocolCore.skip`; else it comes as events.
+    `execution`: set when what follows in the buffer is exactly the rest of a whole execution of the unnamed portal. Who
+    does it at once says so by `ProtocolCore.skip`; else it comes as events.
     """
 
-    __slots__ = ("parameter_formats", "parameters", "portal", "result_formats", "statement", "tail")
+    __slots__ = ("execution", "parameter_formats", "parameters", "portal", "result_formats", "statement")
 
     def __init__(
         self,
@@ -108,7 +143,7 @@ class Bind:
         self.parameter_formats = parameter_formats
         self.parameters = parameters
         self.result_formats = result_formats
-        self.tail = b""
+        self.execution: Execution | None = None
 
 
 class Describe:
@@ -199,11 +234,12 @@ def violation(message: str) -> SqlError:
 class ProtocolCore:
     """One connection's incoming side. Raises SqlError (08P01, FATAL) for what cannot be a message."""
 
-    __slots__ = ("_buffer", "_position", "phase")
+    __slots__ = ("_buffer", "_executions", "_position", "phase")
 
     def __init__(self) -> None:
         self._buffer = b""
         self._position = 0
+        self._executions: dict[bytes, Execution] = {}  # by the statement's name
         self.phase = "startup"
 
     def receive_data(self, data: bytes) -> None:
@@ -262,23 +298,63 @@ class ProtocolCore:
                 continue
             try:
                 event = reader(buffer, end - length + 4, end)
-                if kind == 0x42 and isinstance(event, Bind):
-                    event.tail = self._tail(end)
+                if kind == 0x42 and isinstance(event, Bind) and not event.portal:
+                    event.execution = self._execution(event, end)
                 return event
             except (struct.error, ValueError, IndexError):
                 raise violation("invalid message format") from None
         self._position = position
         return NEED_DATA
 
-    def _tail(self, position: int) -> bytes:
+    def _execution(self, bind: Bind, position: int) -> Execution | None:
+        """The execution that the Bind begins, if the rest of it follows at this position; remembered."""
         buffer = self._buffer
-        if buffer[position : position + len(TAIL_DESCRIBED)] == TAIL_DESCRIBED:
-            return TAIL_DESCRIBED
-        return TAIL if buffer[position : position + len(TAIL)] == TAIL else b""
+        described = buffer.startswith(TAIL_DESCRIBED, position)
+        if not described and not buffer.startswith(TAIL, position):
+            return None
+        execution = Execution(bind, described)
+        known = self._executions.get(bind.statement)
+        if known is not None and known.prefix == execution.prefix and known.suffix == execution.suffix:
+            return known
+        if len(self._executions) >= REMEMBERED:
+            self._executions.clear()
+        self._executions[bind.statement] = execution
+        return execution
 
-    def skip(self, tail: bytes) -> None:
-        """The tail of the Bind that came last is dealt with."""
-        self._position += len(tail)
+    def skip(self, execution: Execution) -> None:
+        """What follows the Bind that came last is dealt with."""
+        self._position += execution.tail
+
+    def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
+        """What arrived, if it is nothing but a whole execution like one that came before: with its parameters. Then it
+        must not be given to `receive_data`. None: it must."""
+        if self._position < len(self._buffer) or self.phase != "ready":
+            return None
+        execution = self._executions.get(data[6 : data.find(0, 6)])
+        if execution is None or not (data.startswith(execution.prefix, 5) and data.endswith(execution.suffix)):
+            return None
+        position, end = 5 + len(execution.prefix), len(data) - len(execution.suffix)
+        parameters: list[bytes | None] = []
+        for _ in range(execution.count):
+            if position + 4 > end:
+                return None
+            length = _I32(data, position)[0]
+            position += 4
+            if length < 0:
+                parameters.append(None)
+            else:
+                parameters.append(data[position : position + length])
+                position += length
+        if position != end or _I32(data, 1)[0] + 1 != end + execution.results:
+            return None
+        return execution, parameters
+
+    def whole_query(self, data: bytes) -> bytes | None:
+        """What arrived, if it is nothing but one Query: its text. Then it must not be given to `receive_data`."""
+        size = len(data)
+        if self._position < len(self._buffer) or self.phase != "ready" or size < 6 or _I32(data, 1)[0] + 1 != size:
+            return None
+        return None if data[-1] else data[5:-1]
 
     def _wanted(self, kind: int) -> bool:
         """Whether a message counts in the phases skipping and copy_in."""

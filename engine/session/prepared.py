@@ -86,11 +86,16 @@ class Prepared:
             run = self.runs[formats] = self.row.encoded(formats)
         return run
 
-    def decode(self, parameters: list[bytes | None], formats: tuple[int, ...]) -> list[object]:
-        """Bind's parameters, one for each type, in internal form. Raises what the types' inputs raise."""
+    def decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:
+        """What reads Bind's parameters in these formats, one for each. Raises 08P01."""
         decoders = self._decoders.get(formats)
         if decoders is None:
             decoders = self._decoders[formats] = self._make_decoders(formats)
+        return decoders
+
+    def decode(self, parameters: list[bytes | None], formats: tuple[int, ...]) -> list[object]:
+        """Bind's parameters, one for each type, in internal form. Raises what the types' inputs raise."""
+        decoders = self.decoders(formats)
         return [None if value is None else decoder(value) for value, decoder in zip(parameters, decoders, strict=True)]
 
     def explain_parameter(

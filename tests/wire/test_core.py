@@ -66,8 +66,8 @@ def test_every_message_becomes_its_event() -> None:
     assert events(machine) == [
         "Query(sql=b'SELECT 1')",
         "Parse(name=b's', sql=b'SELECT $1, $2', types=(23, 0))",
-        "Bind(parameter_formats=(1, 0), parameters=[b'\\x00\\x07', None], "
-        "portal=b'p', result_formats=(1,), statement=b's', tail=b'')",
+        "Bind(execution=None, parameter_formats=(1, 0), parameters=[b'\\x00\\x07', None], "
+        "portal=b'p', result_formats=(1,), statement=b's')",
         "Describe(kind='P', name=b'p')",
         "Execute(limit=50, portal=b'p')",
         "Close(kind='S', name=b's')",
@@ -315,13 +315,79 @@ def test_a_bind_knows_whether_a_whole_execution_follows() -> None:
     bind = message(b"B", b"\0s\0" + b"\0\0" * 3)
     rest = message(b"E", b"\0" + bytes(4)) + message(b"S", b"")
     described = message(b"D", b"P\0") + rest
-    for follows, tail in ((rest, core.TAIL), (described, core.TAIL_DESCRIBED), (rest[:-1], b""), (b"", b"")):
-        machine = core.ProtocolCore()
-        machine.ready()
+    for follows, whole in ((rest, False), (described, True), (rest[:-1], None), (b"", None)):
+        machine = ready()
         machine.receive_data(bind + follows)
         event = machine.next_event()
         assert isinstance(event, core.Bind)
-        assert event.tail == tail
-        machine.skip(event.tail)
-        if tail:
-            assert machine.next_event() is core.NEED_DATA
+        if whole is None:
+            assert event.execution is None
+            continue
+        assert event.execution is not None and event.execution.described is whole
+        machine.skip(event.execution)
+        assert machine.next_event() is core.NEED_DATA
+
+
+TAILS = (
+    message(b"E", b"\0" + bytes(4)) + message(b"S", b""),
+    message(b"D", b"P\0") + message(b"E", b"\0" + bytes(4)) + message(b"S", b""),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([b"", b"s", b"S_1"]),
+    st.lists(st.sampled_from([0, 1]), max_size=2),
+    st.lists(st.one_of(st.none(), st.binary(max_size=6)), max_size=3),
+    st.lists(st.sampled_from([0, 1]), max_size=2),
+    st.sampled_from(TAILS),
+    st.data(),
+)
+def test_a_known_execution_is_read_as_the_long_way_reads_it(
+    name: bytes,
+    formats: list[int],
+    parameters: list[bytes | None],
+    results: list[int],
+    tail: bytes,
+    data: st.DataObject,
+) -> None:
+    """Whatever bytes come: `whole_execution` gives what Bind has, or nothing; never something else."""
+
+    def codes(values: list[int]) -> bytes:
+        return struct.pack(f">H{len(values)}H", len(values), *values)
+
+    def execution(values: list[bytes | None]) -> bytes:
+        body = b"\0" + name + b"\0" + codes(formats) + struct.pack(">H", len(values))
+        for value in values:
+            body += struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value
+        return message(b"B", body + codes(results)) + tail
+
+    machine = ready()
+    machine.receive_data(execution(parameters))
+    bind = machine.next_event()
+    assert isinstance(bind, core.Bind) and bind.execution is not None
+    machine.skip(bind.execution)
+    again = machine.whole_execution(execution(parameters))
+    assert again == (bind.execution, parameters)
+
+    changed = bytearray(execution(parameters))
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    changed[0:1] = b"B"
+    found = machine.whole_execution(bytes(changed))
+    if found is not None:
+        machine.receive_data(bytes(changed))
+        long = machine.next_event()
+        assert isinstance(long, core.Bind) and long.parameters == found[1] and long.execution is found[0]
+        machine.skip(found[0])
+        assert machine.next_event() is core.NEED_DATA
+
+
+@given(st.binary(max_size=20), st.integers(-2, 2))
+def test_a_query_alone_is_taken_whole_only_if_it_is_one(text: bytes, wrong: int) -> None:
+    machine = ready()
+    data = b"Q" + struct.pack(">i", len(text) + 5 + wrong) + text + b"\0"
+    assert machine.whole_query(data) == (text if not wrong else None)
+    assert machine.whole_query(message(b"Q", b"x")) is None  # not ended by a zero byte
+    machine.receive_data(b"Q")
+    assert machine.whole_query(message(b"Q", b"x\0")) is None  # it continues what is there
