@@ -424,6 +424,9 @@ class ZooKeeperCoordination:
         elif isinstance(error, ZookeeperError) and not isinstance(error, _UNKNOWN):
             _fail(request, error)
         elif isinstance(error, ZookeeperError):
+            if isinstance(error, ConnectionLoss):
+                # kazoo tells of the broken connection a moment later; nothing is to be handed over until then.
+                self._interrupted("suspended")
             self._unanswered(request)
         else:
             # An answer that kazoo could not read: it was carried out or refused, nobody knows.
