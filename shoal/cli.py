@@ -19,6 +19,15 @@ then:
   psql "host=127.0.0.1 user=postgres"
 """
 
+LOGSTORE_EXAMPLES = """examples:
+  shoal logstore --data /var/lib/shoal-log --listen 127.0.0.1:7301
+  shoal logstore --data /var/lib/shoal-log --listen 10.0.0.7:7301 --secret-file /etc/shoal/store-secret
+
+The servers of a cluster find it as log://10.0.0.7:7301, with the same secret in SHOAL_STORE_SECRET, or in the file
+that SHOAL_STORE_SECRET_FILE names. Three of them make a store that goes on without one:
+  quorum(3,3,2):log://10.0.0.7:7301,log://10.0.0.8:7301,log://10.0.0.9:7301
+"""
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `shoal`."""
@@ -40,13 +49,35 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
     serve.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
     serve.add_argument("--config", metavar="FILE", help="TOML file with the same settings; the command line wins")
+    _logstore_parser(commands)
     return top
+
+
+def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    logstore = commands.add_parser(
+        "logstore",
+        help="keep the changelogs of clusters",
+        description="Keeps the changelogs of clusters in a directory and serves them, until SIGTERM or SIGINT.",
+        epilog=LOGSTORE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    logstore.add_argument("--data", metavar="DIR", required=True, help="directory of the changelogs")
+    logstore.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:7301", help="address to listen on (default: %(default)s)"
+    )
+    logstore.add_argument(
+        "--secret-file", metavar="FILE", help="holds the secret that clients must know (default: SHOAL_STORE_SECRET)"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status."""
     options = parser().parse_args(arguments)
     try:
+        if options.command == "logstore":
+            from shoal.logstore import logstore
+
+            return logstore(options.data, options.listen, options.secret_file)
         config = load(options.config, {"data": options.data, "listen": options.listen})
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 

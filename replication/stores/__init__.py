@@ -1,0 +1,14 @@
+"""Changelog stores: where the objects of a replicated changelog lie.
+
+    file:///var/lib/shoal-log          replication/stores/files.py        a directory, local or shared
+    s3://bucket/prefix                 replication/stores/s3.py           Amazon S3 and what speaks like it
+    log://host:port/prefix             replication/stores/log_client.py   a `shoal logstore` (log_server.py)
+    quorum(E,W,A):url,url,...          replication/stores/quorum.py       several of these; repair.py mends it
+
+`open_store` takes any of these URLs; `claim` binds a store to one cluster.
+"""
+
+from replication.stores.claim import claim
+from replication.stores.open import open_store
+
+__all__ = ["claim", "open_store"]

@@ -1,0 +1,74 @@
+"""The calls of one store that are under way: each has so many seconds to get on, and `close` ends them all.
+
+async with calls.begin() as deadline:
+    ...                     # StoreUnavailableError when it takes longer than the timeout, or the store is closed
+    deadline.extend()       # a piece of a large file has gone through: the seconds count from here again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+
+from replication.interface import StoreUnavailableError
+
+
+class Calls:
+    """`timeout` in seconds; `store` names the store in errors, without credentials."""
+
+    def __init__(self, store: str, timeout: float) -> None:
+        self.store = store
+        self.timeout = timeout
+        self.closed = False
+        self.running: set[Deadline] = set()
+
+    def begin(self) -> Deadline:
+        """A context for one call. Entering raises StoreUnavailableError once the store is closed."""
+        return Deadline(self)
+
+    def unavailable(self, why: str) -> StoreUnavailableError:
+        """The error that a call ends with, named after the store."""
+        return StoreUnavailableError(f"{self.store}: {why}")
+
+    def close(self) -> None:
+        """Ends everything that is under way with StoreUnavailableError, and refuses what comes later."""
+        self.closed = True
+        for deadline in list(self.running):
+            deadline.end()
+
+
+class Deadline:
+    """The time that one call has."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._timeout = asyncio.timeout(calls.timeout)
+
+    def extend(self, more: float = 0.0) -> None:
+        """The call has got on: its seconds count from now, and so many more."""
+        if not self._calls.closed:
+            with contextlib.suppress(RuntimeError):  # it is ending already
+                self._timeout.reschedule(asyncio.get_running_loop().time() + self._calls.timeout + more)
+
+    def end(self) -> None:
+        """The call ends now."""
+        with contextlib.suppress(RuntimeError):  # it is ending already
+            self._timeout.reschedule(asyncio.get_running_loop().time() - 1)
+
+    async def __aenter__(self) -> Deadline:
+        if self._calls.closed:
+            raise self._calls.unavailable("closed")
+        await self._timeout.__aenter__()
+        self._calls.running.add(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._calls.running.discard(self)
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            why = "closed" if self._calls.closed else f"no answer within {self._calls.timeout:g} s"
+            raise self._calls.unavailable(why) from None

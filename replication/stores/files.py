@@ -1,0 +1,374 @@
+"""A changelog store in a directory, local or shared: one file an object.
+
+    DIR/<name>                 an object, whole and durable from the moment that it can be seen... almost: see below
+    DIR/~incoming/<random>     what is being written
+
+**A put** writes a file of its own in `~incoming`, syncs it, links it to its name (which fails if there is one: of two
+writers one wins), syncs the directory of the name, and removes the first name. A crash leaves a whole object, none,
+or a piece in `~incoming`, which no listing shows and which the next process removes once it is a day old.
+
+Between the link and the sync of the directory others can see the object and a power cut can still take it away. So
+whoever finds that a name exists syncs the directory too before he says so: a caller who resolves an unknown outcome by
+"it exists, and with my content" may rely on the disk. For the same reason a process trusts that a directory's own name
+is on the disk only when it has synced the parents itself, whoever made it.
+
+The work runs in a few threads of the store's own, so that a slow disk holds up nobody but its callers. Time-outs leave
+the thread to finish what it does: the outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+from urllib.parse import quote
+
+from replication.files import Files
+from replication.interface import (
+    ObjectExistsError,
+    ObjectInfo,
+    ObjectMissingError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+from replication.stores.calls import Calls, Deadline
+from replication.stores.names import check_folder, check_name, is_part
+
+THREADS = 4
+PIECE = 4 << 20  # bytes of a file that are copied at a time
+PAGE = 1000  # objects that a listing reads at a time
+INCOMING = "~incoming"
+STALE = 86_400.0  # seconds after which an upload that got no further is what a crash left
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+T = TypeVar("T")
+
+
+class StoreFiles(Files):
+    """The file operations of the store, so that tests can make the Nth one fail."""
+
+    def create(self, path: str) -> int:
+        """A new file for writing. Raises FileExistsError."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def link(self, old: str, new: str) -> None:
+        """A second name. Raises FileExistsError."""
+        os.link(old, new)
+
+
+class Incoming:
+    """An object that is being written. For one caller at a time, in the store's threads."""
+
+    def __init__(self, store: FileStore, path: str) -> None:
+        self._store = store
+        self._files = store.files
+        self._fd = self._files.create(path)
+        self.path = path
+        self.size = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Appends all of it. Raises OSError."""
+        self._files.write(self._fd, data, self.size)
+        self.size += len(data)
+
+    def publish(self, name: str) -> None:
+        """Makes it the object of that name, durably. Raises ObjectExistsError, OSError."""
+        self._files.sync(self._fd)
+        self._store.link(self.path, name)
+
+    def discard(self) -> None:
+        """Lets go of the file; what `publish` made stays."""
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
+        with contextlib.suppress(OSError):
+            self._files.unlink(self.path)
+
+
+class FileStore:
+    """A ChangelogStore below `directory`, which is made at the first call. `timeout` in seconds."""
+
+    def __init__(self, directory: str, *, timeout: float = 10.0, files: StoreFiles | None = None) -> None:
+        self.directory = os.path.abspath(directory)
+        self.files = files or StoreFiles()
+        self._url = "file://" + quote(self.directory)
+        self._calls = Calls(self._url, timeout)
+        self._threads = ThreadPoolExecutor(THREADS, "store")
+        self._incoming = os.path.join(self.directory, INCOMING)
+        self._rooted = False
+        self._durable: set[str] = set()  # directories whose names are on the disk, up to the root of the store
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    # --- the calls -----------------------------------------------------------------------------------------------
+
+    async def put(self, name: str, data: bytes) -> None:
+        check_name(name)
+        async with self._calls.begin():
+            await self.run(self._put, name, data)
+
+    async def put_file(self, name: str, path: str) -> None:
+        check_name(name)
+        with open(path, "rb") as file:
+            async with self._calls.begin() as deadline:
+                incoming = await self.run(self.receive)
+                try:
+                    while await self.run(self._copy, file.fileno(), incoming):
+                        deadline.extend()
+                    await self.run(incoming.publish, name)
+                finally:
+                    self.later(incoming.discard)
+
+    async def get(self, name: str) -> bytes:
+        check_name(name)
+        async with self._calls.begin():
+            data, _ = await self.run(self.read, name, 0, None)
+        return data
+
+    async def get_file(self, name: str, path: str) -> None:
+        check_name(name)
+        async with self._calls.begin() as deadline:
+            await self._get_file(name, path, deadline)
+
+    async def _get_file(self, name: str, path: str, deadline: Deadline) -> None:
+        offset = 0
+        with open(path, "wb") as file:
+            while True:
+                data, size = await self.run(self.read, name, offset, PIECE)
+                # Not by `run`: that the local disk is full says nothing about the store.
+                await asyncio.get_running_loop().run_in_executor(self._threads, file.write, data)
+                offset += len(data)
+                deadline.extend()
+                if offset >= size:
+                    return
+                if not data:
+                    raise self._calls.unavailable(f"object {name} has become shorter")
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        walk = self.walk(check_folder(prefix), after)
+        while page := await self._page(walk):
+            for found in page:
+                yield found
+
+    async def _page(self, walk: Iterator[ObjectInfo]) -> Sequence[ObjectInfo]:
+        async with self._calls.begin():
+            return await self.run(lambda: tuple(islice(walk, PAGE)))
+
+    async def delete(self, name: str) -> None:
+        check_name(name)
+        async with self._calls.begin():
+            await self.run(self._delete, name)
+
+    async def delete_folder(self, prefix: str) -> None:
+        check_folder(prefix)
+        async with self._calls.begin():
+            await self.run(self._delete_folder, prefix)
+
+    async def close(self) -> None:
+        self._calls.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # --- threads -------------------------------------------------------------------------------------------------
+
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
+        """Runs work of this store in one of its threads; its OSErrors come back as the store's errors."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, partial(work, *arguments))
+        except OSError as error:
+            if error.errno in _FULL:
+                raise StoreFullError(f"{self._url}: {os.strerror(error.errno or 0)}") from error
+            raise self._calls.unavailable(error.strerror or str(error)) from error
+        except RuntimeError as error:  # the threads are shut down
+            if self._calls.closed:
+                raise self._calls.unavailable("closed") from error
+            raise
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Runs work of this store behind what its threads do now; nobody waits for it."""
+        try:
+            self._threads.submit(work)
+        except RuntimeError:  # shut down: it is quick, and better than to leave files behind
+            work()
+
+    # --- what the threads do: everything below raises OSError -----------------------------------------------------
+
+    def receive(self) -> Incoming:
+        """A new object, to be written and published, then discarded in any case."""
+        self.make_root()
+        return Incoming(self, os.path.join(self._incoming, secrets.token_hex(16)))
+
+    def _put(self, name: str, data: bytes) -> None:
+        incoming = self.receive()
+        try:
+            incoming.write(data)
+            incoming.publish(name)
+        finally:
+            incoming.discard()
+
+    def _copy(self, source: int, incoming: Incoming) -> bool:
+        """The next piece of the open file; False at its end."""
+        data = os.pread(source, PIECE, incoming.size)
+        incoming.write(data)
+        return bool(data)
+
+    def read(self, name: str, offset: int, limit: int | None) -> tuple[bytes, int]:
+        """So many bytes from the offset (None: all), and the size of the object. Raises ObjectMissingError."""
+        self.make_root()
+        path = os.path.join(self.directory, name)
+        try:
+            with open(path, "rb", buffering=0) as file:
+                status = os.fstat(file.fileno())
+                left = max(status.st_size - offset, 0)
+                return _read_at(file.fileno(), offset, left if limit is None else min(left, limit)), status.st_size
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            self._check_root()
+            raise ObjectMissingError(name) from None
+
+    def walk(self, prefix: str, after: str) -> Iterator[ObjectInfo]:
+        """The objects below a folder, by name: a directory sorts as its name with '/', as all names in it do."""
+        self.make_root()
+        try:
+            with os.scandir(os.path.join(self.directory, prefix)) as entries:
+                found = sorted(
+                    (prefix + entry.name + ("/" if entry.is_dir() else ""), entry)
+                    for entry in entries
+                    if is_part(entry.name)
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            self._check_root()
+            return
+        for name, entry in found:
+            if name.endswith("/"):
+                if name > after or after.startswith(name):
+                    yield from self.walk(name, after)
+            elif name > after:
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    status = entry.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        yield ObjectInfo(name, status.st_size)
+
+    def _delete(self, name: str) -> None:
+        self.make_root()
+        path = os.path.join(self.directory, name)
+        try:
+            self.files.unlink(path)
+            self.files.sync_directory(os.path.dirname(path))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            self._check_root()
+
+    def _delete_folder(self, prefix: str) -> None:
+        self.make_root()
+        top = os.path.join(self.directory, prefix).rstrip("/")
+        self._durable = set()
+        self._delete_tree(top, keep_top=not prefix)
+        if prefix:
+            with contextlib.suppress(FileNotFoundError):
+                self.files.sync_directory(os.path.dirname(top))
+        self._check_root()
+
+    def _delete_tree(self, top: str, keep_top: bool = False) -> None:
+        """Removes files and directories; one into which somebody puts meanwhile stays."""
+        try:
+            with os.scandir(top) as entries:
+                found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries if is_part(entry.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for path, directory in found:
+            if directory:
+                self._delete_tree(path)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    self.files.unlink(path)
+        if keep_top:
+            self.files.sync_directory(top)
+            return
+        try:
+            os.rmdir(top)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            self.files.sync_directory(top)
+
+    def link(self, path: str, name: str) -> None:
+        """Gives a synced file of `~incoming` its name, durably. Raises ObjectExistsError."""
+        target = os.path.join(self.directory, name)
+        folder = os.path.dirname(target)
+        for _ in range(10):
+            try:
+                self._make_folder(folder)
+                self.files.link(path, target)
+                self.files.sync_directory(folder)
+                return
+            except FileExistsError:
+                self.files.sync_directory(folder)
+                raise ObjectExistsError(name) from None
+            except FileNotFoundError:  # somebody deletes the folder at this moment
+                self._check_root()
+                self._durable = set()
+        raise StoreUnavailableError(f"{self._url}: {folder} is deleted again and again")
+
+    def _make_folder(self, folder: str) -> None:
+        """Makes the directory, and sees to it that its name, and those of its parents, are on the disk."""
+        if folder in self._durable or folder == self.directory:
+            return
+        parent = os.path.dirname(folder)
+        self._make_folder(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        self.files.sync_directory(parent)
+        self._durable.add(folder)
+
+    def make_root(self) -> None:
+        """Makes the directory of the store, once; removes what crashes left in it."""
+        if self._rooted:
+            return
+        missing = []
+        path = self.directory
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for path in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            self.files.sync_directory(os.path.dirname(path))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._incoming, 0o700)
+        old = time.time() - STALE
+        with os.scandir(self._incoming) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.stat().st_mtime < old:
+                        os.unlink(entry.path)
+        self._rooted = True
+
+    def _check_root(self) -> None:
+        """An object may be missing, the store may not: a file system that is no longer there is no empty store."""
+        if not os.path.isdir(self._incoming):
+            raise FileNotFoundError(errno.ENOENT, f"directory {self.directory} is gone")
+
+
+def _read_at(fd: int, offset: int, size: int) -> bytes:
+    """So many bytes from the offset, fewer at the end of the file."""
+    data = os.pread(fd, size, offset)
+    if len(data) == size:
+        return data
+    pieces = [data]
+    while data and size > len(data):  # the system reads 2 GiB at a time
+        size -= len(data)
+        offset += len(data)
+        data = os.pread(fd, size, offset)
+        pieces.append(data)
+    return b"".join(pieces)

@@ -1,0 +1,191 @@
+"""A changelog store that another process keeps: the client of `shoal logstore` (replication/stores/log_protocol.py).
+
+Connections are kept open and shared. A request is sent once: a put whose reply was lost ends as unavailable, and is not
+sent again behind the caller's back, who would take the second answer, 'exists', for somebody else's object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+
+from replication.interface import (
+    ObjectExistsError,
+    ObjectInfo,
+    ObjectMissingError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+from replication.stores.calls import Calls, Deadline
+from replication.stores.log_protocol import CRC, PIECE, crc32c, crc_header
+from replication.stores.names import check_folder, check_name
+
+CONNECTIONS = 64
+
+
+class _Once:
+    """Lets a request be sent once: aiohttp repeats a PUT when a connection that was kept open has gone."""
+
+    def __init__(self) -> None:
+        self._sent = False
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        if self._sent:
+            raise aiohttp.ServerDisconnectedError
+        self._sent = True
+        return await handler(request)
+
+
+class LogStore:
+    """A ChangelogStore at host and port. `prefix` is '' or ends in '/'; `timeout` in seconds; `secret` '' for none."""
+
+    def __init__(self, host: str, port: int, prefix: str = "", *, timeout: float = 10.0, secret: str = "") -> None:
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._url = f"log://{place}/{prefix}".rstrip("/")
+        self._base = f"http://{place}"
+        self._prefix = prefix
+        self._calls = Calls(self._url, timeout)
+        self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    async def put(self, name: str, data: bytes) -> None:
+        headers = {CRC: crc_header(crc32c(data)), "Content-Type": "application/octet-stream"}
+        async with self._calls.begin():
+            await self._ask("PUT", self._object(name), name, data=data, headers=headers)
+
+    async def put_file(self, name: str, path: str) -> None:
+        url = self._object(name)
+        async with self._calls.begin() as deadline:
+            crc = 0
+            async for piece in _pieces(path, deadline):
+                crc = crc32c(piece, crc)
+            headers = {
+                CRC: crc_header(crc),
+                "Content-Type": "application/octet-stream",
+                "Content-Length": str(os.path.getsize(path)),
+            }
+            await self._ask("PUT", url, name, data=_pieces(path, deadline), headers=headers)
+
+    async def get(self, name: str) -> bytes:
+        pieces: list[bytes] = []
+        async with self._calls.begin() as deadline:
+            async for piece in self._read(name, deadline):
+                pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def get_file(self, name: str, path: str) -> None:
+        with open(path, "wb") as file:
+            async with self._calls.begin() as deadline:
+                async for piece in self._read(name, deadline):
+                    await asyncio.to_thread(file.write, piece)
+
+    async def _read(self, name: str, deadline: Deadline) -> AsyncIterator[bytes]:
+        """The object, piece by piece, each checked."""
+        url = self._object(name)
+        offset = 0
+        while True:
+            headers = {"Range": f"bytes={offset}-{offset + PIECE - 1}"}
+            data, answer = await self._ask("GET", url, name, headers=headers)
+            if answer.get(CRC) != crc_header(crc32c(data)):
+                raise self._calls.unavailable(f"{name} was damaged on its way")
+            yield data
+            deadline.extend()
+            offset += len(data)
+            size = answer.get("Content-Range", "").rpartition("/")[2]  # none: that was all of it
+            if not size or offset >= int(size):
+                return
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        check_folder(prefix)
+        url = f"{self._base}/folders/{self._prefix}{prefix}"
+        behind = self._prefix + after if after else ""
+        while True:
+            async with self._calls.begin():
+                body, _ = await self._ask("GET", f"{url}?after={quote(behind, safe='/')}", prefix)
+            page = orjson.loads(body)
+            for name, size in page["objects"]:
+                yield ObjectInfo(name[len(self._prefix) :], size)
+            if not page["more"]:
+                return
+            behind = page["objects"][-1][0]
+
+    async def delete(self, name: str) -> None:
+        async with self._calls.begin():
+            await self._ask("DELETE", self._object(name), name)
+
+    async def delete_folder(self, prefix: str) -> None:
+        check_folder(prefix)
+        async with self._calls.begin():
+            await self._ask("DELETE", f"{self._base}/folders/{self._prefix}{prefix}", prefix)
+
+    async def close(self) -> None:
+        self._calls.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _object(self, name: str) -> str:
+        return f"{self._base}/objects/{self._prefix}{check_name(name)}"
+
+    async def _ask(
+        self,
+        method: str,
+        url: str,
+        name: str,
+        *,
+        data: bytes | AsyncIterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """One request; body and headers of the answer. Raises what the store raises."""
+        session = self._session or self._connect()
+        try:
+            async with session.request(method, url, data=data, headers=headers, middlewares=(_Once(),)) as answer:
+                body = await answer.read()
+                status = answer.status
+                if status < 300:
+                    return body, answer.headers
+        except aiohttp.ClientError as error:
+            raise self._calls.unavailable(f"no answer ({type(error).__name__})") from None
+        except OSError as error:
+            raise self._calls.unavailable(error.strerror or type(error).__name__) from None
+        raise self._refused(status, name, body)
+
+    def _refused(self, status: int, name: str, body: bytes) -> Exception:
+        if status == 409:
+            return ObjectExistsError(name)
+        if status == 404:
+            return ObjectMissingError(name)
+        told = body[:200].decode(errors="replace").strip()
+        if status == 507:
+            return StoreFullError(f"{self._url}: {told}")
+        return StoreUnavailableError(f"{self._url}: refused with {status} {told}")
+
+    def _connect(self) -> aiohttp.ClientSession:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=1800.0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._calls.timeout),
+            headers=self._headers,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+        )
+        return self._session
+
+
+async def _pieces(path: str, deadline: Deadline) -> AsyncIterator[bytes]:
+    """The file in pieces; each that is taken shows that the call gets on."""
+    with open(path, "rb") as file:
+        while piece := await asyncio.to_thread(file.read, PIECE):
+            deadline.extend()
+            yield piece

@@ -1,0 +1,574 @@
+"""A changelog store made of several: quorum(E,W,A):url,url,...
+
+E members in a row are a folder's ensemble, W of them should hold an object, and a put returns when A have it durably
+(replication/stores/placement.py says which). There are M members; those with a '-' before their URL are leaving: they
+are read and listed, but no longer written.
+
+**Writes.** A put starts on W members; one that fails, or does not answer for a moment, is stood in for by the next one.
+So writes go on while any A members can be reached. What is still under way when A have answered goes on in the
+background; a member that does not keep up is passed over until it answers again, so that what waits for it stays small.
+A member that holds the same content counts as written. Of two writers with different contents at most one is told that
+it succeeded if 2A > M; the one that lost removes what it wrote, as far as it can be reached.
+
+**Reads** ask the members that should have the object, then the others, and do not wait for a slow one before they ask
+the next. An object is missing when so many have said so that it cannot have been acknowledged: M - A + 1. **Listings**
+are the union of all members that answer, of which there must be as many, so that everything acknowledged is seen.
+Objects may be seen that were never acknowledged: what is committed is for ZooKeeper to say.
+
+**Deletes** go to all. A member that cannot be reached keeps what it has; `missed` says so until the repairer has
+deleted it (replication/stores/repair.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+import os
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from catalog.errors import SqlError
+from replication.interface import (
+    ChangelogStore,
+    ObjectExistsError,
+    ObjectInfo,
+    ObjectMissingError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+from replication.stores.calls import Calls
+from replication.stores.names import check_folder, check_name
+from replication.stores.placement import member_order
+
+LEAVING = "-"
+MAX_MEMBERS = 100
+PATIENCE = 0.25  # seconds without an answer after which another member is asked too
+SHUNNED = 2.0  # seconds for which a member that failed is asked last
+MAX_BEHIND = 64  # puts that a member may have under way before it is passed over
+MAX_BEHIND_BYTES = 64 << 20
+MAX_MISSED = 10_000  # deletes that are remembered a member; what is forgotten takes room, and harms nobody
+
+log = logging.getLogger("shoal.store")
+
+T = TypeVar("T")
+Members = list["Member"]  # in the class `list` is the method
+Put = Callable[["Member"], Coroutine[None, None, bool]]
+
+
+@dataclass(eq=False, slots=True)
+class Member:
+    """One of the stores, and how it has been doing."""
+
+    url: str
+    store: ChangelogStore
+    leaving: bool = False
+    shunned_until: float = 0.0  # time of the event loop
+    behind: int = 0  # puts under way
+    behind_bytes: int = 0
+    missed: dict[str, None] = field(default_factory=dict)  # names, and folders with their '/', in order
+
+    def overloaded(self) -> bool:
+        """Whether it has as much to do already as may wait for it."""
+        return self.behind >= MAX_BEHIND or self.behind_bytes >= MAX_BEHIND_BYTES
+
+    def late(self, now: float) -> bool:
+        """Whether others should be asked first."""
+        return now < self.shunned_until or self.overloaded()
+
+
+class QuorumStore:
+    """A ChangelogStore. `urls` are the members, a '-' before those that are leaving; `opener` opens one."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        ensemble: int,
+        write: int,
+        ack: int,
+        *,
+        opener: Callable[[str], ChangelogStore],
+        timeout: float = 10.0,
+    ) -> None:
+        self.ensemble = ensemble
+        self.write = write
+        self.ack = ack
+        self.members: Members = []
+        self._opener = opener
+        self._background: set[asyncio.Task[bool]] = set()
+        self._patience = min(PATIENCE, timeout / 4)
+        self._set_members(urls)
+        self._calls = Calls("quorum store", timeout)
+
+    @property
+    def url(self) -> str:
+        members = ",".join((LEAVING if member.leaving else "") + member.store.url for member in self.members)
+        return f"quorum({self.ensemble},{self.write},{self.ack}):{members}"
+
+    @property
+    def active(self) -> Members:
+        """The members that are written."""
+        return [member for member in self.members if not member.leaving]
+
+    @property
+    def needed_to_list(self) -> int:
+        """How many members must answer so that everything acknowledged is seen: M - A + 1."""
+        return len(self.members) - self.ack + 1
+
+    def member_stores(self) -> Sequence[ChangelogStore]:
+        """The stores of all members."""
+        return [member.store for member in self.members]
+
+    def order(self, name: str) -> Members:
+        """The active members in the order in which they should hold the object: the first W do."""
+        return member_order(name, self.active, self.ensemble, self.write)
+
+    @property
+    def missed(self) -> dict[str, Sequence[str]]:
+        """By member's URL, the names and folders (with their '/') that were deleted while it could not be reached."""
+        return {member.url: list(member.missed) for member in self.members if member.missed}
+
+    async def replace_members(self, urls: Sequence[str]) -> None:
+        """Goes on with other members, while calls are under way; those that stay keep their connections.
+
+        A member that is taken away should leave first ('-' before its URL), in every process, then be emptied
+        (`Repairer.empty`), and only then be left out: objects may lie on it and on fewer than W others. Calls that are
+        under way on a member left out may end as unavailable. Raises SqlError 22023 as the constructor does.
+        """
+        gone = self._set_members(urls)
+        await asyncio.gather(*(member.store.close() for member in gone))
+
+    def _set_members(self, urls: Sequence[str]) -> Members:
+        """The members that are no longer."""
+        plain = [url.removeprefix(LEAVING) for url in urls]
+        active = sum(not url.startswith(LEAVING) for url in urls)
+        if len(set(plain)) != len(plain):
+            raise SqlError("22023", "a quorum store names the same member twice")
+        if not 1 <= self.ack <= self.write <= self.ensemble <= active <= MAX_MEMBERS:
+            raise SqlError(
+                "22023",
+                f"quorum({self.ensemble},{self.write},{self.ack}) with {active} members cannot be",
+                hint="Expected quorum(E,W,A) with 1 <= A <= W <= E <= the number of members, which is at most "
+                f"{MAX_MEMBERS}.",
+            )
+        known = {member.url: member for member in self.members}
+        members: Members = []
+        for url, place in zip(urls, plain, strict=True):
+            member = known.pop(place, None) or Member(place, self._opener(place))
+            member.leaving = url.startswith(LEAVING)
+            members.append(member)
+        self.members = members
+        return list(known.values())
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    async def put(self, name: str, data: bytes) -> None:
+        check_name(name)
+
+        async def put_one(member: Member) -> bool:
+            try:
+                await member.store.put(name, data)
+                return True
+            except ObjectExistsError:
+                if await member.store.get(name) != data:
+                    raise
+                return False
+
+        await self._put(name, len(data), put_one)
+
+    async def put_file(self, name: str, path: str) -> None:
+        check_name(name)
+
+        async def put_one(member: Member) -> bool:
+            try:
+                await member.store.put_file(name, path)
+                return True
+            except ObjectExistsError:
+                if not await same_file(member.store, name, path):
+                    raise
+                return False
+
+        # The caller may remove the file when this returns, and some members may still be reading it.
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        path = f"/proc/self/fd/{source}"
+        await self._put(name, os.fstat(source).st_size, put_one, finish=lambda: os.close(source))
+
+    async def _put(self, name: str, size: int, put_one: Put, finish: Callable[[], None] | None = None) -> None:
+        """`put_one` says whether it made the object (or found the same content); `finish` is called behind the last."""
+        attempt = _PutAttempt(self, name, size, put_one)
+        try:
+            if self._calls.closed:
+                raise self._calls.unavailable("closed")
+            await attempt.run()
+        finally:
+            if finish is not None:
+                attempt.when_settled(finish)
+        if attempt.lost:
+            await attempt.undo()
+            raise ObjectExistsError(name)
+        attempt.check()
+
+    def start(self, work: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
+        """A task that this store ends when it is closed."""
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[bool]) -> None:
+        self._background.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, StoreUnavailableError | ObjectExistsError | ObjectMissingError):
+            log.error("a put failed", exc_info=error)
+
+    def shun(self, member: Member, error: BaseException | str) -> None:
+        """Asks a member last for a while."""
+        now = asyncio.get_running_loop().time()
+        if now >= member.shunned_until:
+            log.warning("store %s is passed over for a while: %s", member.store.url, error)
+        member.shunned_until = now + SHUNNED
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    async def get(self, name: str) -> bytes:
+        check_name(name)
+        return await self._first(name, lambda member: member.store.get(name))
+
+    async def get_file(self, name: str, path: str) -> None:
+        check_name(name)
+        missing = 0
+        for member in self._reading_order(name):  # one after the other: they write the same file
+            try:
+                await member.store.get_file(name, path)
+                return
+            except ObjectMissingError:
+                missing += 1
+            except StoreUnavailableError as error:
+                self.shun(member, error)
+        raise self._nowhere(name, missing)
+
+    def _reading_order(self, name: str) -> Members:
+        now = asyncio.get_running_loop().time()
+        order = self.order(name) + [member for member in self.members if member.leaving]
+        return sorted(order, key=lambda member: member.late(now))
+
+    async def _first(self, name: str, ask: Callable[[Member], Coroutine[None, None, T]]) -> T:
+        """The first member's answer that has the object."""
+        left = self._reading_order(name)
+        asked: dict[asyncio.Task[T], Member] = {}
+        missing = 0
+        try:
+            while left or asked:
+                if left:
+                    member = left.pop(0)
+                    asked[asyncio.ensure_future(ask(member))] = member
+                patience = self._patience if left else None
+                done, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    member = asked.pop(task)
+                    try:
+                        return task.result()
+                    except ObjectMissingError:
+                        missing += 1
+                    except StoreUnavailableError as error:
+                        self.shun(member, error)
+        finally:
+            for task in asked:
+                task.cancel()
+                task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else looks at it
+        raise self._nowhere(name, missing)
+
+    def _nowhere(self, name: str, missing: int) -> Exception:
+        if missing >= self.needed_to_list:
+            return ObjectMissingError(name)
+        return self._too_few(missing)
+
+    def _too_few(self, answered: int) -> StoreUnavailableError:
+        return self._calls.unavailable(
+            f"{answered} of {len(self.members)} members answered, {self.needed_to_list} are needed"
+        )
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        check_folder(prefix)
+        listing = _Listing(self, prefix, after)
+        try:
+            await listing.begin()
+            while True:
+                if listing.answering < self.needed_to_list:
+                    raise self._too_few(listing.answering)
+                found = await listing.next()
+                if listing.answering < self.needed_to_list:
+                    raise self._too_few(listing.answering)
+                if found is None:
+                    return
+                yield found[0]
+        finally:
+            await listing.end()
+
+    async def holders(self, prefix: str, after: str = "") -> AsyncGenerator[tuple[ObjectInfo, Members], None]:
+        """As `list`, with the members that hold the object with this size; waits for slow members."""
+        check_folder(prefix)
+        listing = _Listing(self, prefix, after)
+        try:
+            await listing.begin(patient=True)
+            while True:
+                found = await listing.next() if listing.answering >= self.needed_to_list else None
+                if listing.answering < self.needed_to_list:
+                    raise self._too_few(listing.answering)
+                if found is None:
+                    return
+                yield found
+        finally:
+            await listing.end()
+
+    # --- deleting ------------------------------------------------------------------------------------------------
+
+    async def delete(self, name: str) -> None:
+        check_name(name)
+        await self._delete(name, lambda member: member.store.delete(name))
+
+    async def delete_folder(self, prefix: str) -> None:
+        check_folder(prefix)
+        await self._delete(prefix, lambda member: member.store.delete_folder(prefix))
+
+    async def _delete(self, name: str, delete: Callable[[Member], Awaitable[None]]) -> None:
+        if self._calls.closed:
+            raise self._calls.unavailable("closed")
+        members = list(self.members)
+        results = await asyncio.gather(*(delete(member) for member in members), return_exceptions=True)
+        for member, result in zip(members, results, strict=True):
+            if result is None:
+                member.missed.pop(name, None)
+            elif isinstance(result, StoreUnavailableError):
+                self.shun(member, result)
+                if len(member.missed) < MAX_MISSED:
+                    member.missed[name] = None
+            else:
+                raise result
+        if all(result is not None for result in results):
+            raise self._too_few(0)
+
+    async def close(self) -> None:
+        self._calls.close()
+        for member in self.members:
+            await member.store.close()
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _PutAttempt:
+    """One put on its way to A members."""
+
+    def __init__(self, store: QuorumStore, name: str, size: int, put_one: Put) -> None:
+        now = asyncio.get_running_loop().time()
+        self._store = store
+        self._name = name
+        self._size = size
+        self._put_one = put_one
+        order = store.order(name)
+        able = [member for member in order if not member.overloaded()]
+        if len(able) < store.ack:
+            able = order  # whoever needs one that is behind waits for it
+        self._left = sorted(able, key=lambda member: now < member.shunned_until)
+        self._majority = 2 * store.ack > len(store.members)
+        self._running: dict[asyncio.Task[bool], Member] = {}
+        self._made: list[Member] = []
+        self._acked = 0
+        self._conflicts = 0
+        self._errors: list[StoreUnavailableError] = []
+
+    @property
+    def lost(self) -> bool:
+        """Whether the name is somebody else's."""
+        return self._conflicts > 0 and (self._acked < self._store.ack or not self._majority)
+
+    async def run(self) -> None:
+        """Returns when enough members have it, or no more can."""
+        for _ in range(self._store.write):
+            self._start_next()
+        while self._running and not self._decided():
+            done, _ = await asyncio.wait(
+                self._running,
+                timeout=self._store._patience if self._left else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not done:  # those asked may be dead: what they take is made up for elsewhere
+                for member in self._running.values():
+                    self._store.shun(member, "slow")
+                self._start_next()
+            for task in done:
+                self._take(task)
+
+    def _decided(self) -> bool:
+        return self._acked >= self._store.ack or (self._conflicts > 0 and not self._majority)
+
+    def _start_next(self) -> None:
+        if self._left:
+            member = self._left.pop(0)
+            member.behind += 1
+            member.behind_bytes += self._size
+            self._running[self._store.start(self._one(member))] = member
+
+    async def _one(self, member: Member) -> bool:
+        try:
+            made = await self._put_one(member)
+            member.shunned_until = 0.0
+            return made
+        except StoreUnavailableError as error:
+            self._store.shun(member, error)
+            raise
+        finally:
+            member.behind -= 1
+            member.behind_bytes -= self._size
+
+    def _take(self, task: asyncio.Task[bool]) -> None:
+        member = self._running.pop(task)
+        if task.cancelled():
+            self._errors.append(StoreUnavailableError("closed"))
+            return
+        try:
+            if task.result():
+                self._made.append(member)
+            self._acked += 1
+        except ObjectExistsError:
+            self._conflicts += 1
+            self._start_next()
+        except ObjectMissingError:  # it existed, and was deleted when its content was asked for
+            self._errors.append(StoreUnavailableError("deleted meanwhile"))
+            self._start_next()
+        except StoreUnavailableError as error:
+            self._errors.append(error)
+            self._start_next()
+
+    async def settle(self) -> None:
+        """Waits for what is still under way."""
+        if self._running:
+            await asyncio.wait(self._running)
+            for task in list(self._running):
+                self._left.clear()
+                self._take(task)
+
+    def when_settled(self, finish: Callable[[], None]) -> None:
+        """Calls it when nothing is under way any more."""
+        left = {task for task in self._running if not task.done()}
+
+        def done(task: asyncio.Task[bool]) -> None:
+            left.discard(task)
+            if not left:
+                finish()
+
+        for task in list(left):
+            task.add_done_callback(done)
+        if not left:
+            finish()
+
+    async def undo(self) -> None:
+        """The name is somebody else's: takes back what this put made, so that readers find the other's content."""
+        await self.settle()
+        for member in self._made:
+            with contextlib.suppress(StoreUnavailableError):
+                await member.store.delete(self._name)
+
+    def check(self) -> None:
+        """Raises StoreUnavailableError, StoreFullError unless enough members have it."""
+        store = self._store
+        if self._acked >= store.ack:
+            return
+        first = str(self._errors[0]) if self._errors else "closed"
+        text = f"{self._acked} members have the object, {store.ack} must; {first}"
+        if not self._acked and self._errors and all(isinstance(error, StoreFullError) for error in self._errors):
+            raise StoreFullError(f"quorum store: {text}")
+        raise store._calls.unavailable(text)
+
+
+class _Listing:
+    """The listings of all members, merged."""
+
+    def __init__(self, store: QuorumStore, prefix: str, after: str) -> None:
+        self._store = store
+        self._members = list(store.members)
+        self._streams = [member.store.list(prefix, after) for member in self._members]
+        self._heads: list[tuple[str, int, ObjectInfo]] = []  # a heap: name, index of the member
+        self.answering = 0
+
+    async def begin(self, patient: bool = False) -> None:
+        """The first object of each; members that do not answer are left out, unless `patient`, without long waiting."""
+        needed = self._store.needed_to_list
+        firsts = {asyncio.ensure_future(self._advance(index)): index for index in range(len(self._streams))}
+        pending = set(firsts)
+        try:
+            while pending:
+                enough = self.answering >= needed and not patient
+                done, pending = await asyncio.wait(
+                    pending,
+                    timeout=self._store._patience if enough else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for task in done:
+                    task.result()
+                if enough and not done:
+                    return
+        finally:
+            for task in pending:
+                self._store.shun(self._members[firsts[task]], "slow")
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _advance(self, index: int, first: bool = True) -> None:
+        """The next object of one member. `answering` counts the members that have answered all along."""
+        try:
+            found = await anext(self._streams[index], None)
+        except StoreUnavailableError as error:
+            self._store.shun(self._members[index], error)
+            if not first:
+                self.answering -= 1
+            return
+        if first:
+            self.answering += 1
+        if found is not None:
+            heapq.heappush(self._heads, (found.name, index, found))
+
+    async def next(self) -> tuple[ObjectInfo, list[Member]] | None:
+        """The next object by name, and who has it; None at the end."""
+        if not self._heads:
+            return None
+        name, size = self._heads[0][0], self._heads[0][2].size
+        found = self._heads[0][2]
+        holders: list[Member] = []
+        while self._heads and self._heads[0][0] == name:
+            _, index, info = heapq.heappop(self._heads)
+            if info.size == size:
+                holders.append(self._members[index])
+            await self._advance(index, first=False)
+        return found, holders
+
+    async def end(self) -> None:
+        """Closes the listings."""
+        for stream in self._streams:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                with contextlib.suppress(StoreUnavailableError, RuntimeError):
+                    await close()
+
+
+async def same_file(store: ChangelogStore, name: str, path: str) -> bool:
+    """Whether the object has the content of the file."""
+    with tempfile.TemporaryDirectory(prefix="shoal-compare-") as folder:
+        other = os.path.join(folder, "object")
+        await store.get_file(name, other)
+        return await asyncio.to_thread(_equal, path, other)
+
+
+def _equal(path: str, other: str) -> bool:
+    with open(path, "rb") as first, open(other, "rb") as second:
+        while True:
+            piece = first.read(1 << 20)
+            if piece != second.read(1 << 20):
+                return False
+            if not piece:
+                return True

@@ -1,0 +1,76 @@
+"""A real `shoal logstore` process on a port of its own, for tests.
+
+with LogProcess() as server:
+    store = open_store(server.url)
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from types import TracebackType
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+READY = "shoal logstore ready: "
+LIMIT = 60.0  # seconds; a loaded machine
+
+
+class LogProcess:
+    """Starts on entry, is killed on exit; keeps its port over `start`s. `environment` is added to our own."""
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shoal-logstore-"))
+        self.url = ""
+        self._listen = "127.0.0.1:0"
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "shoal", "logstore", "--data", str(self.directory / "data")]
+        command += ["--listen", self._listen]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        told, _, _ = select.select([self._process.stdout], [], [], LIMIT)
+        line = self._process.stdout.readline() if told else ""
+        if not line.startswith(READY):
+            self._process.kill()
+            raise RuntimeError(f"the log store did not start: {self._process.communicate()}")
+        self.url = line[len(READY) :].strip()
+        self._listen = self.url.removeprefix("log://")
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        self._process.communicate(timeout=LIMIT)
+        return self._process.returncode
+
+    def __enter__(self) -> LogProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
