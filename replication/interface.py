@@ -309,5 +309,21 @@ class Replica:
     node: str
     role: Literal["leader", "follower", "bootstrapping"]
     applied: int  # LSN
+    flushed: int = 0  # LSN in its own LMDB: the log above it must be kept for this replica
     seen: int = 0  # of its last sign of life, microseconds since 2000-01-01 UTC
     detail: dict[str, str] = field(default_factory=dict)
+
+
+# --- what the engine gets --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A committed entry, verified; `files` are where the follower's `bulk_path` says before it is applied."""
+
+    lsn: int
+    epoch: int
+    commit_time: int  # microseconds since 2000-01-01 UTC
+    schema_version: int
+    files: tuple[str, ...]
+    body: bytes

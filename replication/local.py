@@ -25,7 +25,7 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -33,7 +33,7 @@ from queue import SimpleQueue
 
 import google_crc32c
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from replication.entry import HEADER_SIZE, MAX_BODY, NO_HASH, encode_entry
 from replication.files import Files
 from replication.segments import (
@@ -166,9 +166,19 @@ class LocalChangelog:
 
     # --- the engine's side -------------------------------------------------------------------------------------
 
-    def submit(self, lsn: int, body: bytes, commit_time: int, schema_version: int) -> None:
-        """See engine.storage.interface.Changelog. Raises 58030 after a failure,
-        54000 for a body past 4 GiB; then nothing was queued."""
+    def submit(
+        self,
+        lsn: int,
+        body: bytes,
+        commit_time: int,
+        schema_version: int,
+        files: Sequence[str] = (),
+        joint: object | None = None,
+    ) -> None:
+        """See engine.storage.interface.Changelog. Raises 58030 after a failure, 54000 for a body past 4 GiB, 0A000 for
+        a joint entry; then nothing was queued."""
+        if joint is not None:
+            not_supported("a transaction over several tablespaces")
         if self._failure is not None:
             raise SqlError("58030", f"changelog has failed: {self._failure}")
         if self._submitted_lsn is not None and lsn != self._submitted_lsn + 1:

@@ -6,8 +6,27 @@ composition root (shoal/) joins them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
+
+
+class Joint:
+    """Ties the entries that one transaction makes in several tablespaces: all of them are committed, or none is.
+
+    The changelogs that get it share it: `parts` is how many entries carry it, one each in as many tablespaces, and
+    `tablespaces` their ids (16 bytes each), in the order of `lsns`, which the commit queue fills before any `submit`.
+    """
+
+    __slots__ = ("lsns", "tablespaces", "waiting")
+
+    def __init__(self, tablespaces: tuple[bytes, ...], lsns: tuple[int, ...]) -> None:
+        self.tablespaces = tablespaces
+        self.lsns = lsns
+        self.waiting: list[Callable[[], None]] = []  # what the changelogs do when the last part is durable
+
+    @property
+    def parts(self) -> int:
+        return len(self.tablespaces)
 
 
 class Changelog(Protocol):
@@ -17,8 +36,20 @@ class Changelog(Protocol):
     (format version, tablespace, epoch, LSN, previous entry's hash, commit time, schema version, CRC32C).
     """
 
-    def submit(self, lsn: int, body: bytes, commit_time: int, schema_version: int) -> None:
+    def submit(
+        self,
+        lsn: int,
+        body: bytes,
+        commit_time: int,
+        schema_version: int,
+        files: Sequence[str] = (),
+        joint: Joint | None = None,
+    ) -> None:
         """Queues the entry and returns at once. LSNs come without gaps. Called on the engine's thread only.
+
+        `files`: names of the bulk segments (`bulk_path`) that the entry refers to, complete and synced; they are where
+        every reader of the entry can get them before it is committed. `joint`: see Joint; the entry is committed
+        together with the other parts, which are submitted in the same turn of the loop.
 
         Entries submitted while an earlier group is being made durable form the next group. When a group is durable,
         `on_committed(last_lsn)` (given at construction) is called on the engine's thread. A failure to make an entry
