@@ -1,0 +1,346 @@
+"""Everything in a tablespace as of one LSN, for reading in a thread of its own while writers go on.
+
+    memtables and committed runs up to the LSN, newest first -> LMDB, by a read transaction of its own
+
+`Capture.take` costs the engine's thread one copy of the active memtable's dictionary (pointers only); frozen memtables
+and runs never change. `resolve`, in the thread, looks up in each version chain what a reader at the LSN sees, and sorts
+it. Until it has, a snapshot keeps those versions from being cut off; then `release` closes it, so that the tablespace
+need not remember the history of a whole checkpoint. What stays is an open LMDB transaction (pages that are changed
+meanwhile are not reused) and the captured layers.
+
+LMDB may be newer than its flushed LSN says, by parts of a large bulk run that is being flushed, and may already hold
+what the captured layers have. Neither matters: a layer is handed to the flush only when it is durable, so LMDB is never
+ahead of the LSN, and layers are read first.
+
+`batches` merges the levels in key order: of each, the batch at hand is cut at the smallest of their last keys, and what
+lies below it is sorted together. Ranges that one level has for itself, which is nearly all of them, are handed through.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from time import thread_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.storage.columns import Column, Numbers, binary_array, one_array
+from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
+from engine.storage.memtable import Version
+from engine.storage.runs import BulkLayer, BulkRun
+
+if TYPE_CHECKING:
+    from engine.storage.memtable import Memtable
+    from engine.storage.tablespace import Tablespace
+    from engine.storage.views import Generation, Layer, Snapshot
+
+BATCH_ROWS = 65_536
+BATCH_BYTES = 16 << 20
+SLICE_ROWS = 1024  # taken from LMDB at once: a loop in C, which does not let go of the interpreter
+SLICE_BYTES = 1 << 20
+LONGEST_REST = 0.02
+
+Pair = tuple[Column, Column]
+Pause = Callable[[float], None]
+"""Called between slices of work with the processor seconds that the slice took."""
+
+
+def binary_in_slices(values: Sequence[bytes | None]) -> Column:
+    """The values as a binary array, made in slices: no call holds the interpreter for long."""
+    parts = [pa.array(values[start : start + 2048], pa.binary()) for start in range(0, len(values), 2048)]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+
+
+class Keys:
+    """A binary array as a sequence of bytes, for bisect."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, index: int) -> bytes:
+        found: bytes = self._column[index].as_py()
+        return found
+
+
+def place_of(keys: Column, key: bytes, after: bool = False) -> int:
+    """How many of the sorted keys are below `key` (`after`: or equal to it)."""
+    return (bisect_right if after else bisect_left)(Keys(keys), key)
+
+
+class _Edits:
+    """One storage id's keys in a memtable, sorted, with the LSNs of their versions."""
+
+    __slots__ = ("keys", "lsns", "values")
+
+    def __init__(self, found: list[tuple[bytes, int, bytes | None]]) -> None:
+        names, lsns, values = zip(*found, strict=True)
+        keys = binary_in_slices(names)
+        order = pc.array_sort_indices(keys)
+        self.keys = keys.take(order)
+        self.values = binary_in_slices(values).take(order)
+        self.lsns = np.array(lsns, np.int64)[order.to_numpy()]
+
+    def batches(self, low: bytes, high: bytes) -> Iterator[Pair]:
+        start, stop = place_of(self.keys, low), place_of(self.keys, high)
+        for first in range(start, stop, BATCH_ROWS):
+            count = min(BATCH_ROWS, stop - first)
+            yield self.keys.slice(first, count), self.values.slice(first, count)
+
+    def changed(self, low: bytes, high: bytes, after: int) -> bool:
+        return bool((self.lsns[place_of(self.keys, low) : place_of(self.keys, high)] > after).any())
+
+
+class _Run:
+    """A bulk run of the commit at an LSN."""
+
+    __slots__ = ("lsn", "run")
+
+    def __init__(self, run: BulkRun, lsn: int) -> None:
+        self.run = run
+        self.lsn = lsn
+
+    def batches(self, low: bytes, high: bytes) -> Iterator[Pair]:
+        for part in self.run.between(low, high):
+            yield part.column(0), part.column(1)
+
+    def changed(self, low: bytes, high: bytes, after: int) -> bool:
+        return self.lsn > after and next(self.run.between(low, high), None) is not None
+
+    def storage_ids(self) -> Iterator[int]:
+        low = self.run.first_key
+        while low is not None:
+            part = next(self.run.between(low, b"\xff" * 5), None)
+            if part is None:
+                return
+            prefix = part.column(0)[0].as_py()[:PREFIX_BYTES]
+            yield int.from_bytes(prefix, "big")
+            low = successor(prefix)
+
+
+_Level = _Edits | _Run
+
+
+class Capture:
+    """See the module's text. `take` and `release` on the engine's thread, everything else in one other thread."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        tablespace: bytes,
+        layers: Sequence[tuple[Layer, dict[bytes, Version]]],
+        generation: Generation,
+        dropped: frozenset[int],
+    ) -> None:
+        self.lsn = snapshot.lsn
+        self.tablespace = tablespace
+        self.known_since = min([generation.flushed_lsn, *(layer.first_lsn - 1 for layer, _ in layers)])
+        """Every change after this LSN is in the captured layers."""
+        self.dropped = dropped
+        self._snapshot = snapshot
+        self._layers = layers
+        self._generation: Generation | None = generation
+        self._levels: dict[int, list[_Level]] = {}
+        self._all: list[_Run] = []
+
+    @classmethod
+    def take(cls, store: Tablespace) -> Capture:
+        """The durable state of now."""
+        snapshot = store.snapshot()
+        layers, generation = store.newest_layers()
+        active, *frozen = layers
+        versions = [_versions(layer) for layer in frozen]
+        dropped = {storage_id for layer in layers for storage_id in layer.drops} | set(store.drops_in(generation))
+        return cls(
+            snapshot,
+            store.tablespace_id,
+            list(zip(layers, (dict(_versions(active)), *versions), strict=True)),
+            generation,
+            frozenset(dropped),
+        )
+
+    def resolve(self) -> None:
+        """Finds what the layers hold at the LSN. Then `release` may be called."""
+        for layer, versions in self._layers:
+            if layer.first_lsn > self.lsn:
+                continue
+            by_prefix: dict[bytes, list[tuple[bytes, int, bytes | None]]] = {}
+            for key, newest in versions.items():
+                version: Version | None = newest
+                while version is not None and version[0] > self.lsn:
+                    version = version[2]
+                if version is not None:
+                    found = by_prefix.get(key[:PREFIX_BYTES])
+                    if found is None:
+                        found = by_prefix[key[:PREFIX_BYTES]] = []
+                    found.append((key, version[0], version[1]))
+            for prefix, items in by_prefix.items():
+                self._levels.setdefault(int.from_bytes(prefix, "big"), []).append(_Edits(items))
+            if isinstance(layer, BulkLayer):
+                for run in reversed(layer.runs):
+                    level = _Run(run, layer.last_lsn)
+                    for storage_id in level.storage_ids():
+                        self._levels.setdefault(storage_id, []).append(level)
+        self._layers = ()
+
+    def release(self) -> None:
+        """The tablespace may forget old versions again. Calling it twice is the same as once."""
+        self._snapshot.close()
+
+    def close(self) -> None:
+        """Lets go of LMDB's pages and the layers."""
+        self.release()
+        self._generation = None
+        self._levels = {}
+        self._layers = ()
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def storage_ids(self) -> list[int]:
+        """All storage ids that may have keys, in order, those of dropped tables left out."""
+        found = set(self._levels)
+        cursor: Any = self._transaction.cursor()
+        more = cursor.first()
+        while more:
+            prefix = cursor.key()[:PREFIX_BYTES]
+            found.add(int.from_bytes(prefix, "big"))
+            more = cursor.set_range(successor(prefix))
+        return sorted(found - self.dropped)
+
+    def changed(self, storage_id: int, low: bytes, high: bytes, after: int) -> bool:
+        """Whether a key in [low, high) was written after an LSN that is not below `known_since`."""
+        return any(level.changed(low, high, after) for level in self._levels.get(storage_id, ()))
+
+    def batches(
+        self, storage_id: int, low: bytes = b"", high: bytes = b"", pause: Pause | None = None
+    ) -> Iterator[Pair]:
+        """(keys, values) as binary arrays without NULLs, in key order; `low` and `high` (exclusive, b'': no bound) are
+        whole keys. Batches have up to BATCH_ROWS rows and about BATCH_BYTES bytes of one level, and more when merged.
+        """
+        first, end = prefix_range(storage_prefix(storage_id))
+        first, end = low or first, high or end
+        levels = self._levels.get(storage_id, ())
+        sources: list[Iterator[Pair]] = [level.batches(first, end) for level in levels]
+        sources.append(self._stored(first, end, pause))
+        return _merged(sources)
+
+    def pairs(self, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
+        """Keys with their values, one by one: for what is small."""
+        for keys, values in self.batches(storage_id):
+            yield from zip(keys.to_pylist(), values.to_pylist(), strict=True)
+
+    @property
+    def _transaction(self) -> Any:
+        assert self._generation is not None, "the capture is closed"
+        return self._generation.transaction
+
+    def _stored(self, low: bytes, high: bytes, pause: Pause | None) -> Iterator[Pair]:
+        cursor: Any = self._transaction.cursor()
+        if not cursor.set_range(low):
+            return
+        items = cursor.iternext()
+        parts: list[Pair] = []
+        rows = size = 0
+        count = 16
+        started = thread_time()
+        while part := list(islice(items, count)):
+            last = part[-1][0] >= high
+            if last:
+                part = part[: bisect_left(part, high, key=_key)]
+                if not part:
+                    break
+            keys, values = zip(*part, strict=True)
+            pair = binary_array(keys), binary_array(values)
+            parts.append(pair)
+            rows += len(part)
+            more = pair[1].nbytes
+            size += more
+            count = max(1, min(SLICE_ROWS, 2 * count, SLICE_BYTES * len(part) // (more + 1)))
+            if rows >= BATCH_ROWS - count or size >= BATCH_BYTES:
+                yield _joined(parts)
+                parts, rows, size = [], 0, 0
+            if pause is not None:
+                now = thread_time()
+                pause(now - started)
+                started = now
+            if last:
+                break
+        if parts:
+            yield _joined(parts)
+
+
+def _versions(layer: Layer) -> dict[bytes, Version]:
+    found: Memtable | BulkLayer = layer  # type: ignore[assignment]
+    return found.versions
+
+
+def _key(item: tuple[bytes, bytes]) -> bytes:
+    return item[0]
+
+
+def _joined(parts: list[Pair]) -> Pair:
+    keys, values = zip(*parts, strict=True)
+    return pa.concat_arrays(keys), pa.concat_arrays(values)
+
+
+class _Source:
+    """An iterator of sorted batches, with the batch at hand."""
+
+    def __init__(self, batches: Iterator[Pair]) -> None:
+        self._batches = batches
+        self._keys: Column = None
+        self._values: Column = None
+        self.last = b""
+
+    def ready(self) -> bool:
+        """Whether there is a batch at hand; fetches the next one if need be."""
+        while self._keys is None or not len(self._keys):
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            self._keys, self._values = batch
+            if len(self._keys):
+                self.last = self._keys[len(self._keys) - 1].as_py()
+        return True
+
+    def take(self, bound: bytes) -> Pair:
+        """Its rows up to a key, that one included."""
+        keys, values = self._keys, self._values
+        if bound >= self.last:
+            self._keys = None
+            return keys, values
+        count = place_of(keys, bound, after=True)
+        self._keys, self._values = keys.slice(count), values.slice(count)
+        return keys.slice(0, count), values.slice(0, count)
+
+
+def _merged(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
+    """Merges sorted batches; of a key in several sources the first one's value counts, and NULL removes it."""
+    sources = [source for source in map(_Source, batches) if source.ready()]
+    while sources:
+        bound = min(source.last for source in sources)
+        parts = [part for part in (source.take(bound) for source in sources) if len(part[0])]
+        keys, values = parts[0] if len(parts) == 1 else _newest(parts)
+        if values.null_count:
+            valid = values.is_valid()
+            keys, values = keys.filter(valid), values.filter(valid)
+        if len(keys):
+            yield one_array(keys), one_array(values)
+        sources = [source for source in sources if source.ready()]
+
+
+def _newest(parts: list[Pair]) -> Pair:
+    """All keys in order, each once, with the value of the first part that has it."""
+    keys, values = _joined(parts)
+    order = pc.array_sort_indices(keys)  # a stable sort: of equal keys the first part's comes first
+    ordered = keys.take(order)
+    first: Numbers = np.ones(len(ordered), np.bool_)
+    first[1:] = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(zero_copy_only=False)
+    mask = pa.array(first)
+    return ordered.filter(mask), values.take(order.filter(mask))

@@ -1,0 +1,230 @@
+"""The manifest: what a checkpoint consists of. It is written last, so a folder without one is no checkpoint.
+
+    <root>/checkpoint-<lsn:020>/manifest.json
+                                catalog-<attempt>.json
+                                <database>.<schema>.<table>-<oid>/<number>-<attempt>.parquet
+                                                                  <number>-<attempt>.exact
+                                other-<attempt>.parquet
+
+`<attempt>` is made up by the writer, so what a broken attempt left behind is never taken for, or in the way of, the
+next one's. Names in the manifest are relative to the root: a checkpoint refers to files in the folders of older ones
+where a range of a table has not changed. So a folder must not be deleted as a whole: `removable` tells what may go.
+
+The manifest is a JSON object whose first field is the CRC32C (8 hexadecimal digits) of the JSON of the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import google_crc32c
+import orjson
+
+from catalog.errors import SqlError
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_FOLDER = re.compile(r"checkpoint-([0-9]{20})\Z")
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a checkpoint."""
+
+    name: str  # relative to the root
+    bytes: int
+    crc32c: str  # 8 hexadecimal digits
+
+
+@dataclass(frozen=True, slots=True)
+class RangeFile:
+    """The rows of one range of a table's key order.
+
+    `low` is the cut: the range reaches from it to the next range's, the first one's is ''. `first` and `last` are the
+    lowest and highest key in it. All are storage keys without the storage id, hexadecimal. `content` is the hash of the
+    stored keys and rows (engine/checkpoint/exact.py). `exact`: what the columns cannot say about some of the rows.
+    `nulled`: how often a column shows NULL for a value that its Parquet type cannot hold.
+    """
+
+    file: StoredFile
+    rows: int
+    stored_bytes: int
+    low: str
+    first: str
+    last: str
+    content: str
+    exact: StoredFile | None = None
+    exact_rows: int = 0
+    nulled: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEntry:
+    number: int
+    name: str
+    type: str  # as SQL writes it: 'numeric(12,2)'
+    not_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """`shape` names everything that decides how rows become columns: files are shared between equal shapes only."""
+
+    oid: int
+    database: str
+    schema: str
+    name: str
+    storage_id: int
+    layout: int  # version of the row layout that rows are restored in where `exact` does not say otherwise
+    shape: str
+    columns: tuple[ColumnEntry, ...]
+    key: tuple[str, ...]  # the primary key's columns; () where rows are in the order of a hidden number
+    row_number: str  # the Parquet column with that number, '' for none
+    persistence: str
+    files: tuple[RangeFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A checkpoint: the exact state of a tablespace at `lsn`."""
+
+    format: int
+    tablespace: str  # id, 32 hexadecimal digits
+    lsn: int
+    entry_hash: str  # of the changelog entry at the LSN, hexadecimal
+    commit_time: int  # of that entry, microseconds since 2000-01-01 UTC
+    created: int  # microseconds since 2000-01-01 UTC
+    folder: str  # relative to the root
+    previous: int  # LSN of the checkpoint that it was made from, 0 for none
+    catalog: StoredFile
+    other: StoredFile | None  # keys of storage ids that no table or index of the catalog owns
+    other_rows: int
+    tables: tuple[TableEntry, ...]
+
+    def files(self) -> Iterable[StoredFile]:
+        """Every file but the manifest, those in older folders included."""
+        yield self.catalog
+        if self.other is not None:
+            yield self.other
+        for table in self.tables:
+            for item in table.files:
+                yield item.file
+                if item.exact is not None:
+                    yield item.exact
+
+    def table_rows(self) -> int:
+        return sum(table.rows for table in self.tables)
+
+    def total_bytes(self) -> int:
+        """Bytes of all files, those in older folders included."""
+        return sum(file.bytes for file in self.files())
+
+    def name(self) -> str:
+        return manifest_name(self.folder)
+
+
+def damaged(what: str) -> SqlError:
+    """XX001: a checkpoint is not what it was when it was written."""
+    return SqlError("XX001", f"checkpoint is damaged: {what}")
+
+
+def folder_name(lsn: int) -> str:
+    return f"checkpoint-{lsn:020}"
+
+
+def manifest_name(folder: str) -> str:
+    return f"{folder}/{MANIFEST}"
+
+
+def folder_lsn(name: str) -> int | None:
+    """The LSN of the checkpoint whose folder a file (name relative to the root) lies in; None for any other name."""
+    match = _FOLDER.match(name.partition("/")[0])
+    return int(match[1]) if match else None
+
+
+def table_folder(database: str, schema: str, table: str, oid: int) -> str:
+    """The folder of a table within a checkpoint's: readable, safe, and unique by the OID."""
+    safe = ".".join(_UNSAFE.sub("_", part)[:60] for part in (database, schema, table))
+    return f"{safe}-{oid}"
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The manifest as its file holds it."""
+    body = _body(dataclasses.asdict(manifest))
+    return b'{\n  "crc32c": "' + _crc(body) + b'",' + body[1:] + b"\n"
+
+
+def decode(data: bytes) -> Manifest:
+    """Raises XX001 for a damaged one, or one of a newer format."""
+    try:
+        found = orjson.loads(data)
+        crc = found.pop("crc32c")
+        version = int(found["format"])
+        right = _crc(_body(found)).decode() == crc
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged("its manifest cannot be read") from error
+    if version > FORMAT:
+        raise SqlError("XX001", f"checkpoint has format {version}, this release reads up to {FORMAT}")
+    if not right:
+        raise damaged("its manifest has another checksum")
+    return typing.cast(Manifest, _build(Manifest, found))
+
+
+def removable(dropped: Sequence[Manifest], kept: Iterable[Manifest]) -> list[str]:
+    """Names of the files that may be deleted once these checkpoints are given up, in the order in which to do it.
+
+    The manifests come first, so that nobody finds a checkpoint that has lost files. Files that a kept one refers to
+    stay.
+    """
+    needed = {file.name for manifest in kept for file in manifest.files()}
+    gone = dict.fromkeys(file.name for manifest in dropped for file in manifest.files() if file.name not in needed)
+    return [manifest.name() for manifest in dropped] + list(gone)
+
+
+def leftovers(names: Iterable[str], manifests: Sequence[Manifest], below: int) -> list[str]:
+    """Those of the names (of all files below the root) that broken attempts left behind: files in folders of
+    checkpoints below an LSN that no manifest refers to. At and above `below` somebody may be writing just now."""
+    needed = {file.name for manifest in manifests for file in manifest.files()}
+    needed.update(manifest.name() for manifest in manifests)
+    return [name for name in names if name not in needed and (lsn := folder_lsn(name)) is not None and lsn < below]
+
+
+def _body(fields: dict[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_INDENT_2)
+
+
+def _crc(data: bytes) -> bytes:
+    return b"%08x" % google_crc32c.value(data)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _build(kind: Any, value: Any) -> Any:
+    """JSON back into the declared type. Unknown fields of a later release of the same format are passed over."""
+    if value is None:
+        return None
+    if dataclasses.is_dataclass(kind):
+        hints = _hints(typing.cast(type, kind))
+        known = {name: _build(hints[name], item) for name, item in value.items() if name in hints}
+        return typing.cast(Any, kind)(**known)
+    if typing.get_origin(kind) is tuple:
+        arguments = typing.get_args(kind)
+        if arguments[-1] is Ellipsis:
+            return tuple(_build(arguments[0], item) for item in value)
+        return tuple(_build(argument, item) for argument, item in zip(arguments, value, strict=True))
+    inner = [argument for argument in typing.get_args(kind) if argument is not type(None)]
+    return _build(inner[0], value) if inner else value

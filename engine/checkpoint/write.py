@@ -1,0 +1,362 @@
+"""Writing a checkpoint, without stopping writers.
+
+    engine's thread     Capture.take in one turn; uploads; the manifest, last
+    one other thread    everything that reads rows and makes files (engine/checkpoint/range_files.py)
+
+A file is uploaded while the next one is made. Files are local for that long only, in a folder of their own below
+`scratch`. What fails or is cancelled leaves no manifest and removes what it has uploaded as far as the store lets it;
+`manifest.leftovers` finds the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from catalog.errors import SqlError
+from engine.bulk.thread import BulkThread
+from engine.checkpoint import manifest as manifests
+from engine.checkpoint.capture import LONGEST_REST, Capture
+from engine.checkpoint.exact import OpenTable
+from engine.checkpoint.interface import CheckpointFiles, EntryMark, OnProgress, Progress
+from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEntry
+from engine.checkpoint.range_files import COMPRESSION, Made, file_crc, look_at, write_range
+from engine.checkpoint.ranges import TARGET_BYTES, TARGET_ROWS, Rewrite, plan, whole_table
+from engine.checkpoint.system import Pairs, System, TableName
+
+if TYPE_CHECKING:
+    from catalog.schema import Table
+    from engine.storage.tablespace import Tablespace
+
+EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
+CLEAN_UP_SECONDS = 10.0
+OTHER_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`rest`: seconds to sleep for each second of reading, so that the engine's thread has the interpreter."""
+
+    target_rows: int = TARGET_ROWS
+    target_bytes: int = TARGET_BYTES
+    rest: float = 1.0
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: whoever waited has given up
+    """Ends the work in the thread."""
+
+
+async def write_checkpoint(
+    store: Tablespace,
+    files: CheckpointFiles,
+    root: str,
+    scratch: str,
+    mark: Callable[[int], EntryMark],
+    *,
+    previous: Manifest | None = None,
+    progress: OnProgress | None = None,
+    options: Options | None = None,
+) -> Manifest:
+    """Writes the durable state of now as `<root>/checkpoint-<lsn>/...` and gives its manifest.
+
+    `root` is '' or a name without '/' at its end. `scratch`: an existing local directory with room for two files.
+    `mark(lsn)` tells what the changelog knows of the entry at the durable LSN; called at once. `previous`: the newest
+    checkpoint of the same history, which is kept as long as the new one: its files are referred to where nothing has
+    changed. If there already is a checkpoint at this LSN, that one is returned.
+
+    Raises 55000 if there is one of another history. Errors of `files` pass through. Cancelling is safe at any time: it
+    leaves no manifest, or (at the very end) a whole checkpoint.
+    """
+    return await _Writer(store, files, root, scratch, previous, progress, options or Options()).run(mark)
+
+
+class _Writer:
+    def __init__(
+        self,
+        store: Tablespace,
+        files: CheckpointFiles,
+        root: str,
+        scratch: str,
+        previous: Manifest | None,
+        progress: OnProgress | None,
+        options: Options,
+    ) -> None:
+        self._capture = Capture.take(store)
+        self._files = files
+        self._root = root + "/" if root else ""
+        self._folder = manifests.folder_name(self._capture.lsn)
+        self._attempt = secrets.token_hex(4)
+        self._scratch = scratch
+        self._progress = progress
+        self._options = options
+        self._previous: dict[int, TableEntry] = {}
+        self._previous_lsn = 0
+        if previous is not None and self._continues(previous):
+            self._previous = {table.oid: table for table in previous.tables}
+            self._previous_lsn = previous.lsn
+        self._thread = BulkThread("checkpoint")
+        self._stopped = False
+        self._uploaded: list[str] = []
+        self._upload: asyncio.Task[None] | None = None
+        self._sizes: dict[str, dict[str, int]] = {}  # of older folders, by folder
+        self._rows = self._bytes = 0
+
+    def _continues(self, previous: Manifest) -> bool:
+        return previous.tablespace == self._capture.tablespace.hex() and previous.lsn <= self._capture.lsn
+
+    async def run(self, mark: Callable[[int], EntryMark]) -> Manifest:
+        local = ""
+        try:
+            entry = mark(self._capture.lsn)
+            await self._thread.run(self._capture.resolve)
+            self._capture.release()
+            existing = await self._existing(entry)
+            if existing is not None:
+                return existing
+            local = tempfile.mkdtemp(prefix="checkpoint-", dir=self._scratch)
+            made = await self._write_all(local, entry)
+            return await self._publish(made)
+        except BaseException:
+            self._stopped = True
+            self._capture.release()
+            await self._clean_up()
+            raise
+        finally:
+            self._thread.at_end(self._capture.close)
+            if local:
+                self._thread.at_end(lambda: shutil.rmtree(local, ignore_errors=True))
+            self._thread.close()
+
+    async def _existing(self, entry: EntryMark) -> Manifest | None:
+        """The checkpoint at this LSN, if there is one already."""
+        name = self._root + manifests.manifest_name(self._folder)
+        async for info in self._files.list(f"{self._root}{self._folder}/"):
+            if info.name == name:
+                found = manifests.decode(await self._files.get(name))
+                self._check_history(found, entry.hash)
+                return found
+        return None
+
+    # --- the parts -----------------------------------------------------------------------------------------------
+
+    async def _write_all(self, local: str, entry: EntryMark) -> Manifest:
+        system, pairs, others = await self._thread.run(self._read_system)
+        catalog = await self._put_catalog(local, system, pairs)
+        tables = []
+        ordered = sorted(system.tables.values(), key=lambda table: table.storage_id)
+        for done, table in enumerate(ordered):
+            name = system.name_of(table)
+            tables.append(await self._write_table(local, table, name, Progress(done, len(ordered), 0, 0, str(name))))
+        other, other_rows = await self._write_others(local, others)
+        await self._wait_for_upload()
+        self._report(Progress(len(ordered), len(ordered), 0, 0))
+        return Manifest(
+            manifests.FORMAT,
+            self._capture.tablespace.hex(),
+            self._capture.lsn,
+            entry.hash,
+            entry.commit_time,
+            time.time_ns() // 1000 - EPOCH_2000,
+            self._folder,
+            self._previous_lsn,
+            catalog,
+            other,
+            other_rows,
+            tuple(tables),
+        )
+
+    def _read_system(self) -> tuple[System, Pairs, list[int]]:
+        """The schema objects; every pair for the catalog's file; the storage ids that nobody owns."""
+        capture = self._capture
+        ids = capture.storage_ids()
+        reserved = System(())
+        pairs = [pair for storage_id in ids if reserved.holds(storage_id) for pair in capture.pairs(storage_id)]
+        system = System.of_rows(pairs)
+        pairs += [pair for storage_id in ids if storage_id in system.sequences for pair in capture.pairs(storage_id)]
+        owned = system.tables.keys() | system.indexes
+        others = [storage_id for storage_id in ids if storage_id not in owned and not system.holds(storage_id)]
+        return system, pairs, others
+
+    async def _put_catalog(self, local: str, system: System, pairs: Pairs) -> StoredFile:
+        path = os.path.join(local, "catalog")
+
+        def write() -> StoredFile:
+            with open(path, "wb") as file:
+                file.write(system.encode(pairs))
+            return self._stored(path, f"{self._folder}/catalog-{self._attempt}.json")
+
+        stored = await self._thread.run(write)
+        await self._put(stored, path)
+        return stored
+
+    async def _write_table(self, local: str, table: Table, name: TableName, progress: Progress) -> TableEntry:
+        opened = await self._thread.run(OpenTable, table)
+        folder = f"{self._folder}/{manifests.table_folder(name.database, name.schema, name.table, table.oid)}"
+        entries: list[RangeFile] = []
+        for step in await self._plan(opened):
+            if isinstance(step, RangeFile):
+                entries.append(step)
+                continue
+            parts = write_range(self._capture, opened, step, local, f"{table.oid}-{len(entries)}", self._pause)
+            while (made := await self._thread.run(_next, parts)) is not None:
+                entries.append(await self._put_range(made, f"{folder}/{len(entries):05}-{self._attempt}"))
+                self._rows += made.entry.rows
+                self._bytes += made.entry.stored_bytes
+                self._report(progress)
+        if entries:
+            entries[0] = replace(entries[0], low="")
+        return TableEntry(
+            table.oid,
+            name.database,
+            name.schema,
+            name.table,
+            table.storage_id,
+            opened.layout,
+            opened.shape,
+            opened.columns,
+            tuple(table.column_by_number(number).name for number in table.key_columns),
+            opened.row_number,
+            table.persistence,
+            tuple(entries),
+        )
+
+    async def _plan(self, table: OpenTable) -> list[Rewrite | RangeFile]:
+        """What is to be written, and what is taken over from the previous checkpoint."""
+        options = self._options
+        old = self._previous.get(table.table.oid)
+        if old is None or not old.files or old.shape != table.shape or not await self._all_there(old):
+            return whole_table(options.target_rows, options.target_bytes)
+        looking = look_at(self._capture, table.table.storage_id, old.files, self._previous_lsn, self._pause)
+        found = []
+        while (item := await self._thread.run(_next, looking)) is not None:
+            found.append(item)
+        return plan(found, options.target_rows, options.target_bytes)
+
+    async def _all_there(self, table: TableEntry) -> bool:
+        """Whether the files of the previous checkpoint are in the store, in their sizes."""
+        for item in table.files:
+            for file in (item.file, item.exact):
+                if file is not None:
+                    folder = file.name.rpartition("/")[0]
+                    if folder not in self._sizes:
+                        prefix = f"{self._root}{folder}/"
+                        self._sizes[folder] = {info.name: info.size async for info in self._files.list(prefix)}
+                    if self._sizes[folder].get(self._root + file.name) != file.bytes:
+                        return False
+        return True
+
+    async def _write_others(self, local: str, others: list[int]) -> tuple[StoredFile | None, int]:
+        """Keys of storage ids that the catalog does not know, as they are."""
+        if not others:
+            return None, 0
+        path = os.path.join(local, "other")
+
+        def write() -> tuple[StoredFile, int]:
+            rows = 0
+            with pq.ParquetWriter(path, OTHER_SCHEMA, compression=COMPRESSION) as file:
+                for storage_id in others:
+                    for keys, values in self._capture.batches(storage_id, pause=self._pause):
+                        file.write_batch(pa.RecordBatch.from_arrays([keys, values], schema=OTHER_SCHEMA))
+                        rows += len(keys)
+            return self._stored(path, f"{self._folder}/other-{self._attempt}.parquet"), rows
+
+        stored, rows = await self._thread.run(write)
+        if not rows:
+            return None, 0
+        await self._put(stored, path)
+        return stored, rows
+
+    def _stored(self, path: str, name: str) -> StoredFile:
+        return StoredFile(name, os.path.getsize(path), file_crc(path))
+
+    def _pause(self, worked: float) -> None:
+        if self._stopped:
+            raise _Stopped
+        if self._options.rest:
+            time.sleep(min(worked * self._options.rest, LONGEST_REST))
+
+    def _report(self, progress: Progress) -> None:
+        if self._progress is not None:
+            self._progress(replace(progress, rows=self._rows, bytes=self._bytes))
+
+    # --- the store -----------------------------------------------------------------------------------------------
+
+    async def _put_range(self, made: Made, name: str) -> RangeFile:
+        """Uploads behind the caller's back; the one before has to be done."""
+        entry = made.entry
+        file = replace(entry.file, name=f"{name}.parquet")
+        exact = None if entry.exact is None else replace(entry.exact, name=f"{name}.exact")
+        await self._wait_for_upload()
+        self._upload = asyncio.create_task(self._put_files(made, file, exact))
+        return replace(entry, file=file, exact=exact)
+
+    async def _put_files(self, made: Made, file: StoredFile, exact: StoredFile | None) -> None:
+        await self._put(file, made.path)
+        if exact is not None:
+            assert made.exact_path is not None
+            await self._put(exact, made.exact_path)
+
+    async def _put(self, file: StoredFile, path: str) -> None:
+        self._uploaded.append(file.name)
+        await self._files.put_file(self._root + file.name, path)
+        os.unlink(path)
+
+    async def _wait_for_upload(self) -> None:
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            try:
+                await upload
+            finally:
+                upload.cancel()
+
+    async def _publish(self, made: Manifest) -> Manifest:
+        """Puts the manifest. When that has begun, nothing is removed any more unless it is sure to have failed: a
+        checkpoint that has lost its files must not be found."""
+        name, data = self._root + made.name(), manifests.encode(made)
+        uploaded, self._uploaded = self._uploaded, []
+        try:
+            await self._files.put(name, data)
+        except Exception as error:
+            try:
+                found = manifests.decode(await self._files.get(name))
+            except Exception:
+                raise error from None
+            if found == made:
+                return made
+            self._uploaded = uploaded
+            self._check_history(found, made.entry_hash)
+            await self._clean_up()  # somebody else was quicker: the same state, in other files
+            return found
+        return made
+
+    def _check_history(self, found: Manifest, entry_hash: str) -> None:
+        """Raises 55000 if a checkpoint at our LSN is of another tablespace, or of another history of ours."""
+        if found.tablespace != self._capture.tablespace.hex() or found.entry_hash != entry_hash:
+            raise SqlError("55000", f"there is a checkpoint of another history at LSN {found.lsn}")
+
+    async def _clean_up(self) -> None:
+        """Removes what was uploaded, as far as the store lets us."""
+        if self._upload is not None:
+            self._upload.cancel()
+            await asyncio.wait([self._upload])
+            self._upload = None
+        names, self._uploaded = self._uploaded, []
+        with suppress(Exception):
+            async with asyncio.timeout(CLEAN_UP_SECONDS):
+                for name in names:
+                    await self._files.delete(self._root + name)
+
+
+def _next(items: Iterator[Any]) -> Any:
+    return next(items, None)
