@@ -1,7 +1,7 @@
 """Stored keys and rows of one table as open columns, and back to the very same bytes.
 
 What is written is turned back at once. Rows that do not come out as they were are *exceptions*, and get a line in the
-file's companion (`.exact`, an Arrow IPC file, LZ4):
+file's companion (`.exact`, an Arrow IPC file, zstd):
 
     place    u32     the row's position in the Parquet file
     layout   u16     re-encoding its columns in this older layout gives the row; NULL: see `row`
@@ -139,7 +139,7 @@ class OpenTable:
         if not wrong.any() and not wrong_keys.any():
             return None
         layouts = np.zeros(len(rows), np.uint16)
-        raw = wrong.copy()
+        raw, older = wrong.copy(), np.zeros(len(rows), np.bool_)
         versions = _layout_versions(rows)
         for version in np.unique(versions[wrong]).tolist():
             if version != self.layout and version in self.codec.shapes:
@@ -147,12 +147,13 @@ class OpenTable:
                 made = self._encode_older(columns, places, version)
                 same = places[~_differ(rows.take(pa.array(places)), made)]
                 layouts[same] = version
+                older[same] = True
                 raw[same] = False
         places = np.flatnonzero(wrong | wrong_keys)
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(places.astype(np.uint32)),
-                pa.array(layouts[places], mask=layouts[places] == 0),
+                pa.array(layouts[places], mask=~older[places]),
                 _only(rows, places, raw),
                 _only(keys, places, wrong_keys),
             ],
@@ -284,7 +285,7 @@ def _layout_versions(rows: Column) -> Numbers:
 
 def _only(column: Column, places: Numbers, wanted: Numbers) -> Column:
     """The values at these places, NULL for those that are not wanted."""
-    return pc.if_else(pa.array(wanted[places]), column.take(pa.array(places)), pa.scalar(None, pa.binary()))
+    return column.take(pa.array(places, mask=~wanted[places]))
 
 
 def _replaced(column: Column, places: Numbers, values: Sequence[bytes] | Column) -> Column:

@@ -25,7 +25,7 @@ GROUP_BYTES = 16 << 20
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
 _CRC_SLICE = 4 << 20
-_EXACT_OPTIONS: Any = pa.ipc.IpcWriteOptions(compression="lz4")
+_EXACT_OPTIONS: Any = pa.ipc.IpcWriteOptions(compression=COMPRESSION)
 
 
 def file_crc(path: str) -> str:
