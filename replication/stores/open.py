@@ -118,6 +118,6 @@ def _quorum(url: str, timeout: float) -> ChangelogStore:
 
 
 def _member(url: str, timeout: float) -> ChangelogStore:
-    if url.startswith(("quorum", LEAVING)):
+    if not url or url.startswith(("quorum", LEAVING)):
         raise _bad(url, "a file, s3 or log URL as a member of a quorum")
     return open_store(url, timeout=timeout)

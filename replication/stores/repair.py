@@ -119,8 +119,6 @@ class Repairer:
         return None
 
     async def _mend(self, info: ObjectInfo, holders: list[Member], scratch: str) -> None:
-        summary = self._summary
-        summary.checked += 1
         have = sum(not member.leaving for member in holders)
         if have < self._store.write:
             self._copies += 1
@@ -130,8 +128,9 @@ class Repairer:
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
+        self._summary.checked += 1
         if self._progress is not None:
-            self._progress(summary)
+            self._progress(self._summary)
 
     async def _copy(self, info: ObjectInfo, holders: list[Member], have: int, path: str) -> None:
         """Copies to the members that come next in the object's order, until W have it."""
