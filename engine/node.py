@@ -160,12 +160,17 @@ class Node:
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
         """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its
         locks, and `exclusive_tables` counts it."""
-        self.commits.wait(lsn, partial(self._publish, transaction))
+        self.commits.wait(lsn, partial(self._publish, transaction), partial(self._discard, transaction))
 
     def _publish(self, transaction: Transaction) -> None:
         self.publish(transaction.changed_objects)
         for storage_id in transaction.dropped_storage:
             self.columnar.forget(storage_id)
+        if transaction.exclusive:
+            self.exclusive_tables -= 1
+        transaction.release()
+
+    def _discard(self, transaction: Transaction, _: SqlError) -> None:
         if transaction.exclusive:
             self.exclusive_tables -= 1
         transaction.release()

@@ -460,7 +460,15 @@ class Connection(asyncio.Protocol):
             self._ready()
             self._continue()
 
-        session.node.commits.wait(lsn, durable)
+        def lost(error: SqlError) -> None:
+            self.busy = False
+            if error.severity == "FATAL":
+                self._fatal(error)
+            else:
+                self._query_failed(error)
+            self._continue()
+
+        session.node.commits.wait(lsn, durable, lost)
 
     def _query_failed(self, error: SqlError) -> None:
         session = self.session
@@ -690,7 +698,15 @@ class Connection(asyncio.Protocol):
             self._out.append(data)
             self._continue()
 
-        session.node.commits.wait(lsn, durable)
+        def lost(error: SqlError) -> None:
+            self.busy = False
+            if error.severity == "FATAL":
+                self._fatal(error)
+            else:
+                self._extended_failed(error)
+            self._continue()
+
+        session.node.commits.wait(lsn, durable, lost)
 
     async def _execute(self, portal: Portal, limit: int, wait: BaseException | None = None) -> None:
         session = self.session

@@ -265,11 +265,17 @@ class TransactionalSession(SessionState):
 
     async def durable(self, lsn: int) -> None:
         """Waits until the LSN is durable. Cannot be cancelled: a commit that is under way is not undone, so nobody is
-        to be told that it was."""
+        to be told that it was. Raises 40001 or 08007 when the node has lost its leadership (CommitQueue.wait)."""
         if lsn <= self.node.store.durable_lsn:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.node.commits.wait(lsn, partial(resolve, future))
+        lost: list[SqlError] = []
+
+        def give_up(error: SqlError) -> None:
+            lost.append(error)
+            resolve(future)
+
+        self.node.commits.wait(lsn, partial(resolve, future), give_up)
         while not future.done():
             try:
                 await asyncio.shield(future)
@@ -278,6 +284,8 @@ class TransactionalSession(SessionState):
                 task = asyncio.current_task()
                 if task is not None:
                     task.uncancel()
+        if lost:
+            raise lost[0]
 
 
 def ends_transaction(prepared: Prepared) -> bool:

@@ -36,11 +36,11 @@ class Memtable:
     """The versions of a range of LSNs. `first_lsn` is the first that may be in it; `size` estimates its bytes."""
 
     __slots__ = (
+        "_dropped",
         "_entries",
         "_fresh",
         "_ordered",
         "_unordered",
-        "drops",
         "find",
         "first_lsn",
         "last_lsn",
@@ -52,11 +52,10 @@ class Memtable:
         self.first_lsn = first_lsn
         self.last_lsn = first_lsn - 1
         self.size = 0
-        self.drops: list[int] = []
-        """Storage ids whose ranges go away once this memtable has been flushed."""
         self.versions: dict[bytes, Version] = {}
         self.find: Callable[[bytes], Version | None] = self.versions.get
         """The newest version of a key."""
+        self._dropped: list[tuple[int, int]] = []  # (LSN, storage id)
         self._entries: list[tuple[int, tuple[bytes, ...]]] = []
         self._fresh: list[bytes] = []
         self._unordered: dict[bytes, list[bytes]] = {}
@@ -85,6 +84,33 @@ class Memtable:
         self.size += size
         self._entries.append((lsn, tuple(writes)))
         self.last_lsn = lsn
+
+    @property
+    def drops(self) -> list[int]:
+        """Storage ids whose ranges go away once this memtable has been flushed."""
+        return [storage_id for _, storage_id in self._dropped]
+
+    def drop(self, lsn: int, storage_ids: list[int]) -> None:
+        """Adds storage ids that the commit at this LSN drops."""
+        self._dropped.extend((lsn, storage_id) for storage_id in storage_ids)
+
+    def up_to(self, lsn: int) -> Memtable:
+        """A memtable with what was committed up to this LSN, which is not below the horizon of any `apply`."""
+        kept = Memtable(self.first_lsn)
+        kept._entries = self._entries[: bisect_right(self._entries, lsn, key=_entry_lsn)]
+        kept._dropped = [drop for drop in self._dropped if drop[0] <= lsn]
+        kept.size = ENTRY_BYTES * len(kept._entries)
+        if kept._entries:
+            kept.last_lsn = kept._entries[-1][0]
+        for key, newest in self.versions.items():
+            version: Version | None = newest
+            while version is not None and version[0] > lsn:
+                version = version[2]
+            if version is not None:
+                kept.versions[key] = version
+                kept._fresh.append(key)
+                kept.size += len(key) + VERSION_BYTES + len(version[1] or b"")
+        return kept
 
     def get(self, key: bytes, lsn: int) -> Version | None:
         """The version that a reader at this LSN sees, None if the memtable has none."""

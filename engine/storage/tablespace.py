@@ -137,6 +137,38 @@ class Tablespace:
         self._apply(lsn, edits, bulk)
         return lsn
 
+    # --- following, and changing places with the leader --------------------------------------------------------
+
+    def apply(self, lsn: int, body: bytes) -> Edits:
+        """Applies an entry that the leader has committed, the next one in LSN order; its bulk segments lie at the
+        changelog's `bulk_path`. Raises XX001 for one that is damaged."""
+        if lsn != self.sequenced_lsn + 1 or self.sequenced_lsn != self.durable_lsn:
+            raise SqlError("XX000", f"entry {lsn} does not follow {self.sequenced_lsn}, of which {self.durable_lsn}")
+        edits = Edits.decode(body)
+        bulk = self._bulk_layer(lsn, edits, verify=True)
+        self.sequenced_lsn = lsn
+        self._apply(lsn, edits, bulk)
+        self._committed(lsn)
+        return edits
+
+    def undo_above(self, lsn: int) -> None:
+        """Takes back what was sequenced above an LSN that is committed, and never will be: the leader was deposed. The
+        transactions that stand on it must be over."""
+        if lsn < self.durable_lsn:
+            raise SqlError("XX000", f"LSN {self.durable_lsn} is durable, {lsn} cannot be gone back to")
+        if lsn == self.sequenced_lsn:
+            return
+        self._frozen = [kept for layer in self._frozen if (kept := _up_to(layer, lsn)) is not None]
+        self._active = self._active.up_to(lsn)
+        self._active.first_lsn = min(self._active.first_lsn, lsn + 1)
+        self.sequenced_lsn = lsn
+        self._renew()
+        self._committed(lsn)
+
+    def use_changelog(self, changelog: Changelog) -> None:
+        """From now on commits go into another changelog: this node has become a tablespace's leader, or follows."""
+        self._changelog = changelog
+
     def new_run(self) -> BulkRunWriter:
         """A writer for a bulk run; what it finishes goes into `Edits.runs` by its `reference`."""
         return BulkRunWriter(self._changelog.bulk_path(uuid.uuid4().hex))
@@ -148,7 +180,7 @@ class Tablespace:
         active = self._active
         active.apply(lsn, edits.writes, self._horizon)
         if edits.drops:
-            active.drops.extend(edits.drops)
+            active.drop(lsn, edits.drops)
         if active.size > self._flush_bytes or len(active.versions) > self._flush_versions:
             self._freeze()
 
@@ -277,15 +309,11 @@ class Tablespace:
 
         Raises 72000 when changes after `lsn` have been flushed and are no longer kept in memory.
         """
-        layers: list[Layer] = [self._active, *self._frozen, *self._history]
-        if lsn + 1 < layers[-1].first_lsn:
-            raise SqlError("72000", f"changes after LSN {lsn} are no longer kept")
         last = self.durable_lsn if upto is None else upto
         prefix = storage_id.to_bytes(4, "big")
         found: list[tuple[int, bytes]] = []
-        for layer in reversed(layers):
-            if layer.last_lsn > lsn:
-                found.extend(layer.changes(prefix, lsn, last))
+        for layer in self._layers_after(lsn):
+            found.extend(layer.changes(prefix, lsn, last))
         return found
 
     def changes_since(
@@ -295,15 +323,12 @@ class Tablespace:
 
         Whoever applies the runs in order, and then the newest value of every key in the list, has it all.
         """
-        layers: list[Layer] = [self._active, *self._frozen, *self._history]
-        if lsn + 1 < layers[-1].first_lsn:
-            raise SqlError("72000", f"changes after LSN {lsn} are no longer kept")
         last = self.durable_lsn if upto is None else upto
         prefix = storage_id.to_bytes(4, "big")
         found: list[tuple[int, bytes]] = []
         runs: list[BulkRun] = []
-        for layer in reversed(layers):
-            if layer.last_lsn <= lsn or layer.first_lsn > last:
+        for layer in self._layers_after(lsn):
+            if layer.first_lsn > last:
                 continue
             if isinstance(layer, BulkLayer):
                 found.extend(layer.edited(prefix))
@@ -311,6 +336,13 @@ class Tablespace:
             else:
                 found.extend(layer.changes(prefix, lsn, last))
         return found, runs
+
+    def _layers_after(self, lsn: int) -> list[Layer]:
+        """The layers with changes after an LSN, oldest first. Raises 72000 when some are no longer in memory."""
+        layers: list[Layer] = [self._active, *self._frozen, *self._history]
+        if lsn + 1 < layers[-1].first_lsn:
+            raise SqlError("72000", f"changes after LSN {lsn} are no longer kept")
+        return [layer for layer in reversed(layers) if layer.last_lsn > lsn]
 
     # --- flushing ----------------------------------------------------------------------------------------------
 
@@ -396,6 +428,16 @@ class Tablespace:
             self._flusher.stop()
             self._checkpoint.close()
             os.close(self._lock)
+
+
+def _up_to(layer: Layer, lsn: int) -> Layer | None:
+    """What a layer has up to an LSN; None for nothing."""
+    if layer.last_lsn <= lsn:
+        return layer
+    if layer.first_lsn > lsn or not isinstance(layer, Memtable):
+        return None
+    kept = layer.up_to(lsn)
+    return kept if kept.last_lsn >= kept.first_lsn else None
 
 
 def _ignore(_: BaseException) -> None:

@@ -22,8 +22,11 @@ class Layer(Protocol):
     first_lsn: int
     last_lsn: int
     size: int
-    drops: list[int]
     find: Callable[[bytes], Version | None]
+
+    @property
+    def drops(self) -> list[int]:
+        """Storage ids whose ranges go away once the layer has been flushed."""
 
     def scan(
         self, low: bytes, high: bytes, lsn: int, reverse: bool = False

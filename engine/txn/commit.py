@@ -6,6 +6,7 @@
                                replaced, so that nobody plans with tables and indexes whose rows cannot be read yet
                             -> wait(LSN, callback)
     on_durable(LSN)      -> callbacks of every LSN up to it, in order
+    give_up(LSN)         -> `lost` of every LSN above it: the node was deposed as leader before they were committed
 
 An acknowledgement waits for a *position*, so whoever must not be answered before some LSN is durable (a SELECT nextval,
 a read that a later commit stands on) waits in the same queue.
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from catalog.errors import SqlError
 from engine.storage.edits import Edits
 from engine.txn.transaction import Transaction
 
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
 
 Acknowledge = Callable[[], None]
+Lost = Callable[[SqlError], None]
 
 
 class CommitQueue:
     def __init__(self, store: Tablespace, clock: Callable[[], int]) -> None:
         self._store = store
         self._clock = clock
-        self._waiting: deque[tuple[int, Acknowledge]] = deque()
+        self._waiting: deque[tuple[int, Acknowledge, Lost]] = deque()
         self.schema_version = 0
 
     def commit(self, transaction: Transaction) -> int:
@@ -47,8 +50,9 @@ class CommitQueue:
         """Sequences writes that belong to no transaction (sequence ranges). Returns the LSN."""
         return self._store.sequence(Edits(writes, [], list(drops)), self._clock(), self.schema_version)
 
-    def wait(self, lsn: int, acknowledge: Acknowledge) -> None:
-        """Calls back on the engine's thread when `lsn` is durable; at once if it is. LSNs must not go down."""
+    def wait(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
+        """Calls back on the engine's thread when `lsn` is durable; at once if it is. `lost` is called instead if that
+        will never be (40001), or if nobody knows (08007)."""
         if lsn <= self._store.durable_lsn:
             acknowledge()
             return
@@ -58,13 +62,19 @@ class CommitQueue:
             later = []
             while waiting and waiting[-1][0] > lsn:
                 later.append(waiting.pop())
-            waiting.append((lsn, acknowledge))
+            waiting.append((lsn, acknowledge, lost))
             waiting.extend(reversed(later))
             return
-        waiting.append((lsn, acknowledge))
+        waiting.append((lsn, acknowledge, lost))
 
     def on_durable(self, lsn: int) -> None:
         """Tells everybody who waited for an LSN up to this one, in order."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= lsn:
             waiting.popleft()[1]()
+
+    def give_up(self, lsn: int, error: SqlError) -> None:
+        """Tells everybody who waits for an LSN above this one that it is not to be waited for."""
+        waiting = self._waiting
+        while waiting and waiting[-1][0] > lsn:
+            waiting.pop()[2](error)
