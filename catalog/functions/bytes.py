@@ -10,26 +10,10 @@ from collections.abc import Callable, Sequence
 from catalog.errors import SqlError
 from catalog.functions.duckdb_sql import once
 from catalog.functions.registry import implement
+from catalog.functions.text import overlay, substring
 from catalog.types.base import TypeRef
 
 # ---- parts and bits ----
-
-
-def substring(value: bytes, start: int, length: int | None = None) -> bytes:
-    if length is None:
-        return value[max(start - 1, 0) :]
-    if length < 0:
-        raise SqlError("22011", "negative substring length not allowed")
-    return value[max(start - 1, 0) : max(start + length - 1, 0)]
-
-
-def overlay(value: bytes, replacement: bytes, start: int, length: int | None = None) -> bytes:
-    if start <= 0:
-        raise SqlError("22011", "negative substring length not allowed")
-    removed = len(replacement) if length is None else length
-    if start + removed > 2147483647:
-        raise SqlError("22003", "integer out of range")
-    return value[: start - 1] + replacement + value[max(start + removed - 1, 0) :]
 
 
 def _index(number: int, size: int) -> int:

@@ -17,20 +17,22 @@ _OWN = re.compile(_MARK + r":([0-9A-Z]{5}):(.*)", re.DOTALL)
 _RANGES = {"INT16": "smallint out of range", "INT32": "integer out of range", "INT64": "bigint out of range"}
 _TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "9223372036854775808": "INT64"}
 
+_DIGITS = "numeric results of more than 38 digits in a column are not supported"
+
 # (DuckDB's message, SQLSTATE, PostgreSQL's message; {0} is the range message of the type in group 1)
 _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), sqlstate, message)
     for pattern, sqlstate, message in (
         (r"cast decimal value [^ ]+ to type (INT16|INT32|INT64)", "22003", "{0}"),
-        (r"Casting value .* to type DECIMAL", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
-        (r"Overflow in HUGEINT multiplication", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
+        (r"Casting value .* to type DECIMAL", "0A000", _DIGITS),
+        (r"Overflow in HUGEINT multiplication", "0A000", _DIGITS),
         (r"Overflow in (?:addition|subtraction|multiplication|division) of (INT16|INT32|INT64)", "22003", "{0}"),
         (r"Overflow in negation of integer", "22003", "integer out of range"),
         (r"Overflow in (?:division|negation) of -(32768|2147483648|9223372036854775808)\b", "22003", "{0}"),
         (r"Overflow on abs\(-(32768|2147483648|9223372036854775808)\)", "22003", "{0}"),
         (r"value [^ ]+ can't be cast .*out of range for the destination type (INT16|INT32|INT64)", "22003", "{0}"),
-        (r"Overflow in (?:addition|subtract|subtraction|multiplication|SUM|negation) of DECIMAL", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
-        (r"Could not cast value .* to DECIMAL\(", "0A000", "numeric results of more than 38 digits in a column are not supported"),  # noqa: E501
+        (r"Overflow in (?:addition|subtract|subtraction|multiplication|SUM|negation) of DECIMAL", "0A000", _DIGITS),
+        (r"Could not cast value .* to DECIMAL\(", "0A000", _DIGITS),
         (r"Date and time not in timestamp range|Conversion Error: Date out of range", "22008", "timestamp out of range"),  # noqa: E501
         (r"Out of Range Error: Date out of range", "22008", "date out of range"),
         (r"with value [^ ]+(?: \(BC\))? can't be cast to the destination type INT64|Out of Range Error: Timestamp out of range", "22008", "date out of range for timestamp"),  # noqa: E501

@@ -335,12 +335,16 @@ def _cosd_first_quadrant(value: float) -> float:
     return _cosd_0_to_60(value) if value <= 60.0 else _sind_0_to_30(90.0 - value)
 
 
-def _sind(value: float) -> float:
+def _fold(value: float) -> tuple[float, int]:
+    """An angle from 0 to 180 degrees with the same sine but for this sign."""
     angle, sign = math.fmod(value, 360.0), 1
     if angle < 0.0:
         angle, sign = -angle, -1
-    if angle > 180.0:
-        angle, sign = 360.0 - angle, -sign
+    return (360.0 - angle, -sign) if angle > 180.0 else (angle, sign)
+
+
+def _sind(value: float) -> float:
+    angle, sign = _fold(value)
     if angle > 90.0:
         angle = 180.0 - angle
     return sign * _sind_first_quadrant(angle)
@@ -356,14 +360,8 @@ def _cosd(value: float) -> float:
 
 
 def _fold_tangent(value: float) -> tuple[float, int]:
-    angle, sign = math.fmod(value, 360.0), 1
-    if angle < 0.0:
-        angle, sign = -angle, -1
-    if angle > 180.0:
-        angle, sign = 360.0 - angle, -sign
-    if angle > 90.0:
-        angle, sign = 180.0 - angle, -sign
-    return angle, sign
+    angle, sign = _fold(value)
+    return (180.0 - angle, -sign) if angle > 90.0 else (angle, sign)
 
 
 _TAND_45 = _sind_first_quadrant(45.0) / _cosd_first_quadrant(45.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from catalog.errors import SqlError
 from catalog.functions.case_mapping import lower, lower_character, upper, upper_character
@@ -19,6 +20,8 @@ from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
 from catalog.types.base import Array, TypeRef
+
+Sliced = TypeVar("Sliced", str, bytes)
 
 _MAXIMUM_BYTES = 0x3FFFFFFF  # MaxAllocSize: what one value may take
 
@@ -68,8 +71,8 @@ def _comparisons() -> None:
 # ---- lengths and parts ----------------------------------------------------------------------------------------------
 
 
-def substring(text: str, start: int, length: int | None = None) -> str:
-    """The characters from `start` (it may be before the text), `length` of them. Raises 22011."""
+def substring(text: Sliced, start: int, length: int | None = None) -> Sliced:
+    """The characters (of bytea: bytes) from `start` (it may be before the text), `length` of them. Raises 22011."""
     if length is None:
         return text[max(start - 1, 0) :]
     if length < 0:
@@ -95,7 +98,8 @@ def position(text: str, part: str) -> int:
     return text.find(part) + 1
 
 
-def overlay(text: str, replacement: str, start: int, length: int | None = None) -> str:
+def overlay(text: Sliced, replacement: Sliced, start: int, length: int | None = None) -> Sliced:
+    """The text with `length` characters from `start` replaced. Raises 22011, 22003."""
     if start <= 0:
         raise SqlError("22011", "negative substring length not allowed")
     removed = len(replacement) if length is None else length

@@ -57,19 +57,32 @@ def _referenced(catalog: Catalog) -> list[Item]:
     return [(table, table.oid in wanted) for (table,) in found]
 
 
-def _acl(item: Table | View | SequenceObject) -> Array | None:
-    return None if item.acl is None else Array.of(item.acl)
+def _relations(found: Seq[Table | View | VirtualTable | Index | SequenceObject]) -> Columns:
+    """What every row of pg_class says."""
+    return {
+        "oid": [item.oid for item in found],
+        "relname": [item.name for item in found],
+        "relnamespace": [item.schema for item in found],
+        "relispopulated": True,
+        "relreplident": "n",
+    }
+
+
+def _owned(found: Seq[Table | View | SequenceObject]) -> Columns:
+    """The same of relations with an owner and privileges of their own."""
+    return {
+        **_relations(found),
+        "relowner": [item.owner for item in found],
+        "relacl": [None if item.acl is None else Array.of(item.acl) for item in found],
+    }
 
 
 @content("pg_class", "catalog", _referenced)
 def _tables(items: list[Item], _: Surroundings) -> Columns:
     found: list[Table] = [table for table, _ in items]
     return {
-        "oid": [table.oid for table in found],
-        "relname": [table.name for table in found],
-        "relnamespace": [table.schema for table in found],
+        **_owned(found),
         "reltype": [numbering.row_type(table.oid) for table in found],
-        "relowner": [table.owner for table in found],
         "relam": numbering.HEAP,
         "relfilenode": [table.storage_id for table in found],
         "reltablespace": [_tablespace(table.tablespace) for table in found],
@@ -82,9 +95,7 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
         "relhastriggers": [
             referenced or any(constraint.kind == "f" for constraint in table.constraints) for table, referenced in items
         ],
-        "relispopulated": True,
         "relreplident": "d",
-        "relacl": [_acl(table) for table in found],
         "reloptions": [
             Array.of(tuple(f"{name}={value}" for name, value in table.options)) if table.options else None
             for table in found
@@ -96,9 +107,7 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
 def _indexes(items: list[Item], _: Surroundings) -> Columns:
     found: list[Index] = [index for index, _ in items]
     return {
-        "oid": [index.oid for index in found],
-        "relname": [index.name for index in found],
-        "relnamespace": [index.schema for index in found],
+        **_relations(found),
         "relowner": [table.owner for _, table in items],
         "relam": numbering.BTREE,
         "relfilenode": [index.storage_id for index in found],
@@ -106,8 +115,6 @@ def _indexes(items: list[Item], _: Surroundings) -> Columns:
         "relpersistence": [table.persistence for _, table in items],
         "relkind": "i",
         "relnatts": [len(index.columns) + len(index.include) for index in found],
-        "relispopulated": True,
-        "relreplident": "n",
     }
 
 
@@ -115,18 +122,12 @@ def _indexes(items: list[Item], _: Surroundings) -> Columns:
 def _views(items: list[Item], _: Surroundings) -> Columns:
     found: list[View] = [view for (view,) in items]
     return {
-        "oid": [view.oid for view in found],
-        "relname": [view.name for view in found],
-        "relnamespace": [view.schema for view in found],
+        **_owned(found),
         "reltype": [numbering.row_type(view.oid) for view in found],
-        "relowner": [view.owner for view in found],
         "relpersistence": "p",
         "relkind": "v",
         "relnatts": [len(view.columns) for view in found],
         "relhasrules": True,
-        "relispopulated": True,
-        "relreplident": "n",
-        "relacl": [_acl(view) for view in found],
     }
 
 
@@ -134,18 +135,12 @@ def _views(items: list[Item], _: Surroundings) -> Columns:
 def _sequences(items: list[Item], _: Surroundings) -> Columns:
     found: list[SequenceObject] = [sequence for (sequence,) in items]
     return {
-        "oid": [sequence.oid for sequence in found],
-        "relname": [sequence.name for sequence in found],
-        "relnamespace": [sequence.schema for sequence in found],
-        "relowner": [sequence.owner for sequence in found],
+        **_owned(found),
         "relfilenode": [sequence.storage_id for sequence in found],
         "reltablespace": [_tablespace(sequence.tablespace) for sequence in found],
         "relpersistence": "p",
         "relkind": "S",
         "relnatts": len(SEQUENCE_COLUMNS),
-        "relispopulated": True,
-        "relreplident": "n",
-        "relacl": [_acl(sequence) for sequence in found],
     }
 
 
@@ -159,9 +154,7 @@ def _system_classes(_: list[Item], __: Surroundings) -> Columns:
     found = _system()
     kinds = ["v" if isinstance(relation, View) else relation.kind for relation in found]
     return {
-        "oid": [relation.oid for relation in found],
-        "relname": [relation.name for relation in found],
-        "relnamespace": [relation.schema for relation in found],
+        **_relations(found),
         "relowner": BOOTSTRAP_ROLE_OID,
         "relam": [numbering.HEAP if kind == "r" else 0 for kind in kinds],
         "reltuples": [-1.0 if kind == "r" else 0.0 for kind in kinds],
@@ -169,8 +162,6 @@ def _system_classes(_: list[Item], __: Surroundings) -> Columns:
         "relkind": kinds,
         "relnatts": [len(relation.columns) for relation in found],
         "relhasrules": [kind == "v" for kind in kinds],
-        "relispopulated": True,
-        "relreplident": "n",
     }
 
 

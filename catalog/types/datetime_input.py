@@ -230,7 +230,7 @@ def _integer(text: str) -> tuple[int, str]:
     return int(match[0]), text[match.end() :]
 
 
-def _fraction(text: str) -> float:
+def fraction_seconds(text: str) -> float:
     """Of '.5' as seconds; '.' is nothing. Raises BadFormatError."""
     if text == ".":
         return 0.0
@@ -241,7 +241,7 @@ def _fraction(text: str) -> float:
 
 def fraction_microseconds(text: str) -> int:
     """'.123' -> 123000, rounded to the nearest (halves to even, as rint does)."""
-    return round(_fraction(text) * USECS_PER_SECOND)
+    return round(fraction_seconds(text) * USECS_PER_SECOND)
 
 
 def parse_zone(text: str) -> int:
@@ -411,7 +411,7 @@ class _Decoder:
             self._set_julian(value)
             if not rest:
                 return FULL_DATE
-            of_day = math.floor(_fraction(rest) * USECS_PER_DAY)
+            of_day = math.floor(fraction_seconds(rest) * USECS_PER_DAY)
             moment.hour, moment.minute, moment.second, moment.microsecond = split_time(of_day)
             return FULL_DATE | FULL_TIME
         if label == "time":

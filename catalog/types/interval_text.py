@@ -29,6 +29,8 @@ from catalog.types.datetime_input import (
     ZONE,
     BadFormatError,
     FieldOverflowError,
+    fraction_microseconds,
+    fraction_seconds,
     split_fields,
 )
 
@@ -145,14 +147,6 @@ def _integer(text: str) -> tuple[int, str]:
     return int(match[0]), text[match.end() :]
 
 
-def _fraction(text: str) -> float:
-    if text == ".":
-        return 0.0
-    if not text[1:].isdecimal() or not text.isascii():
-        raise BadFormatError
-    return float(text)
-
-
 def _clock(text: str, fields: int) -> int:
     """'04:05:06.7' as microseconds; '04:05' is minutes and seconds in an interval minute to second."""
     hour, rest = _integer(text)
@@ -161,12 +155,12 @@ def _clock(text: str, fields: int) -> int:
     minute, rest = _integer(rest[1:])
     second, fraction = 0, 0
     if rest.startswith("."):
-        fraction = round(_fraction(rest) * USECS_PER_SECOND)
+        fraction = fraction_microseconds(rest)
         hour, minute, second = 0, hour, minute
     elif rest.startswith(":"):
         second, rest = _integer(rest[1:])
         if rest.startswith("."):
-            fraction = round(_fraction(rest) * USECS_PER_SECOND)
+            fraction = fraction_microseconds(rest)
         elif rest:
             raise BadFormatError
     elif rest:
@@ -248,7 +242,7 @@ class _Reader:
             self.unit = "month"
             value = value * MONTHS_PER_YEAR + (-months if negative else months)
         elif rest.startswith("."):
-            fraction = -_fraction(rest) if negative else _fraction(rest)
+            fraction = -fraction_seconds(rest) if negative else fraction_seconds(rest)
         elif rest:
             raise BadFormatError
         if self.force_negative:
@@ -286,7 +280,7 @@ def _iso_number(text: str) -> tuple[int, float, int, str]:
     whole = int(match[2] or "0")
     if whole >= 2**63 if not match[1] else whole > 2**63:
         raise FieldOverflowError
-    fraction = _fraction(match[3]) if match[3] else 0.0
+    fraction = fraction_seconds(match[3]) if match[3] else 0.0
     if match[1] == "-":
         whole, fraction = -whole, -fraction
     return whole, fraction, len(match[2]), text[match.end() :]

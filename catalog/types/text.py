@@ -95,8 +95,11 @@ class _Sized(Text):
     def typmod_out(self, typmod: int) -> str:
         return f"({typmod - 4})" if typmod > 4 else ""
 
-    def _too_long(self, limit: int) -> SqlError:
-        return SqlError("22001", f"value too long for type {self.sql_name}({limit})")
+    def _cut(self, value: Any, limit: int, explicit: bool) -> object:
+        """A value that is too long: only a cast cuts off more than blanks (22001)."""
+        if not explicit and value[limit:].strip(" "):
+            raise SqlError("22001", f"value too long for type {self.sql_name}({limit})")
+        return value[:limit]
 
 
 class Varchar(_Sized):
@@ -109,14 +112,7 @@ class Varchar(_Sized):
             return None
         limit = typmod - 4
 
-        def coerce(value: Any) -> object:
-            if len(value) <= limit:
-                return value
-            if not explicit and value[limit:].strip(" "):
-                raise self._too_long(limit)
-            return value[:limit]
-
-        return coerce
+        return lambda value: value if len(value) <= limit else self._cut(value, limit, explicit)
 
 
 class Bpchar(_Sized):
@@ -129,14 +125,7 @@ class Bpchar(_Sized):
             return None
         limit = typmod - 4
 
-        def coerce(value: Any) -> object:
-            if len(value) <= limit:
-                return value.ljust(limit)
-            if not explicit and value[limit:].strip(" "):
-                raise self._too_long(limit)
-            return value[:limit]
-
-        return coerce
+        return lambda value: value.ljust(limit) if len(value) <= limit else self._cut(value, limit, explicit)
 
     def sort_key(self) -> Callable[[Any], object]:
         return lambda value: value.rstrip(" ")

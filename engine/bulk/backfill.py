@@ -23,7 +23,7 @@ from engine.bulk.insert import BulkInsert, Conflict, MakeError, Target
 from engine.bulk.rows import RowSet
 from engine.bulk.thread import BulkThread
 from engine.ddl.context import BuildIndex, Job, RewriteTable, ValidateConstraint
-from engine.execute.writer import IndexWriter, TableWriter
+from engine.execute.writer import IndexWriter, TableWriter, constraint_error
 from engine.sql import tree
 from engine.sql.analyze.rules import table_rules
 from engine.sql.analyze.walk import expressions_in
@@ -58,14 +58,8 @@ def _not_unique(writer: TableWriter) -> MakeError:
 
     def error(index: IndexWriter | None, row: Sequence[object]) -> SqlError:
         name, key = writer.unique_key(index, row)
-        return SqlError(
-            "23505",
-            f'could not create unique index "{name}"',
-            detail=f"{key} is duplicated.",
-            schema=writer.catalog.schema_name(writer.table.schema),
-            table=writer.table.name,
-            constraint=name,
-        )
+        message = f'could not create unique index "{name}"'
+        return constraint_error("23505", message, writer.catalog, writer.table, name, f"{key} is duplicated.")
 
     return error
 
@@ -317,12 +311,7 @@ def _check_finder(session: Session, job: ValidateConstraint) -> Look:
     def look(codec: RowCodec, stored: Column) -> None:
         for row in _columns_of(codec, stored, numbers).tuples():
             if violated(context, row) is not None:
-                raise SqlError(
-                    "23514",
-                    f'check constraint "{name}" of relation "{table.name}" is violated by some row',
-                    schema=catalog.schema_name(table.schema),
-                    table=table.name,
-                    constraint=name,
-                )
+                message = f'check constraint "{name}" of relation "{table.name}" is violated by some row'
+                raise constraint_error("23514", message, catalog, table, name)
 
     return look

@@ -198,8 +198,8 @@ class _Stream:
         self._chunks.clear()
 
 
-class RowStream:
-    """engine.columnar.interface.ResultStream: chunks of encoded rows."""
+class _Result:
+    """What the streams of results share."""
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
@@ -208,6 +208,14 @@ class RowStream:
     def lsn(self) -> int:
         """The LSN as of which the query reads."""
         return self._stream.lsn
+
+    async def close(self) -> None:
+        """Stops the query in the worker if it still runs."""
+        await self._stream.close()
+
+
+class RowStream(_Result):
+    """engine.columnar.interface.ResultStream: chunks of encoded rows."""
 
     def __aiter__(self) -> RowStream:
         return self
@@ -218,21 +226,9 @@ class RowStream:
             raise StopAsyncIteration
         return bytes(chunk[0]), chunk[1]
 
-    async def close(self) -> None:
-        """Stops the query in the worker if it still runs."""
-        await self._stream.close()
 
-
-class BatchStream:
+class BatchStream(_Result):
     """The result as pyarrow record batches: an asynchronous iterator."""
-
-    def __init__(self, stream: _Stream) -> None:
-        self._stream = stream
-
-    @property
-    def lsn(self) -> int:
-        """The LSN as of which the query reads."""
-        return self._stream.lsn
 
     def __aiter__(self) -> BatchStream:
         return self
@@ -242,10 +238,6 @@ class BatchStream:
         if chunk is None:
             raise StopAsyncIteration
         return pa.ipc.open_stream(pa.py_buffer(chunk[0])).read_next_batch()
-
-    async def close(self) -> None:
-        """Stops the query in the worker if it still runs."""
-        await self._stream.close()
 
 
 class WorkerClient(ColumnarEngine):

@@ -18,7 +18,7 @@ from catalog.schema import Column, Constraint, Table
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext
-from engine.execute.writer import Checks, Row, TableWriter
+from engine.execute.writer import Checks, Row, TableWriter, constraint_error
 from engine.storage.keys import NOT_NULL, row_key_encoder, storage_prefix, successor
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, UPDATE, Transaction
 from engine.txn.locks import ROW_EXCLUSIVE, ROW_SHARE
@@ -120,15 +120,9 @@ class Outgoing:
             self.check(transaction, new)
 
     def _violation(self, detail: str) -> SqlError:
-        table = self.writer.table
-        return SqlError(
-            "23503",
-            f'insert or update on table "{table.name}" violates foreign key constraint "{self.constraint.name}"',
-            detail=detail,
-            schema=self.writer.catalog.schema_name(table.schema),
-            table=table.name,
-            constraint=self.constraint.name,
-        )
+        table, name = self.writer.table, self.constraint.name
+        message = f'insert or update on table "{table.name}" violates foreign key constraint "{name}"'
+        return constraint_error("23503", message, self.writer.catalog, table, name, detail)
 
 
 class Incoming:
@@ -195,15 +189,12 @@ class Incoming:
     def _violation(self, old: Row) -> SqlError:
         name, table = self.constraint.name, self._table.name
         key = self.parent.key_text(self.constraint.referenced_columns, old)
-        return SqlError(
-            "23503",
+        message = (
             f'update or delete on table "{self.parent.table.name}" violates foreign key constraint "{name}"'
-            f' on table "{table}"',
-            detail=f'{key} is still referenced from table "{table}".',
-            schema=self.parent.catalog.schema_name(self._table.schema),
-            table=table,
-            constraint=name,
+            f' on table "{table}"'
         )
+        detail = f'{key} is still referenced from table "{table}".'
+        return constraint_error("23503", message, self.parent.catalog, self._table, name, detail)
 
 
 class ChildTable:

@@ -39,6 +39,14 @@ Row = Sequence[object]
 _SHOWN_BYTES = 64  # of each value, in the detail of a failing row
 
 
+def constraint_error(
+    sqlstate: str, message: str, catalog: Catalog, table: Table, constraint: str, detail: str | None = None
+) -> SqlError:
+    """An error of class 23 with the names of the table and of its constraint."""
+    schema = catalog.schema_name(table.schema)
+    return SqlError(sqlstate, message, detail=detail, schema=schema, table=table.name, constraint=constraint)
+
+
 class Checks(list["Callable[[], None]"]):
     """What is left to check at the end of one statement. A check may append further ones (cascades)."""
 
@@ -325,14 +333,8 @@ class TableWriter:
 
     def check_violation(self, name: str, values: Row) -> SqlError:
         """The error of a CHECK constraint that is false for the row (23514)."""
-        return SqlError(
-            "23514",
-            f'new row for relation "{self.table.name}" violates check constraint "{name}"',
-            detail=self.failing_row(values),
-            schema=self.catalog.schema_name(self.table.schema),
-            table=self.table.name,
-            constraint=name,
-        )
+        message = f'new row for relation "{self.table.name}" violates check constraint "{name}"'
+        return constraint_error("23514", message, self.catalog, self.table, name, self.failing_row(values))
 
     def failing_row(self, values: Row) -> str:
         """'Failing row contains (1, null).', long values cut to 64 bytes as PostgreSQL does."""
@@ -360,14 +362,8 @@ class TableWriter:
     def duplicate(self, index: IndexWriter | None, values: Row) -> SqlError:
         """The error of a key that exists (23505); index None: the primary key."""
         name, key = self.unique_key(index, values)
-        return SqlError(
-            "23505",
-            f'duplicate key value violates unique constraint "{name}"',
-            detail=f"{key} already exists.",
-            schema=self.catalog.schema_name(self.table.schema),
-            table=self.table.name,
-            constraint=name,
-        )
+        message = f'duplicate key value violates unique constraint "{name}"'
+        return constraint_error("23505", message, self.catalog, self.table, name, f"{key} already exists.")
 
     def unique_key(self, index: IndexWriter | None, values: Row) -> tuple[str, str]:
         """The name of a unique index (None: the primary key's) and a row's key in it as 'Key (a)=(1)'."""

@@ -88,26 +88,28 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
 
 def _target(session: Session, relation: ast.RangeVar) -> Table:
     """The table to copy into. Raises 42P01, 42809."""
-    found = session.environment.find_relation(relation.schema, relation.name)
+    found = _relation(session, relation, "to")
     if isinstance(found, Table):
         return found
-    if found is None:
-        raise _undefined(session, relation)
-    if isinstance(found, Index):
-        raise SqlError("42809", f'"{found.name}" is an index')
-    if isinstance(found, SequenceObject):
-        raise SqlError("42809", f'cannot copy to sequence "{found.name}"')
     if isinstance(found, VirtualTable):
         raise SqlError("42501", f"permission denied for table {found.name}")
     hint = "To enable copying to a view, provide an INSTEAD OF INSERT trigger."
     raise SqlError("42809", f'cannot copy to view "{found.name}"', hint=hint)
 
 
-def _undefined(session: Session, relation: ast.RangeVar) -> SqlError:
-    if relation.schema and not session.environment.schema_oid(relation.schema):
-        return SqlError("3F000", f'schema "{relation.schema}" does not exist')
-    name = f"{relation.schema}.{relation.name}" if relation.schema else relation.name
-    return SqlError("42P01", f'relation "{name}" does not exist')
+def _relation(session: Session, relation: ast.RangeVar, direction: str) -> Table | View | VirtualTable:
+    """What may have rows to copy, or take them; `direction`: from or to. Raises 3F000, 42P01, 42809."""
+    found = session.environment.find_relation(relation.schema, relation.name)
+    if found is None:
+        if relation.schema and not session.environment.schema_oid(relation.schema):
+            raise SqlError("3F000", f'schema "{relation.schema}" does not exist')
+        name = f"{relation.schema}.{relation.name}" if relation.schema else relation.name
+        raise SqlError("42P01", f'relation "{name}" does not exist')
+    if isinstance(found, Index):
+        raise SqlError("42809", f'"{found.name}" is an index')
+    if isinstance(found, SequenceObject):
+        raise SqlError("42809", f'cannot copy {direction} sequence "{found.name}"')
+    return found
 
 
 def _columns(table: Table | VirtualTable, names: Sequence[str]) -> tuple[Column, ...]:
@@ -183,13 +185,7 @@ def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, o
         return planning.prepare(session, ast.Statement(statement.query, whole.text, whole.offset), ())
     relation = statement.relation
     assert relation is not None
-    found = session.environment.find_relation(relation.schema, relation.name)
-    if found is None:
-        raise _undefined(session, relation)
-    if isinstance(found, Index):
-        raise SqlError("42809", f'"{found.name}" is an index')
-    if isinstance(found, SequenceObject):
-        raise SqlError("42809", f'cannot copy from sequence "{found.name}"')
+    found = _relation(session, relation, "from")
     if isinstance(found, View) or (isinstance(found, VirtualTable) and found.kind == "v"):
         hint = "Try the COPY (SELECT ...) TO variant."
         raise SqlError("42809", f'cannot copy from view "{found.name}"', hint=hint)

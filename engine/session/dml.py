@@ -78,34 +78,37 @@ async def execute(
     assert not isinstance(statement, tree.Query)
     transaction = session.transaction
     assert transaction is not None
-    held_before = held.get(statement.table.oid, 0)
+    call = _Call(session, transaction, prepared, prepared.dml, parameters, formats, held.get(statement.table.oid, 0))
     if isinstance(statement, tree.Insert):
-        insertion = _Insertion(session, prepared, parameters, formats, held_before, statement)
-        return await insertion.run()
-    change = _Change(session, prepared, parameters, formats, held_before, statement)
-    return await change.run()
+        return await _Insertion(call, statement).run()
+    return await _Change(call, statement).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A statement with what it is called with; `held_before`: the modes of locks on its table from before it."""
+
+    session: Session
+    transaction: Transaction
+    prepared: Prepared
+    dml: ColumnarDml
+    parameters: Sequence[object]
+    formats: tuple[int, ...]
+    held_before: int
 
 
 class _Statement:
     """What the kinds of statement share."""
 
-    def __init__(
-        self,
-        session: Session,
-        prepared: Prepared,
-        parameters: Sequence[object],
-        formats: tuple[int, ...],
-        held_before: int,
-        target: tree.Insert | tree.Update | tree.Delete,
-    ) -> None:
-        assert session.transaction is not None and prepared.dml is not None
+    def __init__(self, call: _Call, target: tree.Insert | tree.Update | tree.Delete) -> None:
+        session = call.session
         self.session = session
-        self.transaction: Transaction = session.transaction
-        self.prepared = prepared
-        self.dml: ColumnarDml = prepared.dml
-        self.parameters = parameters
-        self.formats = formats
-        self.held_before = held_before
+        self.transaction = call.transaction
+        self.prepared = call.prepared
+        self.dml = call.dml
+        self.parameters = call.parameters
+        self.formats = call.formats
+        self.held_before = call.held_before
         self.table = target.table
         self.encoder = TableEncoder(session.catalog, target.table, session.key.format)
         self.writer = self.encoder.writer
@@ -113,10 +116,10 @@ class _Statement:
         self.required = RowCompleter(session, self.writer, (), (), ())  # for NOT NULL
         self.spool: RowSpool | None = None
         self._returning: RowEncoder | None = None
-        if prepared.fields:
+        if call.prepared.fields:
             self.spool = RowSpool()
-            types = [field.type.oid for field in prepared.fields]
-            self._returning = RowEncoder("datarow", types, formats, session.key.format)
+            types = [field.type.oid for field in call.prepared.fields]
+            self._returning = RowEncoder("datarow", types, call.formats, session.key.format)
 
     async def stream(self) -> BatchStream:
         """Starts the query on the statement's snapshot."""
@@ -173,16 +176,8 @@ async def _chained(first: list[Any], rest: AsyncIterator[Any]) -> AsyncIterator[
 class _Change(_Statement):
     """One UPDATE or DELETE."""
 
-    def __init__(
-        self,
-        session: Session,
-        prepared: Prepared,
-        parameters: Sequence[object],
-        formats: tuple[int, ...],
-        held_before: int,
-        statement: tree.Update | tree.Delete,
-    ) -> None:
-        super().__init__(session, prepared, parameters, formats, held_before, statement)
+    def __init__(self, call: _Call, statement: tree.Update | tree.Delete) -> None:
+        super().__init__(call, statement)
         self.changed = frozenset(number for number, _ in self.dml.new) if isinstance(statement, tree.Update) else None
         self.mark = self.transaction.mark()
         self.strength = UPDATE if self.changed is None else NO_KEY_UPDATE
@@ -342,16 +337,8 @@ class _Change(_Statement):
 class _Insertion(_Statement):
     """One INSERT ... SELECT."""
 
-    def __init__(
-        self,
-        session: Session,
-        prepared: Prepared,
-        parameters: Sequence[object],
-        formats: tuple[int, ...],
-        held_before: int,
-        statement: tree.Insert,
-    ) -> None:
-        super().__init__(session, prepared, parameters, formats, held_before, statement)
+    def __init__(self, call: _Call, statement: tree.Insert) -> None:
+        super().__init__(call, statement)
         self.statement = statement
 
     async def run(self) -> Done:

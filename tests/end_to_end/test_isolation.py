@@ -56,25 +56,47 @@ SCHEMA = "isolation"
 
 
 @pytest.fixture
-def clients(server: ShoalServer | PostgresServer) -> Iterator[tuple[Client, Client, Client]]:
-    """Three clients over table t: (1, 10), (2, 20), (3, 30)."""
+def table(server: ShoalServer | PostgresServer) -> Iterator[str]:
+    """Table t: (1, 10), (2, 20), (3, 30); gives the server's DSN."""
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE".encode())
         connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
         connection.execute(f"CREATE TABLE {SCHEMA}.t (id int PRIMARY KEY, v int)".encode())
         connection.execute(f"INSERT INTO {SCHEMA}.t VALUES (1, 10), (2, 20), (3, 30)".encode())
-        three = Client(server.dsn, SCHEMA), Client(server.dsn, SCHEMA), Client(server.dsn, SCHEMA)
-        yield three
-        for client in three:
-            client.close()
+        yield server.dsn
         connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE".encode())
 
 
-Three = tuple[Client, Client, Client]
+def opened(dsn: str) -> Iterator[Client]:
+    client = Client(dsn, SCHEMA)
+    yield client
+    client.close()
 
 
-def test_nobody_sees_what_is_not_committed(clients: Three) -> None:
-    a, b, _ = clients
+@pytest.fixture
+def a(table: str) -> Iterator[Client]:
+    yield from opened(table)
+
+
+@pytest.fixture
+def b(table: str) -> Iterator[Client]:
+    yield from opened(table)
+
+
+@pytest.fixture
+def c(table: str) -> Iterator[Client]:
+    yield from opened(table)
+
+
+def after_waiting(holder: Client, held: str, waiter: Client, waiting: str, end: str = "COMMIT") -> Any:
+    """What a statement gives that has to wait for the transaction of another client, which then ends."""
+    holder.run("BEGIN", held)
+    future = waiter.waits(waiting)
+    holder.run(end)
+    return future.result(PATIENCE)
+
+
+def test_nobody_sees_what_is_not_committed(a: Client, b: Client) -> None:
     a.run("BEGIN", "UPDATE t SET v = 11 WHERE id = 1", "INSERT INTO t VALUES (4, 40)", "DELETE FROM t WHERE id = 3")
     assert b.run("SELECT * FROM t ORDER BY id") == [(1, 10), (2, 20), (3, 30)]
     assert b.run("SELECT sum(v), count(*) FROM t") == [(60, 3)]
@@ -84,41 +106,26 @@ def test_nobody_sees_what_is_not_committed(clients: Three) -> None:
     assert b.run("SELECT * FROM t ORDER BY id") == [(1, 11), (2, 20), (4, 40)]
 
 
-def test_read_committed_waits_and_looks_again(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "UPDATE t SET v = v + 1 WHERE id = 1")
-    waiting = b.waits("UPDATE t SET v = v * 2 WHERE id = 1 RETURNING v")
-    a.run("COMMIT")
-    assert waiting.result(PATIENCE) == [(22,)]
+def test_read_committed_waits_and_looks_again(a: Client, b: Client) -> None:
+    held, waiting = "UPDATE t SET v = v + 1 WHERE id = 1", "UPDATE t SET v = v * 2 WHERE id = 1 RETURNING v"
+    assert after_waiting(a, held, b, waiting) == [(22,)]
 
 
-def test_a_row_that_no_longer_matches_is_left_alone(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "UPDATE t SET v = 99 WHERE id = 1")
-    waiting = b.waits("UPDATE t SET v = 0 WHERE id = 1 AND v = 10")
-    a.run("COMMIT")
-    assert waiting.result(PATIENCE) == 0
+def test_a_row_that_no_longer_matches_is_left_alone(a: Client, b: Client) -> None:
+    assert after_waiting(a, "UPDATE t SET v = 99 WHERE id = 1", b, "UPDATE t SET v = 0 WHERE id = 1 AND v = 10") == 0
     assert b.run("SELECT v FROM t WHERE id = 1") == [(99,)]
 
 
-def test_a_row_that_was_deleted_is_gone(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "DELETE FROM t WHERE id = 1")
-    waiting = b.waits("UPDATE t SET v = 0 WHERE id = 1")
-    a.run("COMMIT")
-    assert waiting.result(PATIENCE) == 0
+def test_a_row_that_was_deleted_is_gone(a: Client, b: Client) -> None:
+    assert after_waiting(a, "DELETE FROM t WHERE id = 1", b, "UPDATE t SET v = 0 WHERE id = 1") == 0
 
 
-def test_a_rollback_lets_the_waiter_go_on_with_the_old_row(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "UPDATE t SET v = 99 WHERE id = 1")
-    waiting = b.waits("UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v")
-    a.run("ROLLBACK")
-    assert waiting.result(PATIENCE) == [(11,)]
+def test_a_rollback_lets_the_waiter_go_on_with_the_old_row(a: Client, b: Client) -> None:
+    held, waiting = "UPDATE t SET v = 99 WHERE id = 1", "UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v"
+    assert after_waiting(a, held, b, waiting, "ROLLBACK") == [(11,)]
 
 
-def test_read_committed_takes_a_snapshot_per_statement(clients: Three) -> None:
-    a, b, _ = clients
+def test_read_committed_takes_a_snapshot_per_statement(a: Client, b: Client) -> None:
     a.run("BEGIN")
     assert a.run("SELECT v FROM t WHERE id = 1") == [(10,)]
     b.run("UPDATE t SET v = 11 WHERE id = 1")
@@ -126,8 +133,7 @@ def test_read_committed_takes_a_snapshot_per_statement(clients: Three) -> None:
     assert a.run("SELECT sum(v) FROM t") == [(61,)]
 
 
-def test_repeatable_read_keeps_its_snapshot(clients: Three) -> None:
-    a, b, _ = clients
+def test_repeatable_read_keeps_its_snapshot(a: Client, b: Client) -> None:
     a.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     assert a.run("SELECT v FROM t WHERE id = 1") == [(10,)]
     b.run("UPDATE t SET v = 11 WHERE id = 1", "INSERT INTO t VALUES (4, 40)", "DELETE FROM t WHERE id = 2")
@@ -142,8 +148,7 @@ def test_repeatable_read_keeps_its_snapshot(clients: Three) -> None:
     "statement",
     ["UPDATE t SET v = 12 WHERE id = 1", "DELETE FROM t WHERE id = 1", "SELECT * FROM t WHERE id = 1 FOR UPDATE"],
 )
-def test_repeatable_read_refuses_to_change_what_changed(clients: Three, change: str, statement: str) -> None:
-    a, b, _ = clients
+def test_repeatable_read_refuses_to_change_what_changed(a: Client, b: Client, change: str, statement: str) -> None:
     a.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1 FROM t")
     b.run(change)
     with pytest.raises(errors.SerializationFailure) as caught:
@@ -156,29 +161,21 @@ def test_repeatable_read_refuses_to_change_what_changed(clients: Three, change: 
     a.run("ROLLBACK")
 
 
-def test_repeatable_read_fails_after_waiting_for_a_commit(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "UPDATE t SET v = 11 WHERE id = 1")
+def test_repeatable_read_fails_after_waiting_for_a_commit(a: Client, b: Client) -> None:
     b.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1 FROM t")
-    waiting = b.waits("UPDATE t SET v = 12 WHERE id = 1")
-    a.run("COMMIT")
     with pytest.raises(errors.SerializationFailure):
-        waiting.result(PATIENCE)
+        after_waiting(a, "UPDATE t SET v = 11 WHERE id = 1", b, "UPDATE t SET v = 12 WHERE id = 1")
     b.run("ROLLBACK")
 
 
-def test_repeatable_read_goes_on_after_waiting_for_a_rollback(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "UPDATE t SET v = 11 WHERE id = 1")
+def test_repeatable_read_goes_on_after_waiting_for_a_rollback(a: Client, b: Client) -> None:
     b.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1 FROM t")
-    waiting = b.waits("UPDATE t SET v = 12 WHERE id = 1")
-    a.run("ROLLBACK")
-    assert waiting.result(PATIENCE) == 1
+    held, waiting = "UPDATE t SET v = 11 WHERE id = 1", "UPDATE t SET v = 12 WHERE id = 1"
+    assert after_waiting(a, held, b, waiting, "ROLLBACK") == 1
     b.run("COMMIT")
 
 
-def test_repeatable_read_allows_write_skew(clients: Three) -> None:
-    a, b, _ = clients
+def test_repeatable_read_allows_write_skew(a: Client, b: Client) -> None:
     for client in (a, b):
         client.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT sum(v) FROM t")
     a.run("UPDATE t SET v = 0 WHERE id = 1")
@@ -188,8 +185,7 @@ def test_repeatable_read_allows_write_skew(clients: Three) -> None:
     assert a.run("SELECT sum(v) FROM t") == [(30,)]
 
 
-def test_a_deadlock_ends_one_of_two(clients: Three) -> None:
-    a, b, _ = clients
+def test_a_deadlock_ends_one_of_two(a: Client, b: Client) -> None:
     a.run("BEGIN", "UPDATE t SET v = 11 WHERE id = 1")
     b.run("BEGIN", "UPDATE t SET v = 21 WHERE id = 2")
     first = a.waits("UPDATE t SET v = 22 WHERE id = 2")
@@ -206,8 +202,7 @@ def test_a_deadlock_ends_one_of_two(clients: Three) -> None:
     (a if outcomes[0] is not None else b).run("COMMIT")
 
 
-def test_inserting_the_same_key_waits_for_the_first(clients: Three) -> None:
-    a, b, c = clients
+def test_inserting_the_same_key_waits_for_the_first(a: Client, b: Client, c: Client) -> None:
     a.run("BEGIN", "INSERT INTO t VALUES (9, 90)")
     waiting = b.waits("INSERT INTO t VALUES (9, 91)")
     ignoring = c.waits("INSERT INTO t VALUES (9, 92) ON CONFLICT DO NOTHING")
@@ -218,24 +213,16 @@ def test_inserting_the_same_key_waits_for_the_first(clients: Three) -> None:
     assert a.run("SELECT v FROM t WHERE id = 9") == [(90,)]
 
 
-def test_inserting_the_same_key_after_a_rollback(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "INSERT INTO t VALUES (9, 90)")
-    waiting = b.waits("INSERT INTO t VALUES (9, 91)")
-    a.run("ROLLBACK")
-    assert waiting.result(PATIENCE) == 1
+def test_inserting_the_same_key_after_a_rollback(a: Client, b: Client) -> None:
+    assert after_waiting(a, "INSERT INTO t VALUES (9, 90)", b, "INSERT INTO t VALUES (9, 91)", "ROLLBACK") == 1
 
 
-def test_on_conflict_do_update_sees_the_committed_row(clients: Three) -> None:
-    a, b, _ = clients
-    a.run("BEGIN", "INSERT INTO t VALUES (9, 90)")
-    waiting = b.waits("INSERT INTO t VALUES (9, 1) ON CONFLICT (id) DO UPDATE SET v = t.v + excluded.v RETURNING v")
-    a.run("COMMIT")
-    assert waiting.result(PATIENCE) == [(91,)]
+def test_on_conflict_do_update_sees_the_committed_row(a: Client, b: Client) -> None:
+    waiting = "INSERT INTO t VALUES (9, 1) ON CONFLICT (id) DO UPDATE SET v = t.v + excluded.v RETURNING v"
+    assert after_waiting(a, "INSERT INTO t VALUES (9, 90)", b, waiting) == [(91,)]
 
 
-def test_for_update_waits_nowait_and_skip_locked(clients: Three) -> None:
-    a, b, _ = clients
+def test_for_update_waits_nowait_and_skip_locked(a: Client, b: Client) -> None:
     assert a.run("BEGIN", "SELECT v FROM t WHERE id = 1 FOR UPDATE") == [(10,)]
     assert b.run("SELECT v FROM t WHERE id = 1") == [(10,)]
     with pytest.raises(errors.LockNotAvailable) as caught:
@@ -248,8 +235,7 @@ def test_for_update_waits_nowait_and_skip_locked(clients: Three) -> None:
     assert waiting.result(PATIENCE) == [(11,)]
 
 
-def test_shared_row_locks(clients: Three) -> None:
-    a, b, c = clients
+def test_shared_row_locks(a: Client, b: Client, c: Client) -> None:
     a.run("BEGIN", "SELECT v FROM t WHERE id = 1 FOR SHARE")
     b.run("BEGIN", "SELECT v FROM t WHERE id = 1 FOR SHARE", "SELECT v FROM t WHERE id = 1 FOR KEY SHARE")
     waiting = c.waits("UPDATE t SET v = 0 WHERE id = 1")
@@ -260,8 +246,7 @@ def test_shared_row_locks(clients: Three) -> None:
     assert waiting.result(PATIENCE) == 1
 
 
-def test_key_share_does_not_hinder_an_update_of_other_columns(clients: Three) -> None:
-    a, b, c = clients
+def test_key_share_does_not_hinder_an_update_of_other_columns(a: Client, b: Client, c: Client) -> None:
     a.run("BEGIN", "SELECT v FROM t WHERE id = 1 FOR KEY SHARE")
     assert b.run("UPDATE t SET v = 0 WHERE id = 1") == 1
     waiting = c.waits("DELETE FROM t WHERE id = 1")
@@ -269,8 +254,7 @@ def test_key_share_does_not_hinder_an_update_of_other_columns(clients: Three) ->
     assert waiting.result(PATIENCE) == 1
 
 
-def test_a_lock_timeout(clients: Three) -> None:
-    a, b, _ = clients
+def test_a_lock_timeout(a: Client, b: Client) -> None:
     a.run("BEGIN", "UPDATE t SET v = 0 WHERE id = 1")
     b.run("SET lock_timeout = '200ms'")
     began = time.monotonic()
@@ -281,8 +265,7 @@ def test_a_lock_timeout(clients: Three) -> None:
     a.run("ROLLBACK")
 
 
-def test_rolling_back_to_a_savepoint_undoes_and_frees(clients: Three) -> None:
-    a, b, _ = clients
+def test_rolling_back_to_a_savepoint_undoes_and_frees(a: Client, b: Client) -> None:
     a.run("BEGIN", "UPDATE t SET v = 11 WHERE id = 1", "SAVEPOINT s", "UPDATE t SET v = 21 WHERE id = 2")
     waiting = b.waits("UPDATE t SET v = v + 1 WHERE id = 2 RETURNING v")
     a.run("ROLLBACK TO s")
@@ -292,8 +275,7 @@ def test_rolling_back_to_a_savepoint_undoes_and_frees(clients: Three) -> None:
     assert kept.result(PATIENCE) == [(12,)]
 
 
-def test_savepoints_nest_and_repeat(clients: Three) -> None:
-    a, _, _ = clients
+def test_savepoints_nest_and_repeat(a: Client) -> None:
     a.run("BEGIN", "SAVEPOINT s", "UPDATE t SET v = 1", "SAVEPOINT s", "UPDATE t SET v = 2", "ROLLBACK TO s")
     assert a.run("SELECT DISTINCT v FROM t") == [(1,)]
     a.run("RELEASE s", "ROLLBACK TO s")
@@ -302,8 +284,7 @@ def test_savepoints_nest_and_repeat(clients: Three) -> None:
     assert a.run("SELECT v FROM t ORDER BY v") == [(5,), (20,), (30,)]
 
 
-def test_foreign_keys_hold_between_clients(clients: Three) -> None:
-    a, b, _ = clients
+def test_foreign_keys_hold_between_clients(a: Client, b: Client) -> None:
     a.run("CREATE TABLE child (id int PRIMARY KEY, t int REFERENCES t)")
     a.run("BEGIN", "INSERT INTO child VALUES (1, 1)")
     assert b.run("UPDATE t SET v = 0 WHERE id = 1") == 1
@@ -311,19 +292,15 @@ def test_foreign_keys_hold_between_clients(clients: Three) -> None:
     a.run("COMMIT")
     with pytest.raises(errors.ForeignKeyViolation):
         waiting.result(PATIENCE)
-    a.run("BEGIN", "DELETE FROM t WHERE id = 2")
-    waiting = b.waits("INSERT INTO child VALUES (2, 2)")
-    a.run("COMMIT")
     with pytest.raises(errors.ForeignKeyViolation):
-        waiting.result(PATIENCE)
+        after_waiting(a, "DELETE FROM t WHERE id = 2", b, "INSERT INTO child VALUES (2, 2)")
 
 
-def test_ddl_is_transactional_and_locks(clients: Three) -> None:
-    a, b, _ = clients
+def test_ddl_is_transactional_and_locks(a: Client, b: Client, c: Client) -> None:
     a.run("BEGIN", "ALTER TABLE t ADD COLUMN w int DEFAULT 7", "CREATE TABLE u (a int)")
     waiting = b.waits("SELECT * FROM t WHERE id = 1")
     with pytest.raises(errors.UndefinedTable):
-        clients[2].run("SELECT * FROM u")
+        c.run("SELECT * FROM u")
     assert a.run("SELECT w FROM t WHERE id = 1") == [(7,)]
     a.run("ROLLBACK")
     assert waiting.result(PATIENCE) == [(1, 10)]
@@ -331,8 +308,7 @@ def test_ddl_is_transactional_and_locks(clients: Three) -> None:
         a.run("SELECT * FROM u")
 
 
-def test_lock_table(clients: Three) -> None:
-    a, b, _ = clients
+def test_lock_table(a: Client, b: Client) -> None:
     a.run("BEGIN", "LOCK TABLE t IN SHARE MODE")
     assert b.run("SELECT count(*) FROM t") == [(3,)]
     waiting = b.waits("INSERT INTO t VALUES (8, 80)")
@@ -344,8 +320,7 @@ def test_lock_table(clients: Three) -> None:
     assert blocked.result(PATIENCE) == [(4,)]
 
 
-def test_sequences_do_not_roll_back(clients: Three) -> None:
-    a, b, _ = clients
+def test_sequences_do_not_roll_back(a: Client, b: Client) -> None:
     a.run("CREATE SEQUENCE q", "BEGIN")
     assert a.run("SELECT nextval('q')") == [(1,)]
     assert b.run("SELECT nextval('q')") == [(2,)]

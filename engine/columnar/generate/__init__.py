@@ -56,20 +56,11 @@ def generate(
     """
     generation = Generation(settings, parameter_types)
     body = _as_text(generation, node, query(node, None, generation, exact=True))
-    columns = tuple(
+    columns = [
         OutputColumn(target.name, target.expression.type, piece.form)
         for target, piece in zip(node.output, body.pieces, strict=True)
-    )
-    return ColumnarQuery(
-        sql=generation.finish(body.sql),
-        columns=columns,
-        tables=tuple(generation.tables.values()),
-        virtual_tables=tuple(generation.virtual_tables.values()),
-        parameters=tuple((source, type_) for source, (_, type_) in generation.parameters.items()),
-        functions=tuple(generation.functions.values()),
-        settings_free=generation.settings_free,
-        computed=tuple(generation.computed),
-    )
+    ]
+    return generation.finish(body.sql, columns)
 
 
 def _as_text(generation: Generation, node: tree.Query, body: Body) -> Body:

@@ -156,7 +156,7 @@ def _outer(
     scope.sources = {**after, 0: Source(after[0].alias, {**after[0].columns, **assigned})}
     new, checks = _new_row(scope, statement, layout, assigned) if isinstance(statement, tree.Update) else ((), ())
     returning = tuple(_returning(scope, layout, statement.returning))
-    query = _finish(generation, layout, f"{with_}SELECT {', '.join(layout.sql)} FROM {from_}")
+    query = generation.finish(f"{with_}SELECT {', '.join(layout.sql)} FROM {from_}", layout.columns)
     return ColumnarDml(query, key, old, new, checks, returning)
 
 
@@ -191,19 +191,6 @@ def _returning(scope: Scope, layout: _Layout, targets: Iterable[tree.Target]) ->
     return places
 
 
-def _finish(generation: Generation, layout: _Layout, sql: str) -> ColumnarQuery:
-    return ColumnarQuery(
-        sql=generation.finish(sql),
-        columns=tuple(layout.columns),
-        tables=tuple(generation.tables.values()),
-        virtual_tables=tuple(generation.virtual_tables.values()),
-        parameters=tuple((source, type_) for source, (_, type_) in generation.parameters.items()),
-        functions=tuple(generation.functions.values()),
-        settings_free=generation.settings_free,
-        computed=tuple(generation.computed),
-    )
-
-
 # ---- INSERT ---------------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +219,7 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
         new, checks = _new_row(scope, statement, layout, row)
         returning = tuple(_returning(scope, layout, statement.returning))
     sql = f"{with_}SELECT {', '.join(layout.sql)} FROM ({body.sql}) AS {alias}"
-    query = _finish(generation, layout, sql)
+    query = generation.finish(sql, layout.columns)
     return ColumnarDml(query, (), (), new, checks, returning, pending, complete=not pending)
 
 

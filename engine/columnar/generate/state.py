@@ -22,6 +22,8 @@ from engine.columnar.interface import (
     FIRST_COMPUTED,
     STATEMENT_TIME,
     TRANSACTION_TIME,
+    ColumnarQuery,
+    OutputColumn,
     UdfSignature,
     settings_text,
 )
@@ -86,9 +88,18 @@ class Generation:
             before.append(self.parameter(TRANSACTION_TIME, "TIMESTAMP"))
         return f"{signature.name}({', '.join([*before, *arguments])})"
 
-    def finish(self, sql: str) -> str:
-        """The complete text with its placeholders, ready for str.format."""
-        return sql.replace("{", "{{").replace("}", "}}").replace(_OPEN, "{").replace(_CLOSE, "}")
+    def finish(self, sql: str, columns: Sequence[OutputColumn]) -> ColumnarQuery:
+        """The query with this text, its placeholders made ready for str.format."""
+        return ColumnarQuery(
+            sql=sql.replace("{", "{{").replace("}", "}}").replace(_OPEN, "{").replace(_CLOSE, "}"),
+            columns=tuple(columns),
+            tables=tuple(self.tables.values()),
+            virtual_tables=tuple(self.virtual_tables.values()),
+            parameters=tuple((source, type_) for source, (_, type_) in self.parameters.items()),
+            functions=tuple(self.functions.values()),
+            settings_free=self.settings_free,
+            computed=tuple(self.computed),
+        )
 
 
 class Source:

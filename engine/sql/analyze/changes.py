@@ -291,17 +291,8 @@ def _without_columns(source: tree.Query, dropped: list[int]) -> tree.Query:
 
 def update(state: State, node: ast.UpdateStmt) -> tree.Update:
     """transformUpdateStmt: the target is range entry 0, FROM items follow."""
-    if node.current_of is not None:
-        refuse("WHERE CURRENT OF", node)
-    if node.with_clause is not None:
-        with_clause(state, node.with_clause)
-    table, item = _target(state, node.relation, "update")
+    table, item, places, where, returning = _changed_rows(state, node, "update", node.from_clause)
     rules = table_rules(table, state.environment)
-    places = _from_items(state, item, node.from_clause)
-    where = None
-    if node.where is not None:
-        where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
-    returning = _returning(state, item, node.returning)
     assignments = update_assignments(state, node.assignments, table, item, rules)
     return tree.Update(
         table, tuple(state.entries), assignments, places, where, rules.generated, rules.checks, returning,
@@ -311,17 +302,24 @@ def update(state: State, node: ast.UpdateStmt) -> tree.Update:
 
 def delete(state: State, node: ast.DeleteStmt) -> tree.Delete:
     """transformDeleteStmt: the target is range entry 0, USING items follow."""
+    table, _, places, where, returning = _changed_rows(state, node, "delete from", node.using)
+    return tree.Delete(table, tuple(state.entries), places, where, returning, tuple(state.ctes.values()))
+
+
+def _changed_rows(
+    state: State, node: ast.UpdateStmt | ast.DeleteStmt, verb: str, others: tuple[ast.Node, ...]
+) -> tuple[Table, NamespaceItem, tuple[tree.FromItem, ...], tree.Expr | None, tuple[tree.Target, ...]]:
+    """What UPDATE and DELETE share: the table and its range entry, FROM or USING, WHERE, RETURNING."""
     if node.current_of is not None:
         refuse("WHERE CURRENT OF", node)
     if node.with_clause is not None:
         with_clause(state, node.with_clause)
-    table, item = _target(state, node.relation, "delete from")
-    places = _from_items(state, item, node.using)
+    table, item = _target(state, node.relation, verb)
+    places = _from_items(state, item, others)
     where = None
     if node.where is not None:
         where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
-    returning = _returning(state, item, node.returning)
-    return tree.Delete(table, tuple(state.entries), places, where, returning, tuple(state.ctes.values()))
+    return table, item, places, where, _returning(state, item, node.returning)
 
 
 def _from_items(state: State, target: NamespaceItem, nodes: tuple[ast.Node, ...]) -> tuple[tree.FromItem, ...]:

@@ -156,6 +156,7 @@ REFUSED = [
     "COPY s FROM STDIN",
     "COPY nix FROM STDIN",
     "COPY nowhere.nix TO STDOUT",
+    "COPY nowhere.nix FROM STDIN",
     "COPY ti TO STDOUT",
     "COPY (SELECT 1 AS a) TO STDOUT (FORMAT csv, FORCE_QUOTE (b))",
     "COPY (INSERT INTO t(a) VALUES (1)) TO STDOUT",
