@@ -40,8 +40,10 @@ from catalog.schema import (
     Tablespace,
 )
 from engine.columnar.client import WorkerClient
+from engine.replica import Replica
 from engine.session.settings import PlanKey
 from engine.session.system import SystemCache
+from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
 from engine.storage.tablespace import Tablespace as Store
 from engine.txn.commit import CommitQueue
@@ -103,6 +105,7 @@ class Node:
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
         self.sessions: dict[int, Session] = {}
         self.secrets: dict[int, bytes] = {}
+        self.replica: Replica | None = None  # a node alone has none
         self.started = clock()
         self.system = SystemCache()
         self._background: set[asyncio.Task[None]] = set()
@@ -119,16 +122,19 @@ class Node:
 
     def bootstrap(self) -> None:
         """Reads the catalog from the system tables; makes the first objects in an empty store."""
+        objects = self._without_temporary(self._stored_objects())
+        if not objects:
+            objects = first_objects()
+            self.commits.sequence({system_rows.object_key(item): system_rows.encode(item) for item in objects})
+        self._load({item.oid: item for item in objects})
+
+    def _stored_objects(self) -> list[SchemaObject]:
         found: list[tuple[bytes, bytes]] = []
         with self.store.snapshot() as snapshot:
             for number in system_rows.KINDS:
                 low, high = prefix_range(number.to_bytes(4, "big"))
                 found.extend(snapshot.scan(low, high))
-        objects = self._without_temporary([system_rows.decode(key, value) for key, value in found])
-        if not objects:
-            objects = first_objects()
-            self.commits.sequence({system_rows.object_key(item): system_rows.encode(item) for item in objects})
-        self._load({item.oid: item for item in objects})
+        return [system_rows.decode(key, value) for key, value in found]
 
     def _without_temporary(self, objects: list[SchemaObject]) -> list[SchemaObject]:
         """Drops what sessions left behind that had no time to: temporary schemas and everything in them."""
@@ -145,6 +151,41 @@ class Node:
         for item in objects.values():
             if isinstance(item, Database):
                 self.catalogs[item.oid] = Catalog(database=item.oid).with_changes(objects)
+
+    # ---- following and leading ----------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Reads the catalog that the store has, which may be none yet. The leader alone changes it."""
+        self._load({item.oid: item for item in self._stored_objects()})
+
+    def applied(self, edits: Edits) -> None:
+        """The store has applied a commit of the leader's: what it changed of the schema is the catalog now."""
+        changes = system_rows.changes(edits.writes.items())
+        if changes:
+            if self.catalogs:
+                self.publish(changes)
+            else:
+                self._load(changes)
+        for storage_id in edits.drops:
+            self.columnar.forget(storage_id)
+
+    def lead(self) -> None:
+        """This node has become the leader, and has applied everything that was committed. What former leaders knew in
+        memory is read again."""
+        self.sequences.forget()
+        self._row_numbers.clear()
+        self.catalogs = {}
+        self.bootstrap()
+
+    def step_down(self, committed: int, error: SqlError) -> None:
+        """This node leads no more; nothing above the LSN is committed. Ends every transaction with the error, and
+        takes back what was sequenced above it."""
+        for session in list(self.sessions.values()):
+            session.lose_transaction(error)
+        self.commits.give_up(committed, error)
+        self.store.undo_above(committed)
+        self.sequences.forget()
+        self._row_numbers.clear()
 
     def publish(self, changes: dict[int, SchemaObject | None]) -> None:
         """Committed schema changes become the catalog of every session's next statement."""

@@ -47,6 +47,7 @@ class _Services(Protocol):
     def view(self, view: View, pretty: bool) -> str: ...
     def read_name(self, type_oid: int, text: str) -> int: ...
     def signal(self, process_id: int, terminate: bool) -> bool: ...
+    def last_commit_token(self) -> str: ...
     def transaction_number(self, assign: bool) -> int | None: ...
 
 
@@ -263,6 +264,10 @@ declare(
     Function(9900, "shoal_canonical_name", "shoal_canonical_name", "f", True, False, "i", (oids.TEXT,), oids.TEXT, 0, 0)
 )
 implement("shoal_canonical_name", canonical_name)
+
+
+declare(Function(9901, "shoal_last_commit", "shoal_last_commit", "f", True, False, "v", (), oids.TEXT, 0, 0))
+implement("shoal_last_commit", lambda call: _services(call).last_commit_token(), needs_session=True)
 
 
 def _shown(type_oid: int, call: CallContext, oid: int) -> str:

@@ -274,6 +274,24 @@ class Session(TransactionalSession):
         elif self.transaction is not None and self.transaction.waiting is not None:
             self.transaction.waiting.cancel(error or canceled())
 
+    def lose_transaction(self, error: SqlError) -> None:
+        """The node leads no more: whatever the session runs ends with the error, and its transaction is over; a block
+        stays failed until its end."""
+        transaction = self.transaction
+        if transaction is None:
+            return
+        if transaction.waiting is not None:
+            transaction.waiting.cancel(error)
+        self.cancel(error)
+        if not self.in_block:
+            self._abort()
+            return
+        transaction.savepoints.clear()
+        if self.status != "E":
+            self.status = "E"
+            self._let_go(transaction)
+            self._close_portals(committed=False)
+
     async def close(self) -> None:
         """The connection is gone: rolls back, frees every lock, drops temporary tables."""
         try:

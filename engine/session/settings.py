@@ -19,6 +19,7 @@ from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
 from catalog.types.oids import INTERVAL
 from catalog.types.timezones import offset_zone_name, zone_or_none
+from engine.replica import parse_token
 
 SERVER_VERSION = "15.0"
 SERVER_VERSION_NUM = "150000"
@@ -110,6 +111,11 @@ def milliseconds(value: str) -> int:
     found = re.fullmatch(r"(\d+)(ms|s|min|h|d|)", value)
     assert found is not None
     return int(found[1]) * int(_TIME_UNITS[found[2]])
+
+
+def _read_token(name: str, value: str) -> str:
+    parse_token(value)
+    return value.strip()
 
 
 _DATE_STYLES = {"iso": "ISO", "sql": "SQL", "postgres": "Postgres", "german": "German"}
@@ -239,6 +245,27 @@ _DEFINITIONS = (
     Definition("data_checksums", "on", _boolean, "internal", kind="bool"),
     Definition("server_version_full", "Shoal 0.1.0", _text, "internal"),
     Definition("synchronous_commit", "on", _choice("on"), kind="enum"),
+    Definition(
+        "read_consistency",
+        "strong",
+        _choice("strong", "bounded", "session", "eventual"),
+        kind="enum",
+        description="What a read may see on a node that follows; on the leader every read is strong.",
+    ),
+    Definition(
+        "max_staleness",
+        "5s",
+        _milliseconds,
+        kind="integer",
+        unit="ms",
+        description="With read_consistency bounded: how far behind the leader a read may be.",
+    ),
+    Definition(
+        "read_after",
+        "",
+        _read_token,
+        description="A token of shoal_last_commit(): reads on a node that follows see at least that commit.",
+    ),
     Definition("row_security", "on", _boolean, has_effect=False, kind="bool"),
     Definition("check_function_bodies", "on", _boolean, has_effect=False, kind="bool"),
     Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),

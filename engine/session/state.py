@@ -75,6 +75,7 @@ class SessionState:
         self.portals: dict[bytes, Portal] = {}
         self.sequence_values: dict[int, int] = {}
         self.last_sequence: int | None = None
+        self.last_commit = 0  # LSN, of this session
         self.temporary_schema: int | None = None
         self.task: asyncio.Task[None] | None = None
         self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up

@@ -31,6 +31,7 @@ from catalog.types import oids
 from catalog.types.base import Array
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
+from engine.replica import token
 from engine.session.settings import DEFINITIONS, milliseconds
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze, analyze_expression
@@ -250,6 +251,10 @@ class SessionSurroundings:
         found = read_literal(self.environment, text, type_oid, -1, -1)
         assert isinstance(found, int)
         return found
+
+    def last_commit_token(self) -> str:
+        """The session's last commit, for `read_after` on another node."""
+        return token(self.session.last_commit)
 
     def signal(self, process_id: int, terminate: bool) -> bool:
         """Cancels what a session runs, or ends the session. False, with a warning, if there is no such session.

@@ -66,6 +66,8 @@ class TransactionalSession(SessionState):
         except BaseException:
             transaction.abort()
             raise
+        if lsn:
+            self.last_commit = lsn
         if changed:
             self.node.publish_when_durable(lsn, transaction)
         elif exclusive:

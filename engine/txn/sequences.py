@@ -92,6 +92,10 @@ class Sequences:
         position = self._position(sequence)
         return position.last, position.is_called
 
+    def forget(self) -> None:
+        """Positions are read again: another node may have drawn values."""
+        self._positions.clear()
+
     def settle(self) -> dict[bytes, bytes | None]:
         """The exact positions, to be logged at a clean stop so that nothing is skipped. Whoever draws a value all the
         same logs it again."""

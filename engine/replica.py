@@ -1,0 +1,77 @@
+"""What a node asks of its part in a cluster, and the reads that a follower may answer.
+
+`Replica` is implemented by the composition root over `replication/`; a node alone has none. A node *leads* while it may
+commit and answer strong reads: its epoch stands, and its session with the coordination service cannot have expired.
+
+    read_consistency    a follower answers a read
+    strong              after it has read the head of the log and applied everything up to it
+    bounded             if it is at most `max_staleness` behind, else 55000
+    session             after it has applied the session's own last commit and `read_after`
+    eventual            at once
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from catalog.errors import SqlError
+
+_TOKEN = re.compile(r"(\d{1,18})")
+
+
+class Replica(Protocol):
+    """Called on the engine's thread."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node may commit and answer strong reads now. Cheap: asked for every batch of messages."""
+
+    @property
+    def staleness(self) -> float:
+        """Seconds by which what this node has applied may be behind the leader."""
+
+    async def catch_up(self) -> None:
+        """Reads the head of the log and waits until it is applied. Raises 57P03 when the head cannot be read, or the
+        node cannot keep up, within `commit_timeout`."""
+
+    async def reach(self, lsn: int) -> None:
+        """Waits until the LSN is applied. Raises 55000 when it is not within `commit_timeout`."""
+
+
+def parse_token(text: str) -> int:
+    """The LSN of a token of `shoal_last_commit()`; '' is 0. Raises 22023."""
+    if not text:
+        return 0
+    found = _TOKEN.fullmatch(text.strip())
+    if found is None:
+        raise SqlError(
+            "22023",
+            f'invalid value for parameter "read_after": "{text}"',
+            hint="Use what shoal_last_commit() has returned.",
+        )
+    return int(found[1])
+
+
+def token(lsn: int) -> str:
+    """An LSN as `shoal_last_commit()` shows it and `read_after` takes it."""
+    return str(lsn)
+
+
+async def admit_read(replica: Replica, consistency: str, max_staleness: float, after: int) -> None:
+    """Waits until a follower may answer a read; see the module's text. `max_staleness` in seconds, `after` an LSN.
+
+    Raises 55000 when the bound or the token is not met, 57P03 when the head cannot be read.
+    """
+    if after:
+        await replica.reach(after)
+    if consistency == "strong":
+        await replica.catch_up()
+    elif consistency == "bounded":
+        staleness = replica.staleness
+        if staleness > max_staleness:
+            raise SqlError(
+                "55000",
+                f"this replica may be {staleness:.3f} s behind, more than max_staleness allows ({max_staleness:g} s)",
+                hint="Raise max_staleness, or set read_consistency to strong, session or eventual.",
+            )
