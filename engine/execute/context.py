@@ -14,7 +14,7 @@ from engine.txn.interface import Transaction
 
 
 class SessionServices(Protocol):
-    """What functions may ask of their session (CallContext.session). engine/session.py implements it."""
+    """What functions may ask of their session (CallContext.session). engine/session/state.py implements it."""
 
     user_name: str
     session_user_name: str
