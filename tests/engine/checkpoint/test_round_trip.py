@@ -72,7 +72,9 @@ def all_rows(server: ShoalServer) -> dict[str, list[tuple[bytes | None, ...]]]:
     """Every table, view and sequence of both databases, as text."""
     found: dict[str, list[tuple[bytes | None, ...]]] = {}
     for database in ("postgres", "second"):
-        with psycopg.connect(server.dsn.replace("dbname=postgres", f"dbname={database}"), autocommit=True) as connection:
+        with psycopg.connect(
+            server.dsn.replace("dbname=postgres", f"dbname={database}"), autocommit=True
+        ) as connection:
             names = connection.execute(
                 "SELECT format('%I.%I', nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
                 " WHERE relkind IN ('r', 'v', 'S') AND nspname IN ('public', 'other') ORDER BY 1"
