@@ -150,13 +150,14 @@ class Capture:
         self._all: list[_Run] = []
 
     @classmethod
-    def take(cls, store: Tablespace) -> Capture:
-        """The durable state of now."""
-        snapshot = store.snapshot()
+    def take(cls, store: Tablespace, lsn: int | None = None) -> Capture:
+        """The durable state of now, or at an LSN that is still kept (72000 if it is not)."""
+        snapshot = store.snapshot(lsn)
         layers, generation = store.newest_layers()
         active, *frozen = layers
         versions = [_versions(layer) for layer in frozen]
-        dropped = {storage_id for layer in layers for storage_id in layer.drops} | set(store.drops_in(generation))
+        dropped = {storage_id for layer in layers for storage_id in layer.dropped_upto(snapshot.lsn)}
+        dropped.update(store.drops_in(generation))
         return cls(
             snapshot,
             store.tablespace_id,

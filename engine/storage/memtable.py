@@ -90,6 +90,10 @@ class Memtable:
         """Storage ids whose ranges go away once this memtable has been flushed."""
         return [storage_id for _, storage_id in self._dropped]
 
+    def dropped_upto(self, lsn: int) -> list[int]:
+        """Those of `drops` that a commit up to this LSN has dropped."""
+        return [storage_id for at, storage_id in self._dropped if at <= lsn]
+
     def drop(self, lsn: int, storage_ids: list[int]) -> None:
         """Adds storage ids that the commit at this LSN drops."""
         self._dropped.extend((lsn, storage_id) for storage_id in storage_ids)

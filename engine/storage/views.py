@@ -28,6 +28,9 @@ class Layer(Protocol):
     def drops(self) -> list[int]:
         """Storage ids whose ranges go away once the layer has been flushed."""
 
+    def dropped_upto(self, lsn: int) -> list[int]:
+        """Those of `drops` that a commit up to this LSN has dropped."""
+
     def scan(
         self, low: bytes, high: bytes, lsn: int, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes | None]]: ...
