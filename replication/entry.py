@@ -3,7 +3,10 @@
     0  magic       4s   b'SHLE'
     4  crc         u32  CRC32C of everything after this field, body included
     8  format      u16  version of this header; a newer one is refused, never guessed at
-    10 flags       u16  0
+    10 flags       u16  1: the body is preceded by the names of the files that the entry refers to
+                        (replication/log/ledger_object.py)
+                     2: and by the parts of its transaction over several tablespaces (replication/joint_parts.py)
+                        any other flag is refused
     12 length      u32  bytes of the body
     16 epoch       u64  the leader's epoch
     24 lsn         u64  counts from 1 without gaps
@@ -31,6 +34,8 @@ from catalog.errors import SqlError
 
 MAGIC = b"SHLE"
 FORMAT = 1
+HAS_FILES = 1
+JOINT = 2
 NO_HASH = bytes(16)
 
 _GUARD = struct.Struct("<4sI")
@@ -55,6 +60,7 @@ class EntryHeader:
     schema_version: int
     tablespace: bytes
     previous: bytes
+    flags: int = 0
 
 
 def encode_entry(
@@ -66,10 +72,11 @@ def encode_entry(
     epoch: int,
     tablespace: bytes,
     previous: bytes,
+    flags: int = 0,
 ) -> tuple[bytes, bytes]:
     """The entry's bytes, and its hash for the next entry's `previous`. The body has at most MAX_BODY bytes."""
     header = _HEADER.pack(
-        FORMAT, 0, len(body), epoch, lsn, committed, commit_time, schema_version, tablespace, previous
+        FORMAT, flags, len(body), epoch, lsn, committed, commit_time, schema_version, tablespace, previous
     )
     rest = header + body
     entry = _GUARD.pack(MAGIC, _crc(rest)) + rest
@@ -90,8 +97,10 @@ def decode_header(data: bytes | bytearray | memoryview, offset: int = 0) -> Entr
     magic, crc = _GUARD.unpack_from(data, offset)
     if magic != MAGIC:
         return None
-    _, _, *fields = _HEADER.unpack_from(data, offset + _GUARD.size)
-    return EntryHeader(crc, *fields)
+    _, flags, length, epoch, lsn, committed, commit_time, schema_version, tablespace, previous = _HEADER.unpack_from(
+        data, offset + _GUARD.size
+    )
+    return EntryHeader(crc, length, epoch, lsn, committed, commit_time, schema_version, tablespace, previous, flags)
 
 
 def verify(data: memoryview, offset: int, header: EntryHeader) -> bool:
@@ -104,4 +113,6 @@ def verify(data: memoryview, offset: int, header: EntryHeader) -> bool:
     (version,) = struct.unpack_from("<H", data, offset + _GUARD.size)
     if version != FORMAT:
         raise SqlError("XX001", f"changelog entry {header.lsn} has format {version}, this release reads up to {FORMAT}")
+    if header.flags & ~(HAS_FILES | JOINT):
+        raise SqlError("XX001", f"changelog entry {header.lsn} has flags {header.flags:#x}, unknown to this release")
     return True

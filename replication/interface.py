@@ -11,7 +11,7 @@ Objects of a tablespace (names are relative to the store's URL; `<ts>` is the ta
 
     cluster                                        the cluster's id: a store that holds another cluster is refused
     <ts>/ledger-<id:010>/<first:020>-<last:020>-<commit id>     entries (replication/entry.py), one after the other
-    <ts>/bulk/<name>                               a bulk run that an entry refers to
+    <ts>/ledger-<id:010>/bulk/<name>               a bulk run that an entry of this ledger refers to: it goes with it
     <ts>/checkpoint-<lsn:020>/...                  files of a checkpoint, `manifest.json` last
 
 Znodes below the cluster's chroot:
@@ -254,6 +254,8 @@ class Epoch:
 
     epoch: int
     leader: str  # '' : nobody
+    claim: str = ""  # made up by who wrote this, 32 hexadecimal digits: tells one's own write after a lost reply
+    wish: str = ""  # with no leader: the node that is to be the next one
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,262 @@
+"""Following the log: whatever the head has passed is fetched, verified and applied, in LSN order, never past the head.
+
+    watch on head -> read it -> objects behind it (replication/log/objects.py) -> fetched some ahead, in order
+                  -> every entry verified (replication/log/ledger_object.py) -> its bulk files fetched -> applied
+
+The head is read again when the watch fires, and every `poll` seconds in any case, then after a `sync`: that proves how
+fresh this replica is (`caught_up_at`), even if no watch would come any more. What does not answer is asked again, for
+ever: a follower without store or coordination stands still, and says how old it is.
+
+Two things end it, and are for its owner: the log behind it is gone (LogGoneError: start from a checkpoint), and damage
+(SqlError XX001).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+from replication.interface import (
+    Coordination,
+    CoordinationUnavailableError,
+    Head,
+    LogEntry,
+    ObjectMissingError,
+    StoreUnavailableError,
+)
+from replication.log.bulk import BulkFiles
+from replication.log.layout import bulk_name, decode_head, object_name, paths
+from replication.log.ledger_object import Position, decode_object
+from replication.log.objects import Found, ObjectMap
+from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
+from replication.log.waiting import FreshReads, LsnWaiters
+
+log = logging.getLogger("shoal.log")
+
+MISSING_TRIES = 3
+"""How often an object that is listed and cannot be found is asked for before it counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far behind: `lsn` entries of those known of; `seconds` since everything committed was here for sure."""
+
+    lsn: int
+    seconds: float
+
+
+class Follower:
+    """Applies the log of one tablespace behind `position`. Everything on the loop's thread.
+
+    `apply` is called for every entry; what it raises ends `run`. `ready`, if given, is awaited before every object: an
+    engine that is behind with its flush lets it wait. `stores`: see StoreOf.
+    """
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        tablespace: bytes,
+        stores: StoreOf,
+        apply: Callable[[LogEntry], None],
+        bulk: BulkFiles,
+        position: Position,
+        *,
+        settings: LogSettings | None = None,
+        clock: Clock | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        waiters: LsnWaiters | None = None,
+    ) -> None:
+        self.position = position
+        self.head: Head | None = None  # the newest that was read
+        self.caught_up_at = float("-inf")  # clock time at which everything committed was applied here, at least
+        self.commit_time = 0  # of the entry that was applied last, microseconds since 2000-01-01 UTC
+        self._coordination = coordination
+        self._tablespace = tablespace
+        self._stores = stores
+        self._apply = apply
+        self._bulk = bulk
+        self._settings = settings or LogSettings()
+        self._clock = clock or SystemClock()
+        self._ready = ready
+        self._waiters = waiters or LsnWaiters()
+        self._waiters.reached(position.lsn)
+        self._map = ObjectMap(tablespace, stores)
+        self._at_end = False
+        self._wake = asyncio.Event()
+        self._proof: tuple[float, int] | None = None  # (clock time, head's LSN then) of a read after a sync
+        self._asked = float("-inf")
+        self._fresh = FreshReads(self._read_fresh)
+
+    # --- what others ask -----------------------------------------------------------------------------------------
+
+    @property
+    def applied_lsn(self) -> int:
+        return self.position.lsn
+
+    @property
+    def lag(self) -> Lag:
+        behind = 0 if self.head is None else max(self.head.lsn - self.position.lsn, 0)
+        return Lag(behind, self._clock.monotonic() - self.caught_up_at)
+
+    async def wait_for(self, lsn: int) -> None:
+        """Returns when the entry at the LSN is applied. Raises what `run` has ended with meanwhile."""
+        await self._waiters.wait_for(lsn)
+
+    async def read_head(self) -> Head:
+        """The head as of now or later: a strong read waits for its LSN. Raises CoordinationUnavailableError."""
+        return await self._fresh()
+
+    def use(self, coordination: Coordination) -> None:
+        """A new session, when the old one is over."""
+        self._coordination = coordination
+        self._wake.set()
+
+    # --- following -----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follows until it is cancelled. Raises LogGoneError, SqlError XX001, and what `apply` raises."""
+        pause = self._settings.retry_pause
+        try:
+            while True:
+                self._wake.clear()
+                try:
+                    await self._step()
+                    pause = self._settings.retry_pause
+                except (CoordinationUnavailableError, StoreUnavailableError) as error:
+                    log.warning("the log cannot be followed at LSN %d: %s", self.position.lsn, error)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, self._settings.max_retry_pause)
+        except Exception as error:
+            self._waiters.fail(error)
+            raise
+
+    async def _step(self) -> None:
+        """One look at the head, and everything up to it; waits for the next change if there is nothing."""
+        coordination = self._coordination
+        if coordination.state == "lost":
+            await self._sleep()
+            return
+        if self._clock.monotonic() - self._asked >= self._settings.poll:
+            await self._read_fresh(watch=True)
+        else:
+            await self._read(coordination, watch=True)
+        assert self.head is not None
+        while self.position.lsn < self.head.lsn:
+            await self._catch_up(coordination, self.head)
+        self._verify_end(self.head)
+        if not self._wake.is_set():
+            await self._sleep()
+
+    async def _sleep(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.poll):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _read_fresh(self, watch: bool = False) -> Head:
+        asked = self._clock.monotonic()
+        coordination = self._coordination
+        await coordination.sync()
+        head = await self._read(coordination, watch)
+        self._asked = max(self._asked, asked)
+        if self.position.lsn >= head.lsn:
+            self.caught_up_at = max(self.caught_up_at, asked)
+        elif self._proof is None:
+            self._proof = (asked, head.lsn)
+        return head
+
+    async def _read(self, coordination: Coordination, watch: bool) -> Head:
+        found = await coordination.get(paths(self._tablespace).head, self._wake.set if watch else None)
+        if found is None:
+            raise SqlError("42704", f"the cluster has no tablespace {self._tablespace.hex()}")
+        head = decode_head(found.data)
+        if self.head is None or head.lsn > self.head.lsn:
+            self.head = head
+            if not watch:
+                self._wake.set()
+        return head
+
+    # --- applying ------------------------------------------------------------------------------------------------
+
+    async def _catch_up(self, coordination: Coordination, head: Head) -> None:
+        """Applies what one search finds."""
+        found = await self._map.find(coordination, head, self.position.lsn, at_end=self._at_end)
+        rest = deque(found)
+        fetching: deque[tuple[Found, asyncio.Task[bytes]]] = deque()
+        try:
+            while rest or fetching:
+                while rest and len(fetching) < self._settings.fetch_ahead:
+                    following = rest.popleft()
+                    fetching.append((following, asyncio.ensure_future(self._fetch(coordination, following))))
+                current, task = fetching[0]
+                data = await task
+                fetching.popleft()
+                if self._ready is not None:
+                    await self._ready()
+                await self._apply_object(coordination, current, data)
+        finally:
+            for _, task in fetching:
+                task.cancel()
+
+    async def _fetch(self, coordination: Coordination, found: Found) -> bytes:
+        store = self._stores(found.ledger.store)
+        name = object_name(self._tablespace, found.item)
+        for _ in range(MISSING_TRIES):
+            try:
+                return await store.get(name)
+            except ObjectMissingError:
+                await self._missing(coordination, found)
+        raise SqlError("XX001", f"object {name} is missing in {store.url}")
+
+    async def _missing(self, coordination: Coordination, found: Found) -> None:
+        """Its ledger was dropped (LogGoneError), or it is asked for again after a pause."""
+        if not await self._map.still_listed(coordination, found.ledger.ledger):
+            raise LogGoneError(self.position.lsn)
+        await asyncio.sleep(self._settings.retry_pause)
+
+    async def _apply_object(self, coordination: Coordination, found: Found, data: bytes) -> None:
+        began, count = self._clock.monotonic(), 0
+        for read in decode_object(data, found.item, self._tablespace, found.ledger.epoch, self.position):
+            for name in read.entry.files:
+                await self._fetch_file(coordination, found, name)
+            self._apply(read.entry)
+            self.position = Position(read.entry.lsn, read.hash)
+            self.commit_time = read.entry.commit_time
+            self._at_end = read.entry.lsn == found.item.last
+            self._reached(read.entry.lsn)
+            count += 1
+            if count >= self._settings.turn_entries or self._clock.monotonic() - began > self._settings.turn_seconds:
+                await asyncio.sleep(0)
+                began, count = self._clock.monotonic(), 0
+
+    async def _fetch_file(self, coordination: Coordination, found: Found, name: str) -> None:
+        store = self._stores(found.ledger.store)
+        object_ = bulk_name(self._tablespace, found.ledger.ledger, name)
+        for _ in range(MISSING_TRIES):
+            try:
+                await self._bulk.fetch(store, object_, name)
+                return
+            except ObjectMissingError:
+                await self._missing(coordination, found)
+        raise SqlError("XX001", f"object {object_} is missing in {store.url}")
+
+    def _reached(self, lsn: int) -> None:
+        if self._proof is not None and self._proof[1] <= lsn:
+            self.caught_up_at = max(self.caught_up_at, self._proof[0])
+            self._proof = None
+        self._waiters.reached(lsn)
+
+    def _verify_end(self, head: Head) -> None:
+        """The head names the hash of its entry: a replica with another history at this LSN must not go on."""
+        position = self.position
+        if position.lsn > head.lsn:
+            raise SqlError(
+                "XX001", f"this replica has LSN {position.lsn}, the log of its tablespace ends at LSN {head.lsn}"
+            )
+        if position.lsn == head.lsn and position.hash is not None and position.hash.hex() != head.hash:
+            raise SqlError("XX001", f"this replica has another entry at LSN {head.lsn} than the log")

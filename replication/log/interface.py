@@ -1,0 +1,106 @@
+"""What the log of a tablespace asks of the engine, and what the engine asks of it.
+
+`ReplicatedLog` (replica.py) is one tablespace on one node. It follows, is elected, leads and is deposed, and tells its
+`Replica engine`:
+
+    following   apply(entry) ...                                       in LSN order, never past the head
+    leading     lead(leader): everything committed has been applied; from now on `leader.submit` (a Changelog)
+                on_committed(lsn) ...                                  in LSN order
+    the end     [on_unknown(first_lsn)]  on_deposed(last_committed)    then following again
+
+`LeaderLog` is one term. Structurally it is the Changelog of engine/storage/interface.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, Protocol
+
+from replication.interface import LogEntry
+
+Role = Literal["bootstrapping", "follower", "candidate", "leader", "resolving"]
+"""candidate: it holds the epoch, or tries to, and catches up. resolving: its term is over, but whether its last commits
+are in the log is not known yet; it serves nothing that depends on them."""
+
+
+class Joint(Protocol):
+    """engine.storage.interface.Joint: entries of several tablespaces that are committed together."""
+
+    tablespaces: tuple[bytes, ...]
+    lsns: tuple[int, ...]
+
+
+class Leader(Protocol):
+    """One term as leader: what the engine writes to."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether `submit` takes entries. Ask for all parts of a joint transaction before the first is submitted."""
+
+    @property
+    def committed_lsn(self) -> int: ...
+
+    @property
+    def pending_bytes(self) -> int: ...
+
+    @property
+    def may_serve_until(self) -> float:
+        """Clock time up to which nobody else can have committed: strong reads are answered before it only."""
+
+    def submit(
+        self,
+        lsn: int,
+        body: bytes,
+        commit_time: int,
+        schema_version: int,
+        files: Sequence[str] = (),
+        joint: Joint | None = None,
+    ) -> None:
+        """Raises SqlError 40001 when this node no longer leads (nothing was queued), 54000 for a body past 4 GiB."""
+
+    async def upload(self, name: str) -> None:
+        """Brings a bulk file to the store ahead of the entry that will name it, so that other commits need not wait
+        for it. Not needed; what is not there is brought when the entry is submitted. `drop_bulk` takes it back.
+
+        Raises StoreUnavailableError when the store did not take it within `commit_timeout`."""
+
+    def read(self, after: int) -> Iterator[tuple[int, int, bytes]]: ...
+
+    def retire(self, upto: int) -> None: ...
+
+    def bulk_path(self, name: str) -> str: ...
+
+    def bulk_names(self) -> list[str]: ...
+
+    def drop_bulk(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ReplicaEngine(Protocol):
+    """One tablespace of the engine. Everything is called on the loop's thread, one after the other."""
+
+    @property
+    def flushed_lsn(self) -> int:
+        """What it has in its own tables: the log up to it is no longer needed here."""
+
+    def apply(self, entry: LogEntry) -> None:
+        """The next entry; its files are where `bulk.path` says. An exception ends the replica."""
+
+    async def ready(self) -> None:
+        """Returns at once unless the engine is behind with its flush; awaited while following."""
+
+    async def lead(self, leader: Leader) -> None:
+        """This node leads: everything up to `leader.committed_lsn` is applied. Writes are taken when this returns; the
+        term may be over before it does."""
+
+    def on_committed(self, lsn: int) -> None:
+        """Everything up to the LSN is in the log for good: clients are told."""
+
+    def on_unknown(self, first_lsn: int) -> None:
+        """Whether what was submitted from this LSN on is in the log is not known, and will take a while: its clients
+        get 08007. `on_committed` may still come for some of it, and `on_deposed` comes in any case."""
+
+    def on_deposed(self, last_committed: int) -> None:
+        """The term is over. Everything above the LSN is certainly not in the log and never will be: the engine undoes
+        it, its clients get 40001. Following goes on behind the LSN."""

@@ -1,0 +1,129 @@
+"""One object of a ledger: entries (replication/entry.py) back to back, in LSN order.
+
+    entry  entry  entry ...        no header of its own: its name has its LSNs, every entry has the rest
+
+An entry that refers to bulk files has the flag HAS_FILES, and before its body their names: u16 count, then for each of
+them u16 length and the name in UTF-8, little-endian. So a follower can fetch the files without knowing what the body
+means.
+
+Reading trusts nothing: checksum, tablespace, epoch, LSNs without gaps, and the hash chain from the entry before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+from replication.entry import HAS_FILES, HEADER_SIZE, EntryHeader, decode_header, encode_entry, entry_hash, verify
+from replication.interface import HeadObject, LogEntry
+from replication.stores.names import is_part
+
+MAX_FILES = 0xFFFF
+_COUNT = struct.Struct("<H")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a reader of the log stands: behind the entry `lsn`, whose hash is `hash` (None: not known)."""
+
+    lsn: int
+    hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntry:
+    entry: LogEntry
+    hash: bytes
+
+
+def encode_log_entry(
+    lsn: int,
+    body: bytes,
+    commit_time: int,
+    schema_version: int,
+    files: Sequence[str],
+    committed: int,
+    epoch: int,
+    tablespace: bytes,
+    previous: bytes,
+) -> tuple[bytes, bytes]:
+    """The entry's bytes, and its hash for the next entry's `previous`."""
+    flags = 0
+    if files:
+        flags = HAS_FILES
+        names = [name.encode() for name in files]
+        parts = [_COUNT.pack(len(names))]
+        for name in names:
+            parts += (_COUNT.pack(len(name)), name)
+        body = b"".join((*parts, body))
+    return encode_entry(lsn, body, commit_time, schema_version, committed, epoch, tablespace, previous, flags)
+
+
+def decode_object(data: bytes, item: HeadObject, tablespace: bytes, epoch: int, after: Position) -> Iterator[ReadEntry]:
+    """The entries of an object behind `after.lsn`, one at a time, each verified before it is given out.
+
+    `epoch` is the ledger's. Raises SqlError XX001 for damage, for entries of another tablespace or epoch, and for a
+    history that is not the one of which `after` is a part.
+    """
+    view = memoryview(data)
+    offset, lsn = 0, item.first
+    known = after.hash if after.lsn == item.first - 1 else None
+    while lsn <= item.last:
+        header = decode_header(view, offset)
+        if header is None or not verify(view, offset, header):
+            raise _damaged(item, f"entry {lsn} cannot be read")
+        _check(item, header, lsn, tablespace, epoch)
+        if known is not None and header.previous != known:
+            raise _damaged(item, f"entry {lsn} does not continue entry {lsn - 1}")
+        end = offset + HEADER_SIZE + header.length
+        known = entry_hash(view[offset:end])
+        if lsn > after.lsn:
+            yield ReadEntry(_log_entry(item, header, data[offset + HEADER_SIZE : end]), known)
+        elif lsn == after.lsn and after.hash is not None and known != after.hash:
+            raise _damaged(item, f"its entry {lsn} is not the one that this replica has applied")
+        offset, lsn = end, lsn + 1
+    if offset != len(data):
+        raise _damaged(item, "it is longer than its entries")
+
+
+def _check(item: HeadObject, header: EntryHeader, lsn: int, tablespace: bytes, epoch: int) -> None:
+    if header.lsn != lsn:
+        raise _damaged(item, f"entry {header.lsn} where {lsn} belongs")
+    if header.tablespace != tablespace:
+        raise _damaged(item, "it belongs to another tablespace")
+    if header.epoch != epoch:
+        raise _damaged(item, f"entry {lsn} is of epoch {header.epoch}, its ledger of epoch {epoch}")
+
+
+def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
+    files: tuple[str, ...] = ()
+    if header.flags & HAS_FILES:
+        try:
+            files, body = _split_files(body)
+        except (struct.error, ValueError):
+            raise _damaged(item, f"entry {header.lsn} has no list of files") from None
+    return LogEntry(header.lsn, header.epoch, header.commit_time, header.schema_version, files, body)
+
+
+def _split_files(body: bytes) -> tuple[tuple[str, ...], bytes]:
+    (count,) = _COUNT.unpack_from(body, 0)
+    offset, files = _COUNT.size, []
+    for _ in range(count):
+        (length,) = _COUNT.unpack_from(body, offset)
+        offset += _COUNT.size
+        name = body[offset : offset + length].decode()
+        if not is_part(name):  # it becomes the name of a local file
+            raise ValueError(name)
+        files.append(name)
+        offset += length
+    return tuple(files), body[offset:]
+
+
+def _damaged(item: HeadObject, what: str) -> SqlError:
+    return SqlError(
+        "XX001",
+        f"object {item.first}-{item.last} of ledger {item.ledger} is damaged: {what}",
+        hint="Restore it from another member of the store, or this replica from a checkpoint.",
+    )

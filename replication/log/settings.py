@@ -1,0 +1,74 @@
+"""What can be set about a tablespace's log, what it gets from outside, and the error that its reader cannot mend."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from replication.interface import ChangelogStore
+
+EPOCH_2000 = 946_684_800_000_000  # 2000-01-01 UTC in microseconds of Unix time
+
+StoreOf = Callable[[str], ChangelogStore]
+"""The store at a URL, opened once and kept; '' is the cluster's. Raises SqlError for a URL that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Times in seconds, sizes in bytes."""
+
+    commit_timeout: float = 10.0  # how long a commit may wait for store and coordination
+    group_bytes: int = 1 << 20  # an object stops gathering here
+    eager_bytes: int = 128 << 10  # that much gathered goes off while other objects are still on their way
+    max_puts: int = 4  # objects on their way to the store at a time
+    max_put_bytes: int = 16 << 20  # the same in bytes; one larger object goes alone
+    ledger_bytes: int = 64 << 20  # a ledger is rolled when it has grown to this
+    time_to_live: float = 24 * 3600.0  # of a closed ledger that nothing else needs
+    lost_replica_grace: float = 3600.0  # how long the log is kept for a replica that has gone
+    lease_margin: float = 0.5  # strong reads end so long before the session can have expired
+    poll: float = 0.5  # a follower asks for the head at least so often, watch or not
+    retry_pause: float = 0.1  # before asking again who has not answered; doubles up to the next one
+    max_retry_pause: float = 2.0
+    fetch_ahead: int = 4  # objects that a follower fetches at a time
+    turn_entries: int = 64  # entries that a follower applies before others get their turn
+    turn_seconds: float = 0.002
+    presence: float = 1.0  # how often a replica says how far it is
+    rank_pause: float = 0.15  # by so much a candidate lets every better one go ahead
+    takeover_timeout: float = 30.0  # to catch up with the log before leadership is given back
+    housekeeping: float = 30.0  # how often the leader looks for ledgers to drop
+
+
+class Clock(Protocol):
+    """`monotonic` in seconds, on the scale of `Coordination.alive_until`; `wall` in microseconds since 2000-01-01."""
+
+    def monotonic(self) -> float: ...
+
+    def wall(self) -> int: ...
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> int:
+        return time.time_ns() // 1000 - EPOCH_2000
+
+
+class InThread(Protocol):
+    """Runs something that may block (a file system) and gives its result: asyncio.to_thread, or a test's twin."""
+
+    def __call__(self, work: Callable[..., Any], /, *arguments: Any) -> Awaitable[Any]: ...
+
+
+in_thread: InThread = asyncio.to_thread
+
+
+class LogGoneError(Exception):
+    """The log no longer has what comes after the LSN: this replica has to start from a checkpoint."""
+
+    def __init__(self, lsn: int) -> None:
+        super().__init__(f"the log after LSN {lsn} has been dropped")
+        self.lsn = lsn

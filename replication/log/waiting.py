@@ -1,0 +1,70 @@
+"""Waiting for an LSN, and for a read that begins now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class LsnWaiters:
+    """Who waits until this replica has applied an LSN."""
+
+    def __init__(self, lsn: int = 0) -> None:
+        self.lsn = lsn
+        self._heap: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._order = count()
+
+    async def wait_for(self, lsn: int) -> None:
+        if lsn <= self.lsn:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._heap, (lsn, next(self._order), future))
+        await future
+
+    def reached(self, lsn: int) -> None:
+        """May go down: a leader that is deposed has undone what is not in the log."""
+        self.lsn = lsn
+        while self._heap and self._heap[0][0] <= lsn:
+            future = heappop(self._heap)[2]
+            if not future.done():
+                future.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        """Everybody who waits now gets the error."""
+        waiting, self._heap = self._heap, []
+        for _, _, future in waiting:
+            if not future.done():
+                future.set_exception(error)
+
+
+class FreshReads(Generic[T]):
+    """Shares a read among everybody who asks while the one before is under way.
+
+    Whoever asks gets the result of a read that began after the question.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
+        self._read = read
+        self._running: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
+
+    async def __call__(self) -> T:
+        if self._running is None or self._running.done():
+            self._running = asyncio.ensure_future(self._once(None))
+            task = self._running
+        else:
+            if self._next is None:
+                self._next = asyncio.ensure_future(self._once(self._running))
+            task = self._next
+        return await asyncio.shield(task)
+
+    async def _once(self, before: asyncio.Task[T] | None) -> T:
+        if before is not None:
+            await asyncio.wait((before,))
+            self._running, self._next = self._next, None
+        return await self._read()
