@@ -28,6 +28,8 @@ that SHOAL_STORE_SECRET_FILE names. Three of them make a store that goes on with
   quorum(3,3,2):log://10.0.0.7:7301,log://10.0.0.8:7301,log://10.0.0.9:7301
 """
 
+ROUTER = "Takes PostgreSQL clients and connects each to a node of the cluster that is alive; POST /sql over HTTP."
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `shoal`."""
@@ -50,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
     serve.add_argument("--config", metavar="FILE", help="TOML file with the same settings; the command line wins")
     _logstore_parser(commands)
+    _router_parser(commands)
     return top
 
 
@@ -70,6 +73,16 @@ def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParse
     )
 
 
+def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    router = commands.add_parser("router", help="run the front door of a cluster", description=ROUTER)
+    router.add_argument("--cluster", metavar="zk://HOST:PORT,.../NAME", required=True, help="where its ZooKeeper is")
+    router.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:5432", help="address for PostgreSQL clients"
+    )
+    router.add_argument("--http", metavar="HOST:PORT", default="", help="address for SQL over HTTP (default: none)")
+    router.add_argument("--max-connections", metavar="N", type=int, default=2000, help="clients at a time")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status."""
     options = parser().parse_args(arguments)
@@ -78,6 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from shoal.logstore import logstore
 
             return logstore(options.data, options.listen, options.secret_file)
+        if options.command == "router":
+            from shoal.router import RouterConfig, route
+
+            return route(RouterConfig(options.cluster, options.listen, options.http, options.max_connections))
         config = load(options.config, {"data": options.data, "listen": options.listen})
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 

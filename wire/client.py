@@ -133,15 +133,8 @@ class ClientConnection(asyncio.Protocol):
         return self._stream.at_boundary
 
     async def cancel(self) -> None:
-        """Asks the server to cancel what runs, over a connection of its own; says nothing of how it went (55.2.8)."""
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(CANCEL_TIMEOUT):
-                reader, writer = await asyncio.open_connection(self.host, self.port)
-                try:
-                    writer.write(client_core.cancel_request(self.process_id, self.secret))
-                    await reader.read(1)  # the server closes when it has taken the request
-                finally:
-                    writer.close()
+        """Asks the server to cancel what runs (`send_cancel`)."""
+        await send_cancel(self.host, self.port, self.process_id, self.secret)
 
     def close(self) -> None:
         """Says Terminate and closes when everything is sent."""
@@ -186,6 +179,19 @@ class ClientConnection(asyncio.Protocol):
     def _wake(waiter: asyncio.Future[None] | None) -> None:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+
+async def send_cancel(host: str, port: int, process_id: int, secret: bytes, timeout: float = CANCEL_TIMEOUT) -> None:
+    """Asks a server to cancel what a session runs, over a connection of its own (55.2.8). Returns when it has taken the
+    request, or cannot be reached; nobody says how it went."""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(client_core.cancel_request(process_id, secret))
+                await reader.read(1)  # the server closes when it has taken the request
+            finally:
+                writer.close()
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:

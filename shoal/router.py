@@ -1,0 +1,99 @@
+"""`shoal router`: joins the directory in ZooKeeper, the TCP front door and SQL over HTTP, until a signal.
+
+Stop (SIGTERM, SIGINT): no new clients, idle ones are told, running statements finish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+
+import uvloop
+from aiohttp import web
+
+from replication.directory import CoordinatedDirectory
+from replication.zookeeper.cluster import open_coordination
+from shoal.config import Config, ConfigError
+from wire.http import SqlOverHttp, health_of
+from wire.router import Router
+from wire.server import is_loopback
+
+log = logging.getLogger("shoal")
+
+
+@dataclass(frozen=True, slots=True)
+class RouterConfig:
+    """`http` is '' where there is to be none. Addresses are HOST:PORT, `cluster` is zk://HOST:PORT,.../NAME."""
+
+    cluster: str
+    listen: str = "127.0.0.1:5432"
+    http: str = ""
+    max_connections: int = 2000
+
+
+def route(config: RouterConfig) -> int:
+    """Runs the router; returns the exit status. Raises ConfigError, and SqlError for a cluster that cannot be read."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    status: int = uvloop.run(_run(config))
+    return status
+
+
+async def _run(config: RouterConfig) -> int:
+    host, port = Config(listen=config.listen).address
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    directory = CoordinatedDirectory(partial(open_coordination, config.cluster))
+    await directory.start()
+    try:
+        router = Router(directory, host, port, max_connections=config.max_connections)
+        try:
+            bound = await router.start()
+        except OSError as error:
+            raise ConfigError(_taken(host, port, error, "--listen")) from error
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        async with http_door(router, config.http) as http:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop.set)
+            print(f"shoal router ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
+            if http:
+                print(f"SQL over HTTP: POST {http}", flush=True)
+            await stop.wait()
+        await router.stop()
+        return 0
+    finally:
+        await directory.close()
+
+
+@contextlib.asynccontextmanager
+async def http_door(router: Router, listen: str) -> AsyncIterator[str]:
+    """SQL over HTTP on an address; its URL is given, '' for no address. Raises ConfigError."""
+    if not listen:
+        yield ""
+        return
+    host, port = Config(listen=listen).address
+    if not is_loopback(host):
+        raise ConfigError(f"refusing to serve HTTP on {host}: there is no password yet; use --http 127.0.0.1:PORT")
+    application = SqlOverHttp(router.open_connection).application()
+    application.router.add_get("/health", health_of(router.roster))
+    runner = web.AppRunner(application, handler_cancellation=True, access_log=None)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise ConfigError(_taken(host, port, error, "--http")) from error
+        yield f"http://{host}:{runner.addresses[0][1]}/sql"
+    finally:
+        await runner.cleanup()
+
+
+def _taken(host: str, port: int, error: OSError, option: str) -> str:
+    return f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another with {option}"

@@ -1,0 +1,377 @@
+"""SQL over HTTP: `POST /sql`, one statement a request, the answer as JSON.
+
+    request     {"sql": "SELECT ...", "parameters": [...], "database": "...", "user": "..."}   (application/json)
+                or the statement itself (text/plain); database and user default to postgres
+    answer      {"columns": [{"name": "a", "type": "int4"}], "rows": [[1]], "command": "SELECT 1", "rowcount": 1}
+    error       {"error": {"severity", "sqlstate", "message", "detail", "hint", "position"}}, null where there is none
+
+A statement is a transaction of its own. `columns` and `rows` are empty for one that returns no rows.
+
+Values: bool is true or false; int2, int4, oid are numbers; int8 is a number up to 2^53 - 1 in size and a string beyond;
+float4 and float8 are numbers, and the strings "NaN", "Infinity", "-Infinity"; json and jsonb stand as they are;
+everything else, numeric too (JSON's numbers keep neither its digits nor its scale), is a string in PostgreSQL's text
+form. NULL is null.
+
+Parameters: null, numbers, booleans and strings are read by the parameter's type (a string for json is JSON's text); a
+list is an array for a parameter of an array type; otherwise it is JSON, as an object is. Numbers keep all digits.
+
+Status: 200; 400 for what is wrong with the statement or the request, 403 (28..., 42501, and see below), 404 (3D000),
+409 (23..., 40..., 55P03), 413 (too large), 500 (XX..., and what has no better one), 501 (0A000), 503 (08..., 53...,
+57...), 504 (57014).
+
+Large results are streamed: nothing is held but HELD bytes, and the client's pace is the server's. The status is sent
+with the first bytes, so an error that comes later than HELD bytes of rows stands at the end of the answer, as the last
+member "error" of the object, behind "rows", with status 200.
+
+Limits: a request has at most REQUEST_LIMIT bytes, a row ROW_LIMIT, `concurrency` requests run at a time (503, 53300
+beyond); a client that goes away cancels its statement.
+
+There is no password yet, so only this machine may ask; and pages that a browser on this machine shows may not: a
+request with an Origin, or for a host that is not this machine's own name, is refused (403).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+from typing import Any, NoReturn
+
+import orjson
+from aiohttp import web
+
+from catalog.errors import SqlError
+from catalog.types import pg_type_by_oid
+from catalog.types.oids import (
+    BOOL,
+    FLOAT4,
+    FLOAT8,
+    INT2,
+    INT4,
+    INT8,
+    JSON,
+    JSONB,
+    OID,
+)
+from wire import client_core
+from wire.client import ClientConnection, ConnectionLostError
+from wire.client_core import Column, Frame, RowReader
+from wire.roster import Roster
+from wire.server import is_loopback
+
+REQUEST_LIMIT = 16 << 20
+ROW_LIMIT = 64 << 20
+HELD = 256 << 10
+PIECE = 64 << 10  # bytes of rows that are sent together
+CONCURRENCY = 100
+EXACT = 2**53 - 1
+
+OpenConnection = Callable[[str, str], Awaitable[ClientConnection]]
+Encoder = Callable[[bytes], bytes]
+
+_NUMBERS = frozenset((INT2, INT4, OID))
+_FLOATS = frozenset((FLOAT4, FLOAT8))
+_STATUS = {
+    "28": 403, "42501": 403, "3D": 404, "23": 409, "40": 409, "55P03": 409, "54": 413, "XX": 500, "58": 500, "0A": 501,
+    "08P01": 400, "08": 503, "53": 503, "57": 503, "57014": 504,
+}  # fmt: skip
+
+
+class SqlOverHttp:
+    """The handler of `POST /sql`. `open_connection` gives a connection for a user and a database."""
+
+    def __init__(self, open_connection: OpenConnection, *, concurrency: int = CONCURRENCY) -> None:
+        self._open_connection = open_connection
+        self._free = concurrency
+
+    def application(self) -> web.Application:
+        """With the one route; a host may add its own."""
+        application = web.Application(client_max_size=REQUEST_LIMIT, middlewares=[_own_machine_only])
+        application.router.add_post("/sql", self.answer)
+        return application
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        try:
+            sql, parameters, user, database = await _read_request(request)
+        except SqlError as error:
+            return _refusal(error)
+        except web.HTTPRequestEntityTooLarge:
+            return _refusal(SqlError("54000", f"the request has more than {REQUEST_LIMIT} bytes"))
+        if self._free == 0:
+            return _refusal(SqlError("53300", "sorry, too many requests already"))
+        self._free -= 1
+        try:
+            return await self._run(request, sql, parameters, user, database)
+        finally:
+            self._free += 1
+
+    async def _run(
+        self, request: web.Request, sql: str, parameters: Sequence[object], user: str, database: str
+    ) -> web.StreamResponse:
+        try:
+            connection = await self._open_connection(user, database)
+        except SqlError as error:
+            return _refusal(error)
+        except ConnectionLostError as error:
+            return _refusal(SqlError("57P03", str(error)))
+        execution = _Execution(connection, request)
+        ended = False
+        try:
+            response = await execution.run(sql, parameters)
+            ended = True
+            return response
+        finally:
+            if ended:
+                connection.close()
+            else:  # the client has gone: what it asked for is of no more use
+                await asyncio.shield(connection.cancel())
+                connection.abort()
+
+
+def health_of(roster: Roster) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """The handler of `GET /health`: the nodes that a router knows; 503 when none of them answers."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nodes = [
+            {"node": node.node, "host": node.host, "port": node.port, "load": node.load, "answers": health.answers}
+            | {"connections": health.connections, "reason": "" if health.answers else health.why}
+            for node in roster.directory.nodes.values()
+            for health in (roster.health(node.node),)
+        ]
+        status = 200 if any(node["answers"] for node in nodes) else 503
+        body = orjson.dumps({"stale": roster.directory.stale, "nodes": nodes})
+        return web.Response(body=body, status=status, content_type="application/json")
+
+    return answer
+
+
+class _Execution:
+    """One statement on its connection, and its answer."""
+
+    def __init__(self, connection: ClientConnection, request: web.Request) -> None:
+        self._connection = connection
+        self._request = request
+        self._response: web.StreamResponse | None = None
+        self._out = bytearray()
+        self._rows = 0
+
+    async def run(self, sql: str, parameters: Sequence[object]) -> web.StreamResponse:
+        try:
+            command = await self._execute(sql, parameters)
+        except SqlError as error:
+            return await self._failed(error)
+        except ConnectionLostError as error:
+            message = "the connection to the node broke, and the outcome of the statement is unknown"
+            return await self._failed(SqlError("08007", message, detail=str(error)))
+        rowcount = command.rpartition(" ")[2]
+        tail = {"command": command, "rowcount": int(rowcount) if rowcount.isdigit() else self._rows}
+        self._out += b"]," + orjson.dumps(tail)[1:]
+        return await self._end()
+
+    async def _execute(self, sql: str, parameters: Sequence[object]) -> str:
+        """Runs it; its rows are in `_out`, or sent. The command tag ('' for an empty statement)."""
+        connection = self._connection
+        connection.send(
+            client_core.parse(b"", _protocol_text(sql)) + client_core.describe("S", b"") + client_core.FLUSH
+        )
+        types = client_core.parameter_types((await self._until(b"t")).body)
+        described = await self._until(b"Tn")
+        columns = client_core.row_description(described.body) if described.kind == 0x54 else []
+        if len(types) != len(parameters):
+            raise SqlError("08P01", f"the statement has {len(types)} parameters, the request {len(parameters)}")
+        values = [_parameter(value, oid) for value, oid in zip(parameters, types, strict=True)]
+        connection.send(client_core.bind(b"", b"", values) + client_core.execute(b"") + client_core.SYNC)
+        self._out += b'{"columns":' + orjson.dumps([_column(column) for column in columns]) + b',"rows":['
+        return await self._take_rows([_encoder(column.type_oid) for column in columns])
+
+    async def _until(self, kinds: bytes) -> Frame:
+        while True:
+            frame = await self._connection.receive()
+            if frame.kind == 0x45:
+                raise client_core.report_error(frame.body)
+            if frame.kind in kinds:
+                return frame
+
+    async def _take_rows(self, encoders: Sequence[Encoder]) -> str:
+        reader = RowReader(ROW_LIMIT)
+        command = ""
+        while True:
+            frame = await self._connection.receive()
+            kind = frame.kind
+            if kind == 0x44:
+                await self._add_rows(reader, frame.data, encoders)
+            elif kind == 0x43:
+                command = client_core.strings(frame.body)[0]
+            elif kind == 0x45:
+                raise client_core.report_error(frame.body)
+            elif kind in b"GH":
+                raise SqlError("0A000", "COPY over HTTP is not supported")
+            elif kind == 0x5A:
+                return command
+
+    async def _add_rows(self, reader: RowReader, data: bytes, encoders: Sequence[Encoder]) -> None:
+        out = self._out
+        for row in reader.rows(data):
+            out += b",[" if self._rows else b"["
+            out += b",".join(
+                b"null" if value is None else encode(value) for value, encode in zip(row, encoders, strict=True)
+            )
+            out += b"]"
+            self._rows += 1
+        if len(out) >= (HELD if self._response is None else PIECE):
+            await self._send()
+
+    async def _send(self) -> None:
+        if self._response is None:
+            self._response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await self._response.prepare(self._request)
+        await self._response.write(bytes(self._out))
+        self._out.clear()
+
+    async def _end(self) -> web.StreamResponse:
+        if self._response is None:
+            return web.Response(body=bytes(self._out), content_type="application/json")
+        await self._send()
+        await self._response.write_eof()
+        return self._response
+
+    async def _failed(self, error: SqlError) -> web.StreamResponse:
+        if self._response is None:
+            return _refusal(error)
+        self._out += b'],"error":' + orjson.dumps(_report(error)) + b"}"
+        return await self._end()
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+@web.middleware
+async def _own_machine_only(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Keeps the pages that a browser on this machine shows from reading the database (cross-site requests, and names
+    that somebody else's DNS points to this machine)."""
+    host = request.host
+    name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
+    if "Origin" in request.headers or not is_loopback(name.strip("[]")):
+        return _refusal(SqlError("28000", "requests from web pages, or for another host, are refused"))
+    return await handler(request)
+
+
+async def _read_request(request: web.Request) -> tuple[str, list[object], str, str]:
+    """Statement, parameters, user, database. Raises 22023, 22P02."""
+    body = await request.read()
+    if request.content_type == "text/plain":
+        return _text(body), [], "postgres", "postgres"
+    if request.content_type != "application/json":
+        raise SqlError("22023", f"the content type {request.content_type} is neither application/json nor text/plain")
+    try:
+        found = json.loads(body, parse_float=Decimal, parse_constant=_no_constant)  # every digit counts
+    except (ValueError, RecursionError) as error:
+        raise SqlError("22P02", f"the request is not JSON: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("sql"), str):
+        raise SqlError("22023", 'the request is not an object with the string "sql"')
+    unknown = found.keys() - {"sql", "parameters", "database", "user"}
+    if unknown:
+        raise SqlError("22023", f'the request has an unknown member "{min(unknown)}"')
+    parameters = found.get("parameters", [])
+    user, database = found.get("user", "postgres"), found.get("database", "postgres")
+    if not isinstance(parameters, list) or not isinstance(user, str) or not isinstance(database, str):
+        raise SqlError("22023", '"parameters" is a list, "user" and "database" are strings')
+    if "\0" in user + database:
+        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
+    return found["sql"], parameters, user, database
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        raise SqlError("22021", "the request is not UTF-8") from None
+
+
+def _protocol_text(text: str) -> bytes:
+    """Raises 22021 for what is no text to PostgreSQL: zero bytes, halves of surrogate pairs."""
+    if "\0" in text:
+        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise SqlError("22021", f"a string in the request is not Unicode text: {error.reason}") from None
+
+
+def _parameter(value: object, oid: int) -> bytes | None:
+    """A JSON value in the text form of a parameter's type."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _protocol_text(value)
+    if isinstance(value, list) and _is_array(oid):
+        return _protocol_text(_array(value))
+    return _json(value).encode()
+
+
+def _json(value: object) -> str:
+    """JSON with its numbers as they came."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(name)}:{_json(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _is_array(oid: int) -> bool:
+    row = pg_type_by_oid.get(oid)
+    return row is not None and row.category == "A"
+
+
+def _array(value: object) -> str:
+    """PostgreSQL's text of an array (8.15.2), every element quoted."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, list):
+        return "{" + ",".join(map(_array, value)) + "}"
+    plain = value if isinstance(value, str) else _json(value)
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _column(column: Column) -> dict[str, str]:
+    row = pg_type_by_oid.get(column.type_oid)
+    return {"name": column.name, "type": str(column.type_oid) if row is None else row.name}
+
+
+def _encoder(oid: int) -> Encoder:
+    """From a type's text form to JSON."""
+    if oid == BOOL:
+        return lambda value: b"true" if value == b"t" else b"false"
+    if oid in _NUMBERS or oid in (JSON, JSONB):
+        return lambda value: value
+    if oid == INT8:
+        return lambda value: value if len(value) < 16 or abs(int(value)) <= EXACT else b'"' + value + b'"'
+    if oid in _FLOATS:
+        return lambda value: value if value[-1:].isdigit() else b'"' + value + b'"'
+    return lambda value: orjson.dumps(value.decode())
+
+
+def _report(error: SqlError) -> dict[str, Any]:
+    return {
+        "severity": error.severity,
+        "sqlstate": error.sqlstate,
+        "message": error.message,
+        "detail": error.detail,
+        "hint": error.hint,
+        "position": error.position,
+    }
+
+
+def _refusal(error: SqlError) -> web.Response:
+    status = _STATUS.get(error.sqlstate) or _STATUS.get(error.sqlstate[:2], 400)
+    return web.Response(body=orjson.dumps({"error": _report(error)}), status=status, content_type="application/json")

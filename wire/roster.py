@@ -1,0 +1,157 @@
+"""The nodes of a cluster as a router sees them: what the directory says, and whether they answer.
+
+    present       in the directory, and the last probe was answered: gets new clients
+    absent        not in the directory, or its port is closed: gets none; connections that it still serves go on
+    silent        SILENT_AFTER probes in a row were not answered within PROBE_TIMEOUT: its connections are ended, for
+                  nobody would ever hear from a machine that is gone or a process that is stopped
+
+A probe is an SSLRequest, which a node answers with one byte before anything else: it takes the node's event loop, and
+neither a session nor a role. A node that nobody has probed yet counts as present.
+
+New clients go to the node with the least load. Nodes tell their load every few seconds, so what this router itself has
+sent there since then is added: CONNECTION_LOAD for each connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from replication.directory import NodeDirectory
+from replication.interface import Node
+from wire import client_core
+
+log = logging.getLogger("shoal.router")
+
+PROBE_INTERVAL = 1.0  # seconds
+PROBE_TIMEOUT = 2.0  # seconds
+SILENT_AFTER = 3
+CONNECTION_LOAD = 0.02  # of one connection that the node has not told of yet
+DEFAULT_TABLESPACE = "pg_default"
+
+
+@dataclass(slots=True)
+class Health:
+    """What this router knows of one address."""
+
+    answers: bool = True
+    missed: int = 0  # probes in a row
+    connections: int = 0  # open through this router
+    unreported: int = 0  # of them, since the node told its load
+    reported: Node | None = None
+    why: str = field(default="")
+
+
+class Roster:
+    """Picks nodes and probes them. `on_silent` is called with the name of a node whose connections are to be ended."""
+
+    def __init__(
+        self,
+        directory: NodeDirectory,
+        *,
+        on_silent: Callable[[str], None] = lambda node: None,
+        probe_interval: float = PROBE_INTERVAL,
+        probe_timeout: float = PROBE_TIMEOUT,
+    ) -> None:
+        self.directory = directory
+        self._on_silent = on_silent
+        self._interval = probe_interval
+        self._timeout = probe_timeout
+        self._health: dict[str, Health] = {}
+        self._prober: asyncio.Task[None] | None = None
+        directory.on_change(self._told)
+
+    def start(self) -> None:
+        self._prober = asyncio.get_running_loop().create_task(self._probe_for_ever())
+
+    async def stop(self) -> None:
+        if self._prober is not None:
+            self._prober.cancel()
+            await asyncio.wait((self._prober,))
+
+    def health(self, node: str) -> Health:
+        return self._health.setdefault(node, Health())
+
+    def candidates(self, route: str) -> list[Node]:
+        """The nodes that a new client may be sent to, the best one first. `route`: any | leader | replica."""
+        leader = self.directory.leader(DEFAULT_TABLESPACE)
+        found = [
+            node
+            for node in self.directory.nodes.values()
+            if self.health(node.node).answers and (route == "any" or (node.node == leader) == (route == "leader"))
+        ]
+        return sorted(found, key=self._burden)
+
+    def _burden(self, node: Node) -> tuple[float, int, str]:
+        health = self.health(node.node)
+        return node.load + CONNECTION_LOAD * health.unreported, health.connections, node.node
+
+    def opened(self, node: str) -> None:
+        health = self.health(node)
+        health.connections += 1
+        health.unreported += 1
+
+    def closed(self, node: str) -> None:
+        health = self.health(node)
+        health.connections -= 1
+        health.unreported = max(health.unreported - 1, 0)
+
+    def failed(self, node: str, why: str) -> None:
+        """A dial has failed: no new clients until a probe is answered."""
+        self._missed(node, self.health(node), why)
+
+    def _told(self) -> None:
+        for node in self.directory.nodes.values():
+            health = self.health(node.node)
+            if health.reported is not node:
+                health.reported = node
+                health.unreported = 0
+
+    # ---- probes -----------------------------------------------------------------------------------------------------
+
+    async def _probe_for_ever(self) -> None:
+        while True:
+            nodes = dict(self.directory.nodes)
+            for name, health in list(self._health.items()):
+                if name not in nodes:
+                    if health.connections and health.reported is not None:
+                        nodes[name] = health.reported  # it may be stopped: its connections are still to be ended
+                    else:
+                        del self._health[name]
+            await asyncio.gather(*(self._probe(node) for node in nodes.values()))
+            await asyncio.sleep(self._interval)
+
+    async def _probe(self, node: Node) -> None:
+        health = self.health(node.node)
+        try:
+            async with asyncio.timeout(self._timeout):
+                reader, writer = await asyncio.open_connection(node.host, node.port)
+                try:
+                    writer.write(client_core.SSL_REQUEST)
+                    answer = await reader.read(1)
+                finally:
+                    writer.close()
+        except TimeoutError:
+            self._missed(node.node, health, f"no answer within {self._timeout:g} s")
+            health.missed += 1
+            if health.missed == SILENT_AFTER:
+                self._on_silent(node.node)
+            return
+        except OSError as error:
+            self._missed(node.node, health, error.strerror or str(error))
+            health.missed = 0  # its machine answers
+            return
+        health.missed = 0
+        if not answer:
+            self._missed(node.node, health, "it closes connections")
+        elif not health.answers:
+            log.warning("node %s answers again", node.node)
+            health.answers = True
+
+    def _missed(self, name: str, health: Health, why: str) -> None:
+        health.why = why
+        if health.answers:
+            log.warning("node %s does not answer: %s", name, why)
+            health.answers = False
