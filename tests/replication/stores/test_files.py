@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import threading
@@ -183,6 +184,19 @@ async def test_a_disk_that_hangs_holds_nobody_up(tmp_path: Path, files: FaultyFi
         await store.put("a", b"x")
     with pytest.raises(StoreUnavailableError):
         await store.delete("first")
+    files.hang.set()
+
+
+async def test_close_ends_what_is_under_way(tmp_path: Path, files: FaultyFiles) -> None:
+    store = FileStore(str(tmp_path), timeout=60.0, files=files)
+    await store.put("first", b"")
+    files.hang.clear()
+    waiting = [asyncio.ensure_future(store.put(f"a/{number}", b"x")) for number in range(10)]
+    await asyncio.sleep(0.01)
+    await store.close()
+    for put in waiting:
+        with pytest.raises(StoreUnavailableError, match="closed"):
+            await put
     files.hang.set()
 
 

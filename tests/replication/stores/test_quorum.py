@@ -154,6 +154,21 @@ async def test_what_waits_for_a_slow_member_is_bounded(cluster: Cluster, monkeyp
     assert "x/last" in cluster.members["b"].objects
 
 
+async def test_who_needs_a_member_that_is_behind_waits_for_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum_module, "MAX_BEHIND", 3)
+    store = cluster.quorum("a b", 2, 2, 2)
+    cluster.members["b"].decide = lambda number, operation, name: Fault("delay")
+    puts = [asyncio.ensure_future(store.put(f"x/{number}", b"1")) for number in range(8)]
+    while cluster.members["b"].calls < 8:
+        await asyncio.sleep(0)
+    assert not any(put.done() for put in puts)
+    cluster.clock.go_on()
+    await asyncio.gather(*puts)
+    assert len(cluster.members["b"].objects) == 8
+
+
 async def test_too_few_members_is_unavailable_and_never_success(cluster: Cluster) -> None:
     store = cluster.quorum("a b c", 3, 3, 2)
     cluster.members["a"].down = cluster.members["b"].down = True
@@ -343,6 +358,25 @@ async def test_a_file_may_go_when_put_returns(cluster: Cluster, tmp_path: Path) 
     with pytest.raises(ObjectExistsError):
         await store.put_file("bulk/x", str(tmp_path / "file"))
     await store.close()
+
+
+async def test_a_slow_member_still_gets_a_file_that_went(cluster: Cluster, tmp_path: Path) -> None:
+    store = cluster.quorum("a b c", 3, 3, 2)
+    late = next(member.store for member in store.members if member.url == "b")
+    assert isinstance(late, MemoryStore)
+    put_file = late.put_file
+
+    async def slow(name: str, path: str) -> None:
+        await cluster.clock.sleep(1.0)
+        await put_file(name, path)
+
+    late.put_file = slow  # type: ignore[method-assign]
+    (tmp_path / "file").write_bytes(b"run")
+    await store.put_file("bulk/x", str(tmp_path / "file"))
+    (tmp_path / "file").unlink()
+    cluster.clock.go_on()
+    await quiet(store)
+    assert cluster.members["b"].objects["bulk/x"] == b"run"
 
 
 async def test_close_ends_what_is_under_way(cluster: Cluster) -> None:
