@@ -52,10 +52,10 @@ _LENGTH = struct.Struct(">i").unpack_from
 
 
 class Tracker:
-    """Reads along one direction after the start-up: counts messages of the kinds in `counted`, knows whether what has
-    passed ends where a message ends, the kind of the last message, and the last byte of the last counted one."""
+    """Reads along one direction: counts messages of the kinds in `counted`, and knows the kind of the last message and
+    whether what has passed ends where a message ends."""
 
-    __slots__ = ("_counted", "_head", "_rest", "count", "last_byte", "last_kind")
+    __slots__ = ("_counted", "_head", "_rest", "count", "last_kind")
 
     def __init__(self, counted: bytes) -> None:
         self._counted = frozenset(counted)
@@ -63,35 +63,27 @@ class Tracker:
         self._rest = 0  # bytes of the last message that are to come
         self.count = 0
         self.last_kind = 0
-        self.last_byte = 0
 
     @property
     def at_boundary(self) -> bool:
         return not self._head and self._rest == 0
 
     def feed(self, data: bytes) -> None:
+        """What passes next, cut anywhere."""
         if self._head:
             data = self._head + data
-            self._head = b""
         size = len(data)
         position = self._rest
         counted = self._counted
         kind = self.last_kind
-        if position and position <= size and kind in counted:
-            self.last_byte = data[position - 1]
         while position + 5 <= size:
             kind = data[position]
             position += 1 + _LENGTH(data, position + 1)[0]
             if kind in counted:
                 self.count += 1
-                if position <= size:
-                    self.last_byte = data[position - 1]
         self.last_kind = kind
-        if position > size:
-            self._rest = position - size
-        else:
-            self._rest = 0
-            self._head = data[position:]
+        self._rest = max(position - size, 0)
+        self._head = data[position:]
 
 
 class _Side(asyncio.Protocol):
