@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 16 << 20
-SLICE_ROWS = 1024  # taken from LMDB at once: a loop in C, which does not let go of the interpreter
+SLICE_ROWS = 256  # taken from LMDB at once: a loop in C, which does not let go of the interpreter
 SLICE_BYTES = 1 << 20
 LONGEST_REST = 0.02
 

@@ -183,7 +183,7 @@ class _Writer:
         reserved = System(())
         pairs = [pair for storage_id in ids if reserved.holds(storage_id) for pair in capture.pairs(storage_id)]
         system = System.of_rows(pairs)
-        pairs += [pair for storage_id in ids if storage_id in system.sequences for pair in capture.pairs(storage_id)]
+        pairs += [pair for storage_id in sorted(system.sequences) for pair in capture.pairs(storage_id)]
         owned = system.tables.keys() | system.indexes
         others = [storage_id for storage_id in ids if storage_id not in owned and not system.holds(storage_id)]
         return system, pairs, others
