@@ -17,6 +17,11 @@ that reaches its end: an append + sync inside a file takes 0.10 ms, one that mak
 survives a crash of the process to the last entry, and a power cut as far as the system wrote it back. So a chain that
 ends before that LSN is damaged, however cleanly it ends. Two slots, written in turn, because the page may be written
 back while one of them changes.
+
+**Transactions over several tablespaces.** An entry that is one part of such a transaction counts as durable when every
+part is, and so does everything behind it: until then nobody is told of it, and `durable` and the `committed` of later
+entries stay below it. After a crash `joints` tells which parts the entries have; one that lacks a part is taken off by
+`cut`, with everything behind it (engine/storage/joints.py decides, when all tablespaces are there).
 """
 
 from __future__ import annotations
@@ -25,19 +30,23 @@ import mmap
 import os
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from queue import SimpleQueue
+from typing import Protocol
 
 import google_crc32c
 
-from catalog.errors import SqlError, not_supported
-from replication.entry import HEADER_SIZE, MAX_BODY, NO_HASH, encode_entry
+from catalog.errors import SqlError
+from replication.entry import HEADER_SIZE, JOINT, MAX_BODY, NO_HASH, encode_entry
 from replication.files import Files
+from replication.joint_parts import Parts, encode_parts
 from replication.segments import (
     BLOCK,
+    Entry,
     damaged,
     decode_segment_header,
     encode_segment_header,
@@ -57,7 +66,25 @@ _SLOT = struct.Struct("<QI")
 _SLOT_LSN = struct.Struct("<Q")
 _SLOT_DISTANCE = 512
 
-Submission = tuple[int, bytes, int, int]
+Submission = tuple[int, bytes, int, int, int]
+"""(LSN, body, commit time, schema version, flags)"""
+
+
+class Joint(Protocol):
+    """engine.storage.interface.Joint: the parts of one transaction, which share it."""
+
+    @property
+    def tablespaces(self) -> tuple[bytes, ...]: ...
+
+    @property
+    def lsns(self) -> tuple[int, ...]: ...
+
+    @property
+    def parts(self) -> int: ...
+
+    @property
+    def waiting(self) -> list[Callable[[], None]]:
+        """One for each part that is durable: called when the last one is."""
 
 
 @dataclass(slots=True)
@@ -155,6 +182,10 @@ class LocalChangelog:
         self._committed: int | None = None  # None: the chain has not begun
         self._find_end()
         self._submitted: list[Submission] = []
+        self._begun_after = 0  # where the chain begins, while nothing of it is committed
+        self._synced_lsn = self._committed or 0  # durable here
+        self._joints: deque[tuple[int, Joint]] = deque()  # submitted, not durable here
+        self._held: deque[tuple[int, Joint]] = deque()  # durable here, perhaps not elsewhere
         self._writing = (0, 0)  # last LSN and bytes of bodies of the group that is being synced
         self._state = "idle"
         self._rolling: Rolling | None = None
@@ -173,21 +204,27 @@ class LocalChangelog:
         commit_time: int,
         schema_version: int,
         files: Sequence[str] = (),
-        joint: object | None = None,
+        joint: Joint | None = None,
     ) -> None:
-        """See engine.storage.interface.Changelog. Raises 58030 after a failure, 54000 for a body past 4 GiB, 0A000 for
-        a joint entry; then nothing was queued."""
+        """See engine.storage.interface.Changelog. Raises 58030 after a failure, 54000 for a body past 4 GiB; then
+        nothing was queued."""
+        flags = 0
         if joint is not None:
-            not_supported("a transaction over several tablespaces")
+            flags = JOINT
+            body = encode_parts(joint.tablespaces, joint.lsns) + body
         if self._failure is not None:
             raise SqlError("58030", f"changelog has failed: {self._failure}")
         if self._submitted_lsn is not None and lsn != self._submitted_lsn + 1:
             raise SqlError("XX000", f"changelog entry {lsn} does not follow {self._submitted_lsn}")
         if len(body) > MAX_BODY:
             raise SqlError("54000", "transaction is too large for one changelog entry")
+        if self._submitted_lsn is None:
+            self._begun_after = lsn - 1
+        if joint is not None:
+            self._joints.append((lsn, joint))
         self._submitted_lsn = lsn
         self.pending_bytes += len(body)
-        self._submitted.append((lsn, body, commit_time, schema_version))
+        self._submitted.append((lsn, body, commit_time, schema_version, flags))
         if self._state == "idle":
             self._state = "called"
             self._soon(self._called)
@@ -212,6 +249,9 @@ class LocalChangelog:
         self._chores.put(lambda: self._retire(upto))
 
     def close(self) -> None:
+        """See engine.storage.interface.Changelog; closing twice is the same as once."""
+        if self._closing:
+            return
         self._chores.put(None)
         self._keeper.join()
         self._closing = True
@@ -231,6 +271,47 @@ class LocalChangelog:
             raise SqlError("58030", f"changelog has failed: {self._failure}")
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
+        if self._committed is not None:
+            # What is read after a crash is shown to clients: from now on it counts as acknowledged.
+            self._mark.write(self._committed)
+        for entry in self._entries(after):
+            yield entry.header.lsn, entry.header.commit_time, entry.body
+
+    def joints(self, after: int) -> Iterator[tuple[int, Parts]]:
+        """(LSN, parts) of the entries above `after` whose transactions have parts in other tablespaces too."""
+        return ((entry.header.lsn, entry.parts) for entry in self._entries(after) if entry.parts)
+
+    def cut(self, lsn: int) -> None:
+        """Takes off everything above the LSN, durably: what a crash left of a transaction that was not committed, and
+        what stood behind it. Before anything is submitted. Raises XX001 if some of it was acknowledged."""
+        if self._committed is None or lsn >= self._committed:
+            return
+        proof = max(self._mark.read(), *(entry.header.committed for entry in self._entries(lsn)))
+        if proof > lsn:
+            raise damaged(f"entry {lsn + 1} was committed, and another tablespace has lost its part of the transaction")
+        os.close(self._fd)
+        starts = list_segments(self._directory)
+        while len(starts) > 1 and starts[-1] > lsn:
+            self._files.unlink(os.path.join(self._directory, segment_name(starts.pop())))
+        self._files.sync_directory(self._directory)
+        path = os.path.join(self._directory, segment_name(starts[-1]))
+        with mapped(path) as data:
+            offset, size = BLOCK, len(data)
+            known = decode_segment_header(data, starts[-1], self._tablespace)
+            for entry in walk(data, starts[-1], known, self._tablespace):
+                if entry.header.lsn > lsn:
+                    break
+                offset = entry.end
+        fd = self._files.open(path)
+        try:
+            self._files.write(fd, bytes(size - offset), offset)
+            self._files.sync(fd)
+        finally:
+            os.close(fd)
+        self._find_end()
+
+    def _entries(self, after: int) -> Iterator[Entry]:
+        """Every entry above `after` up to the last durable one, verified. Raises XX001."""
         last = self._committed
         if last is None:
             return
@@ -253,7 +334,7 @@ class LocalChangelog:
                     if lsn > last:
                         return
                     if lsn > after:
-                        yield lsn, entry.header.commit_time, entry.body
+                        yield entry
             end = starts[index + 1] - 1 if index + 1 < len(starts) else last
             if lsn < end:
                 raise damaged(f"entry {lsn + 1} cannot be read")
@@ -287,7 +368,7 @@ class LocalChangelog:
         # What was found may have been written without having been synced (a crash between the two): it is about to
         # be replayed and shown to clients, so it has to be durable first.
         self._files.sync(self._fd)
-        self._mark.write(lsn)
+        self._mark.write(durable)  # both slots are whole again
 
     # --- writing -----------------------------------------------------------------------------------------------
     #
@@ -301,7 +382,7 @@ class LocalChangelog:
     def _next_group(self) -> None:
         """Writes what has been submitted, up to GROUP_BYTES, and begins to sync it."""
         submitted, count, size = self._submitted, 0, 0
-        for _, body, _, _ in submitted:
+        for _, body, *_ in submitted:
             count += 1
             size += len(body)
             if size >= GROUP_BYTES:
@@ -310,12 +391,12 @@ class LocalChangelog:
         self._write_group(group, size)
 
     def _write_group(self, group: list[Submission], size: int) -> None:
-        committed = self._committed if self._committed is not None else group[0][0] - 1
+        committed = self._committed if self._committed is not None else self._begun_after
         previous = self._hash
         parts = []
-        for lsn, body, commit_time, schema_version in group:
+        for lsn, body, commit_time, schema_version, flags in group:
             entry, previous = encode_entry(
-                lsn, body, commit_time, schema_version, committed, self._epoch, self._tablespace, previous
+                lsn, body, commit_time, schema_version, committed, self._epoch, self._tablespace, previous, flags
             )
             parts.append(entry)
         data = b"".join(parts)
@@ -344,13 +425,45 @@ class LocalChangelog:
             self._fail(error)
             return
         lsn, size = self._writing
-        self._mark.write(lsn)
-        self._committed = lsn
+        self._synced_lsn = lsn
         self.pending_bytes -= size
         self._state = "idle"
+        if self._joints or self._held:
+            self._synced_joints(lsn)
+            return
+        self._mark.write(lsn)
+        self._committed = lsn
         if self._submitted:
             self._next_group()  # before anybody is told: the disk works meanwhile
         self._on_committed(lsn)
+
+    def _synced_joints(self, lsn: int) -> None:
+        """The same where parts of transactions over several tablespaces are under way."""
+        whole: list[Joint] = []
+        while self._joints and self._joints[0][0] <= lsn:
+            self._held.append(self._joints.popleft())
+            joint = self._held[-1][1]
+            joint.waiting.append(self._advance)
+            if len(joint.waiting) == joint.parts:
+                whole.append(joint)
+        if self._submitted:
+            self._next_group()
+        self._advance()
+        for joint in whole:
+            for advance in joint.waiting:
+                advance()
+
+    def _advance(self) -> None:
+        """Commits what is durable here, up to the first entry that lacks a part elsewhere."""
+        held = self._held
+        while held and len(held[0][1].waiting) == held[0][1].parts:
+            held.popleft()
+        upto = held[0][0] - 1 if held else self._synced_lsn
+        if upto > (self._begun_after if self._committed is None else self._committed):
+            if self._fd >= 0:  # else it is closed, and the mark with it
+                self._mark.write(upto)
+            self._committed = upto
+            self._on_committed(upto)
 
     def _fail(self, error: BaseException) -> None:
         """Nothing is written any more; who submitted is told in another turn."""

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import google_crc32c
 
 from catalog.errors import SqlError
-from replication.entry import HEADER_SIZE, MAGIC, EntryHeader, decode_header, entry_hash, verify
+from replication.entry import HEADER_SIZE, JOINT, MAGIC, EntryHeader, decode_header, entry_hash, verify
+from replication.joint_parts import Parts, split_parts
 
 BLOCK = 4096
 FORMAT = 1
@@ -32,12 +33,14 @@ _SEGMENT_MAGIC = b"SHLSEGM\0"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A verified entry; `end` is the offset after it in its segment."""
+    """A verified entry; `end` is the offset after it in its segment, `parts` those of its transaction if it has several
+    (replication/joint_parts.py), its own among them."""
 
     end: int
     header: EntryHeader
     body: bytes
     hash: bytes
+    parts: Parts = ()
 
 
 def damaged(what: str) -> SqlError:
@@ -101,7 +104,11 @@ def walk(data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes) -
             return
         end = offset + HEADER_SIZE + header.length
         previous = entry_hash(data[offset:end])
-        yield Entry(end, header, bytes(data[offset + HEADER_SIZE : end]), previous)
+        body = bytes(data[offset + HEADER_SIZE : end])
+        parts: Parts = ()
+        if header.flags & JOINT:
+            parts, body = split_parts(body)
+        yield Entry(end, header, body, previous, parts)
         lsn, offset = lsn + 1, end
 
 
