@@ -69,7 +69,7 @@ class Tracker:
         return not self._head and self._rest == 0
 
     def feed(self, data: bytes) -> None:
-        """What passes next, cut anywhere."""
+        """What passes next, cut anywhere. Raises 08P01 (FATAL) for what cannot be a message."""
         if self._head:
             data = self._head + data
         size = len(data)
@@ -78,7 +78,10 @@ class Tracker:
         kind = self.last_kind
         while position + 5 <= size:
             kind = data[position]
-            position += 1 + _LENGTH(data, position + 1)[0]
+            length = _LENGTH(data, position + 1)[0]
+            if length < 4:
+                raise client_core.broken(f"invalid length {length} of message type 0x{kind:02X}")
+            position += 1 + length
             if kind in counted:
                 self.count += 1
         self.last_kind = kind
@@ -130,9 +133,13 @@ class NodeSide(_Side):
 
     def data_received(self, data: bytes) -> None:
         if self._started:
-            self.sent.feed(data)
-            assert self._client is not None
-            self._client.write(data)
+            client = self._client
+            assert client is not None
+            try:
+                self.sent.feed(data)
+                client.write(data)
+            except SqlError:
+                client.transport.abort()
             return
         self._starting.receive_data(data)
         if self._client is not None:
@@ -202,8 +209,12 @@ class ClientSide(_Side):
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None:
-            self.asked.feed(data)
-            self.other.write(data)
+            try:
+                self.asked.feed(data)
+            except SqlError as error:
+                self.refuse(error)
+            else:
+                self.other.write(data)
         elif self._core is not None:
             self._start_up(self._core, data)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from psycopg import errors
 
 from tests.end_to_end.router_thread import RouterThread, registered
 from tests.server import ShoalServer
+from wire import client_core, messages
 
 LONG = "SELECT count(*) FROM generate_series(1, 200000) a, generate_series(1, 200000) b WHERE a.a # b.b = 5"
 
@@ -106,6 +108,21 @@ def test_what_a_node_refuses_reaches_the_client(router: RouterThread) -> None:
         psycopg.connect(router.dsn, user="nobody")
     with pytest.raises(psycopg.OperationalError, match='database "nowhere" does not exist'):
         psycopg.connect(router.dsn, dbname="nowhere")
+
+
+def test_what_is_no_protocol_ends_one_client_only(router: RouterThread) -> None:
+    with psycopg.connect(router.dsn) as connection, socket.create_connection(("127.0.0.1", router.port), 10) as raw:
+        raw.sendall(client_core.startup({"user": "postgres", "database": "postgres"}))
+        answer = b""
+        while not answer.endswith(messages.READY["I"]):
+            answer += raw.recv(65536)
+        raw.sendall(b"Q\xff\xff\xff\xff" * 10)
+        assert b"08P01" in raw.recv(65536)
+        for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x08\x7f\xff\xff\xff", b"\xff" * 100):
+            with socket.create_connection(("127.0.0.1", router.port), 10) as other:
+                other.sendall(rubbish)
+                assert other.recv(65536).startswith(b"E")
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_there_is_a_limit_of_clients(nodes: tuple[ShoalServer, ShoalServer]) -> None:

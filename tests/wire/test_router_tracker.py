@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from catalog.errors import SqlError
 from wire import client_core, messages
 from wire.router import Tracker, route_of
 
@@ -39,6 +40,12 @@ def test_a_cut_message_is_not_at_a_boundary(cut: int) -> None:
     tracker = Tracker(b"Z")
     tracker.feed(STREAM[:cut])
     assert tracker.at_boundary == (cut == 5)
+
+
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\0\0\0\x03", b"\x80\0\0\0"])
+def test_a_length_that_leads_backwards_is_refused(length: bytes) -> None:
+    with pytest.raises(SqlError, match="08P01"):
+        Tracker(b"Q").feed(b"Q" + length + b"x" * 10)
 
 
 def test_a_route_may_stand_in_the_options_or_alone() -> None:
