@@ -56,7 +56,8 @@ def map_size(path: str) -> int:
 class Checkpoint:
     """One open LMDB environment, for reading and writing."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, identity: bytes | None = None) -> None:
+        """`identity`: the tablespace's id if the environment is new; default: one that nobody else has."""
         os.makedirs(path, exist_ok=True)
         self.path = path
         try:
@@ -73,7 +74,7 @@ class Checkpoint:
         if fresh:
             with self.environment.begin(db=self._meta, write=True) as transaction:
                 transaction.put(b"format", _U32.pack(FORMAT))
-                transaction.put(b"tablespace", uuid.uuid4().bytes)
+                transaction.put(b"tablespace", identity or uuid.uuid4().bytes)
                 transaction.put(b"flushed", _U64.pack(0))
         with self.environment.begin(db=self._meta) as transaction:
             (version,) = _U32.unpack(transaction.get(b"format") or b"")

@@ -51,14 +51,20 @@ class Tablespace:
     """See the module's text. Made by `open`; LSNs count from 1, 0 is before the first commit."""
 
     def __init__(
-        self, path: str, lock: int, engine_thread: EngineThread, flush_bytes: int, flush_versions: int
+        self,
+        path: str,
+        lock: int,
+        engine_thread: EngineThread,
+        flush_bytes: int,
+        flush_versions: int,
+        identity: bytes | None,
     ) -> None:
         self.path = path
         self._lock = lock
         self._engine_thread = engine_thread
         self._flush_bytes = flush_bytes
         self._flush_versions = flush_versions
-        self._checkpoint = Checkpoint(os.path.join(path, "rows"))
+        self._checkpoint = Checkpoint(os.path.join(path, "rows"), identity)
         self._changelog: Changelog
         self._flusher: Flusher | None = None  # None while recovering
         self._closed = False
@@ -87,8 +93,10 @@ class Tablespace:
         on_fatal: Callable[[BaseException], None] | None = None,
         flush_bytes: int = FLUSH_BYTES,
         flush_versions: int = FLUSH_VERSIONS,
+        identity: bytes | None = None,
     ) -> Tablespace:
-        """Opens or creates the directory and recovers it to the last entry of its changelog.
+        """Opens or creates the directory and recovers it to the last entry of its changelog. `identity` (16 bytes) is
+        the id of a tablespace that is created; default: one that nobody else has.
 
         Raises DirectoryInUse (55006), FormatTooNew (XX001), XX001 for damage. `on_fatal` is called once on the engine's
         thread when a write or sync has failed: nothing is committed after it, and the process should end.
@@ -96,7 +104,7 @@ class Tablespace:
         with ExitStack() as undo:
             lock = lock_directory(path)
             undo.callback(os.close, lock)
-            tablespace = cls(path, lock, engine_thread, flush_bytes, flush_versions)
+            tablespace = cls(path, lock, engine_thread, flush_bytes, flush_versions, identity)
             undo.callback(tablespace._checkpoint.close)
             tablespace._on_fatal = on_fatal or _ignore
             tablespace._changelog = open_changelog(
@@ -131,8 +139,12 @@ class Tablespace:
         if self._failure is not None:
             raise SqlError("58030", f"storage has failed: {self._failure}")
         lsn = self.sequenced_lsn + 1
-        bulk = self._bulk_layer(lsn, edits) if edits.runs else None
-        self._changelog.submit(lsn, edits.encode(), commit_time, schema_version)
+        bulk: BulkLayer | None = None
+        files: tuple[str, ...] = ()
+        if edits.runs:
+            bulk = self._bulk_layer(lsn, edits)
+            files = tuple(run.name for run in edits.runs)
+        self._changelog.submit(lsn, edits.encode(), commit_time, schema_version, files)
         self.sequenced_lsn = lsn
         self._apply(lsn, edits, bulk)
         return lsn
@@ -163,6 +175,11 @@ class Tablespace:
         self._active.first_lsn = min(self._active.first_lsn, lsn + 1)
         self.sequenced_lsn = lsn
         self._renew()
+        self._committed(lsn)
+
+    def committed(self, lsn: int) -> None:
+        """Everything sequenced up to the LSN is in the log for good. For whoever has handed in a changelog by
+        `use_changelog`; the one of `open` has been given this at its construction."""
         self._committed(lsn)
 
     def use_changelog(self, changelog: Changelog) -> None:
@@ -277,6 +294,11 @@ class Tablespace:
         of LMDB that nobody else uses. LMDB may already hold the oldest of the layers; that changes nothing."""
         generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
         return (self._active, *self._frozen), generation
+
+    @property
+    def flushing_lsn(self) -> int:
+        """Layers up to this LSN may be in LMDB, wholly or in part, whatever `flushed_lsn` says yet."""
+        return self._handed_over
 
     def drops_in(self, generation: Generation) -> list[int]:
         """Storage ids that are dropped and whose keys a read transaction of LMDB may still see."""
