@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.errors import SqlError
 from engine.storage.columns import Column, Numbers, binary_array, one_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
 from engine.storage.memtable import Version
@@ -147,11 +148,12 @@ class Capture:
         self._layers = layers
         self._generation: Generation | None = generation
         self._levels: dict[int, list[_Level]] = {}
-        self._all: list[_Run] = []
 
     @classmethod
     def take(cls, store: Tablespace, lsn: int | None = None) -> Capture:
         """The durable state of now, or at an LSN that is still kept (72000 if it is not)."""
+        if lsn is not None and lsn < store.flushing_lsn:
+            raise SqlError("72000", f"snapshot too old: LMDB may hold changes after LSN {lsn} already")
         snapshot = store.snapshot(lsn)
         layers, generation = store.newest_layers()
         active, *frozen = layers

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from catalog.errors import SqlError
 from engine.checkpoint import read_checkpoint, verify_checkpoint
 from engine.checkpoint.capture import Capture
 from engine.storage.edits import Edits
@@ -123,3 +124,21 @@ async def test_keys_that_no_table_owns_are_kept_and_dropped_ones_are_not(tmp_pat
     async with opened(tmp_path / "again") as again:
         assert contents(again) == expected
         assert await commit(again, {key(1, 200): b"goes on"}) == manifest.lsn + 1
+
+
+async def test_an_lsn_that_the_flush_may_have_passed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path / "data") as store:
+        await commit(store, {key(1, 200): b"old"})
+        with store.snapshot(1):
+            await commit(store, {key(1, 200): b"new"})
+            capture = Capture.take(store, 1)
+            capture.resolve()
+            assert read(capture) == {key(1, 200): b"old"}
+            capture.close()
+            monkeypatch.setattr(store._flusher, "_on_flushed", lambda layer: None)  # as long as nobody has heard of it
+            store.flush()
+            with pytest.raises(SqlError, match="LMDB may hold changes after LSN 1") as caught:
+                Capture.take(store, 1)
+            assert caught.value.sqlstate == "72000"
