@@ -82,6 +82,23 @@ class Changelog(Protocol):
         """Makes everything submitted durable and lets go of files and threads. Raises 58030 if some of it is not."""
 
 
+class LocalLog(Changelog, Protocol):
+    """A changelog that only its own directory knows the end of (replication/local.py): after a crash it may have parts
+    of transactions of which other parts were never written. engine/storage/joints.py decides."""
+
+    @property
+    def last_lsn(self) -> int | None:
+        """The last entry's LSN; None while there was none."""
+
+    def joints(self, after: int) -> Iterator[tuple[int, tuple[tuple[bytes, int], ...]]]:
+        """(LSN, parts) of the entries above `after` that are parts of transactions over several tablespaces; the parts
+        as (tablespace id, LSN)."""
+
+    def cut(self, lsn: int) -> None:
+        """Takes off every entry above the LSN, durably; nothing has been submitted yet. Raises XX001 if one of them was
+        acknowledged."""
+
+
 class Reader(Protocol):
     """Rows as of one moment: a snapshot, or a transaction (own writes over its snapshot)."""
 

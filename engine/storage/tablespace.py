@@ -26,7 +26,7 @@ from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
-from engine.storage.interface import Changelog, EngineThread
+from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
@@ -60,6 +60,8 @@ class Tablespace:
         identity: bytes | None,
     ) -> None:
         self.path = path
+        self.slot = 0
+        """Its number among the tablespaces of this node (engine/storage/stores.py)."""
         self._lock = lock
         self._engine_thread = engine_thread
         self._flush_bytes = flush_bytes
@@ -101,6 +103,35 @@ class Tablespace:
         Raises DirectoryInUse (55006), FormatTooNew (XX001), XX001 for damage. `on_fatal` is called once on the engine's
         thread when a write or sync has failed: nothing is committed after it, and the process should end.
         """
+        tablespace = cls.prepare(
+            path,
+            open_changelog,
+            engine_thread,
+            on_fatal=on_fatal,
+            flush_bytes=flush_bytes,
+            flush_versions=flush_versions,
+            identity=identity,
+        )
+        with ExitStack() as undo:
+            undo.callback(tablespace.give_back)
+            tablespace.recover()
+            undo.pop_all()
+        return tablespace
+
+    @classmethod
+    def prepare(
+        cls,
+        path: str,
+        open_changelog: OpenChangelog,
+        engine_thread: EngineThread,
+        *,
+        on_fatal: Callable[[BaseException], None] | None = None,
+        flush_bytes: int = FLUSH_BYTES,
+        flush_versions: int = FLUSH_VERSIONS,
+        identity: bytes | None = None,
+    ) -> Tablespace:
+        """The first half of `open`: everything but `recover`, which several tablespaces do together
+        (engine/storage/joints.py)."""
         with ExitStack() as undo:
             lock = lock_directory(path)
             undo.callback(os.close, lock)
@@ -110,12 +141,17 @@ class Tablespace:
             tablespace._changelog = open_changelog(
                 tablespace._checkpoint.tablespace, tablespace._committed, tablespace._fail
             )
-            undo.callback(tablespace._changelog.close)
-            tablespace._recover()
             undo.pop_all()
         return tablespace
 
-    def _recover(self) -> None:
+    def give_back(self) -> None:
+        """Undoes `prepare`."""
+        self._changelog.close()
+        self._checkpoint.close()
+        os.close(self._lock)
+
+    def recover(self) -> None:
+        """Applies what the changelog has beyond the checkpoint. Raises XX001."""
         referred: set[str] = set()
         for lsn, _, body in self._changelog.read(self.flushed_lsn):
             self.sequenced_lsn = self.durable_lsn = self._horizon = lsn
@@ -131,10 +167,11 @@ class Tablespace:
 
     # --- writing -----------------------------------------------------------------------------------------------
 
-    def sequence(self, edits: Edits, commit_time: int, schema_version: int) -> int:
+    def sequence(self, edits: Edits, commit_time: int, schema_version: int, joint: Joint | None = None) -> int:
         """Gives the commit its LSN: from now on `newest` shows it, and it becomes durable or the node stops.
 
-        `commit_time` in microseconds since 2000-01-01 UTC. Raises 58030 after a failure; then nothing has happened.
+        `commit_time` in microseconds since 2000-01-01 UTC; `joint` if the commit has parts in other tablespaces too.
+        Raises 58030 after a failure; then nothing has happened.
         """
         if self._failure is not None:
             raise SqlError("58030", f"storage has failed: {self._failure}")
@@ -144,7 +181,7 @@ class Tablespace:
         if edits.runs:
             bulk = self._bulk_layer(lsn, edits)
             files = tuple(run.name for run in edits.runs)
-        self._changelog.submit(lsn, edits.encode(), commit_time, schema_version, files)
+        self._changelog.submit(lsn, edits.encode(), commit_time, schema_version, files, joint)
         self.sequenced_lsn = lsn
         self._apply(lsn, edits, bulk)
         return lsn
@@ -221,6 +258,11 @@ class Tablespace:
         """`callback(durable_lsn)` is called whenever durable_lsn has moved."""
         self._durable_callbacks.append(callback)
 
+    def divert_durable(self, callback: Callable[[int], None]) -> list[Callable[[int], None]]:
+        """From now on only this one is called; returns those that were (engine/storage/stores.py calls them)."""
+        diverted, self._durable_callbacks = self._durable_callbacks, [callback]
+        return diverted
+
     def _committed(self, lsn: int) -> None:
         if self._closed:
             return
@@ -277,6 +319,14 @@ class Tablespace:
         if value is None:
             return None
         return (self._history[-1].first_lsn - 1 if self._history else self.flushed_lsn), value
+
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """As `scan`, of what is sequenced."""
+        return self._view(self.sequenced_lsn).scan(low, high, reverse)
+
+    def of(self, storage_id: int) -> Tablespace:
+        """The tablespace that has a storage id: where there is one, this. engine/storage/stores.py is for several."""
+        return self
 
     def get(self, key: bytes, lsn: int) -> bytes | None:
         """The value at an LSN from the horizon on."""
@@ -427,6 +477,11 @@ class Tablespace:
         if isinstance(layer, BulkLayer):
             for run in layer.runs:
                 self._changelog.drop_bulk(run.reference.name)
+
+    def close_changelog(self) -> None:
+        """The first step of `close`: makes everything sequenced durable. Where there are several tablespaces all take
+        it before any goes on, because a commit may have parts in each. Raises 58030."""
+        self._changelog.close()
 
     def close(self) -> None:
         """Makes everything durable, flushes it, and lets go of files and threads. Views are dead afterwards.
