@@ -15,6 +15,8 @@ EXAMPLES = """examples:
   shoal serve --data /var/lib/shoal --listen 127.0.0.1:6543
   shoal serve --config shoal.toml                 the same from a file:  data = "/var/lib/shoal"
                                                                          listen = "127.0.0.1:6543"
+  shoal serve --data a --listen 127.0.0.1:5432 --node a \\
+      --cluster zk://127.0.0.1:2181/shoal --store file:///var/lib/shoal-log
 then:
   psql "host=127.0.0.1 user=postgres"
 """
@@ -51,6 +53,11 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
     serve.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
     serve.add_argument("--config", metavar="FILE", help="TOML file with the same settings; the command line wins")
+    serve.add_argument("--cluster", metavar="URL", help="join the cluster zk://HOST:PORT,HOST:PORT/NAME")
+    serve.add_argument(
+        "--store", metavar="URL", help="changelog store of the cluster: file:///DIR, s3://..., log://..., quorum(...)"
+    )
+    serve.add_argument("--node", metavar="ID", help="name of this node in the cluster (default: the host's name)")
     _logstore_parser(commands)
     _router_parser(commands)
     return top
@@ -95,7 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from shoal.router import RouterConfig, route
 
             return route(RouterConfig(options.cluster, options.listen, options.http, options.max_connections))
-        config = load(options.config, {"data": options.data, "listen": options.listen})
+        names = ("data", "listen", "cluster", "store", "node")
+        config = load(options.config, {name: getattr(options, name) for name in names})
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 
         return serve(config)

@@ -21,6 +21,12 @@ class Config:
     max_connections: int = 500
     columnar_memory: int = 2 << 30
     columnar_threads: int = 2
+    cluster: str = ""  # zk://HOST:PORT,.../NAME; '' is a node alone
+    store: str = ""  # URL of the cluster's changelog store; '' is the one that the cluster already has
+    node: str = ""  # the node's name in the cluster; '' is the host's
+    session_timeout: float = 6.0  # after which ZooKeeper takes a silent node for dead
+    commit_timeout: float = 10.0  # how long a commit may wait for ZooKeeper and the store
+    checkpoint_interval: float = 3600.0  # between two checkpoints of a tablespace, if it has changed
 
     @property
     def address(self) -> tuple[str, int]:
@@ -42,10 +48,12 @@ def load(path: str | None, overrides: Mapping[str, object]) -> Config:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path}: {error}") from error
     known = {field.name: type(field.default) for field in fields(Config)}
-    for name, value in values.items():
+    for name, value in list(values.items()):
         if name not in known:
             raise ConfigError(f'{path}: unknown setting "{name}"; known are {", ".join(known)}')
-        if type(value) is not known[name]:
+        if known[name] is float and type(value) is int:
+            values[name] = float(value)
+        elif type(value) is not known[name]:
             raise ConfigError(f"{path}: {name} must be of type {known[name].__name__}")
     values.update({name: value for name, value in overrides.items() if value is not None})
     return Config(**values)  # type: ignore[arg-type]
