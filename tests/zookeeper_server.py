@@ -20,6 +20,12 @@ from types import TracebackType
 from tests.oracle import free_port
 
 JARS = pathlib.Path("/usr/share/java")
+CLASS_PATH = (
+    "zookeeper.jar",
+    "slf4j-simple.jar",
+    "netty-codec.jar",
+    "netty-resolver.jar",
+)  # Debian's zookeeper.jar names most others
 START_SECONDS = 30.0
 
 
@@ -44,15 +50,14 @@ class ZooKeeperServer:
 
     def launch(self) -> None:
         """Starts the process; `wait` for it to serve."""
-        jar = JARS / "zookeeper.jar"
-        if not jar.exists() or shutil.which("java") is None:
+        if not (JARS / CLASS_PATH[0]).exists() or shutil.which("java") is None:
             raise RuntimeError("no ZooKeeper on this machine: make packages")
         (self.directory / "data").mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "zoo.cfg"
         settings = [f"dataDir={self.directory / 'data'}", f"clientPort={self.port}", *self._settings]
         configuration.write_text("\n".join([*settings, ""]))
         command = ["java", "-Xmx128m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += [*self._java_options, "-cp", f"{jar}:{JARS / 'slf4j-simple.jar'}"]
+        command += [*self._java_options, "-cp", ":".join(str(JARS / name) for name in CLASS_PATH)]
         command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(configuration)]
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
@@ -95,8 +100,11 @@ class ZooKeeperServer:
             self._process = None
 
     def suspend(self) -> None:
-        """SIGSTOP: connections stay open, nothing is answered."""
+        """SIGSTOP: connections stay open, nothing is answered. No thread of it runs any more on return."""
         os.kill(self.pid, signal.SIGSTOP)
+        for thread in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            while (thread / "stat").read_text().rpartition(")")[2].split()[0] not in "TZ":
+                time.sleep(0.001)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import select
 import socket
 import ssl
@@ -95,6 +96,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._awake = False
         self._socket: socket.socket | None = None
+        self.connecting = False
         self.over = False  # no connection is made any more
         self.last_error: OSError | None = None  # of the last attempt to connect
 
@@ -135,7 +137,13 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(
         self, read: Sequence[Any], write: Sequence[Any], other: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """As select.select, by poll: without a file descriptor of its own for every call, unlike kazoo's."""
+        """As select.select, by poll: without a file descriptor of its own for every call, unlike kazoo's.
+
+        kazoo waits for the answer to a new connection for as long as the session may last. A server that is just
+        starting may never give it (an exception there leaves the connection open), so less time is given here.
+        """
+        if self.connecting and timeout is not None:
+            timeout = min(timeout, self._connect_timeout)
         poll = select.poll()
         ready: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
         wanted: dict[int, tuple[Any, list[Any]]] = {}
@@ -193,8 +201,12 @@ def make_client(
     acl = None
     if address.auth:
         acl = [make_digest_acl(*address.auth.split(":", 1), all=True)]
+    # Shuffled once: nodes spread over the servers. kazoo would shuffle before every round, and could try the server
+    # that has just been left because it hangs, which costs a third of the session timeout and more.
+    hosts = random.sample(address.hosts, len(address.hosts))
     client = KazooClient(
-        hosts=",".join(address.hosts),
+        hosts=",".join(hosts),
+        randomize_hosts=False,
         timeout=session_timeout,
         handler=handler,
         default_acl=acl,
@@ -219,7 +231,11 @@ def make_client(
 
     def connect_and_tell(*arguments: Any) -> Any:
         begun = time.monotonic()
-        read_timeout, connect_timeout = connect(*arguments)
+        handler.connecting = True
+        try:
+            read_timeout, connect_timeout = connect(*arguments)
+        finally:
+            handler.connecting = False
         handler.to_loop(connected, begun, read_timeout * 1.5 / 1000)
         return read_timeout, connect_timeout
 

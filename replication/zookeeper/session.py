@@ -19,6 +19,9 @@ at most half of a session timeout unless somebody configures it so): a quarter o
 busy client of a server that hangs would wait for ever. Here the connection is dropped when a request has waited for
 half of the session timeout, which leaves time to find another server before the session is over.
 
+**Servers that have lost data** take up no session that has seen more than they know: it stays suspended, as it would
+if they were away. Opening another session tells (`cluster.py`).
+
 **Watches.** One-shot, and handed over in the stream of replies. All of them fire when the connection breaks, and are
 not set again: what was watched has to be read again anyway. A watch may fire when nothing has changed.
 """
@@ -78,6 +81,8 @@ MAX_REQUEST_BYTES = 1_000_000
 
 KEEPALIVES_PER_TIMEOUT = 6
 HANDED_ON_LATE = 0.25  # of the session timeout: see above
+MAX_CONNECT = 1.5  # seconds that a server is given to take a connection, and to take up the session
+COMPLAIN_EVERY = 10.0  # seconds, while there is no connection
 FAREWELL = 1.0  # seconds that a server is given to end a session
 PATIENCE = 0.5  # of the session timeout: how long an answer may take
 
@@ -157,8 +162,10 @@ class ZooKeeperCoordination:
         self._proven = float("-inf")  # when the last request that the leader has answered was sent
         self._made: set[str] = {""}  # nodes that exist unless somebody has deleted them
         self._ticking: asyncio.TimerHandle | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._complained = float("-inf")
         self._opened: asyncio.Future[None] = self._loop.create_future()
-        connect_timeout = max(session_timeout / (2 * len(address.hosts)), 0.1)
+        connect_timeout = max(min(session_timeout / (2 * len(address.hosts)), MAX_CONNECT), 0.1)
         self._handler = LoopHandler(self._loop, address.tls_context(), connect_timeout)
         self._client = make_client(address, self._handler, session_timeout, self._connected, self._interrupted)
         self._stopping: asyncio.Future[None] | None = None
@@ -171,12 +178,7 @@ class ZooKeeperCoordination:
                 await asyncio.shield(self._opened)
         except TimeoutError:
             await self.close()
-            servers = ", ".join(self.address.hosts)
-            reason = self._handler.last_error or "it accepts connections but no sessions; is a majority of it running?"
-            raise SqlError(
-                "08001",
-                f"no answer from ZooKeeper at {servers}: {reason}. Start it, or correct {self.address.url}",
-            ) from None
+            raise SqlError("08001", f"{self._trouble()}. Start it, or correct {self.address.url}") from None
 
     # --- Coordination: the session -------------------------------------------------------------------------------
 
@@ -408,8 +410,7 @@ class ZooKeeperCoordination:
     def _give_up(self, request: _Request) -> None:
         if request in self._waiting:
             self._waiting.remove(request)
-            servers = ", ".join(self.address.hosts)
-            _fail(request, CoordinationUnavailableError(f"no connection to ZooKeeper at {servers}"))
+            _fail(request, CoordinationUnavailableError(self._trouble()))
 
     def _answered(self, request: _Request, result: Result) -> None:
         if request not in self._in_flight:
@@ -436,8 +437,10 @@ class ZooKeeperCoordination:
     def _unanswered(self, request: _Request) -> None:
         if request.kind == "write":
             _fail(request, OutcomeUnknownError("the connection to ZooKeeper broke before the answer came"))
-        elif request.kind == "probe" or self._state == "lost":
-            _fail(request, CoordinationUnavailableError("the connection to ZooKeeper broke"))
+        elif self._state == "lost":
+            _fail(request, CoordinationUnavailableError("the ZooKeeper session is over"))
+        elif request.kind == "probe":
+            _fail(request, CoordinationUnavailableError(self._trouble()))
         elif not request.answer.done():
             self._wait(request)
 
@@ -446,6 +449,8 @@ class ZooKeeperCoordination:
     def _connected(self, begun: float, session_timeout: float) -> None:
         if self._state == "lost":
             return
+        if self._giving_up is not None:
+            self._giving_up.cancel()
         self._session_timeout = session_timeout
         # A session is opened, and taken up again, by the leader.
         self._proven = max(self._proven, begun)
@@ -467,17 +472,22 @@ class ZooKeeperCoordination:
             self._over("the ZooKeeper session is over")
         elif state == "suspended" and self._state == "connected":
             self._change("suspended")
+            self._giving_up = self._loop.call_later(self._timeout, self._give_up_stranded)
 
-    def _change(self, state: SessionState) -> None:
+    def _trouble(self) -> str:
+        """Why there is no connection."""
+        reason = str(self._handler.last_error or "") or (
+            "connections are accepted, sessions are not: no majority of the servers is running, "
+            "or they have lost data that this session has seen"
+        )
+        return f"no session with ZooKeeper at {', '.join(self.address.hosts)}: {reason}"
+
+    def _change(self, state: Literal["connected", "suspended"]) -> None:
         if state == self._state:
             return
-        if state != "lost" or not self.closed:
-            log.log(
-                logging.INFO if state == "connected" else logging.WARNING,
-                "ZooKeeper at %s: the session is %s",
-                ", ".join(self.address.hosts),
-                state,
-            )
+        self._complained = time.monotonic()
+        level = logging.INFO if state == "connected" else logging.WARNING
+        log.log(level, "ZooKeeper at %s: %s", ", ".join(self.address.hosts), state)
         self._state = state
         for callback in list(self._callbacks):
             callback(state)
@@ -486,8 +496,9 @@ class ZooKeeperCoordination:
         """For good: kazoo's client is ended, and must not open another session."""
         was_connected = self._state == "connected"
         self._state = "lost"
-        if self._ticking is not None:
-            self._ticking.cancel()
+        for timer in (self._ticking, self._giving_up):
+            if timer is not None:
+                timer.cancel()
         self._handler.over = True
         if not self.closed:
             log.warning("%s", reason)
@@ -526,13 +537,18 @@ class ZooKeeperCoordination:
                 self._handler.drop()
             elif now - self._proven > period / 2:
                 self._request(self._send_sync, "probe", by_leader=True).add_done_callback(_ignore)
-        else:
-            # Handed over while the connection was breaking: kazoo keeps these for the next connection.
-            while oldest is not None and now - oldest.sent > self._timeout:
-                del self._in_flight[oldest]
-                oldest.kind = "write" if oldest.kind == "write" else "probe"
-                self._unanswered(oldest)
-                oldest = next(iter(self._in_flight), None)
+        elif now - self._complained > COMPLAIN_EVERY:
+            self._complained = now
+            log.warning("%s", self._trouble())
+
+    def _give_up_stranded(self) -> None:
+        """What was handed over while the connection was breaking: kazoo keeps it for the next connection."""
+        stranded = list(self._in_flight)
+        self._in_flight.clear()
+        for request in stranded:
+            if request.kind == "read":
+                request.kind = "probe"
+            self._unanswered(request)
 
 
 def _fail(request: _Request, error: Exception) -> None:

@@ -30,7 +30,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
-from catalog.errors import SqlError
 from replication.interface import (
     Check,
     ConflictError,
@@ -44,8 +43,8 @@ from replication.interface import (
     Watch,
     Znode,
 )
+from replication.zookeeper import check_size
 
-MAX_REQUEST_BYTES = 1_000_000  # ZooKeeper's jute.maxbuffer is 1 MiB for a whole request
 KEEPALIVES_PER_TIMEOUT = 6
 
 Loss = Literal["before", "after", "later"]
@@ -478,9 +477,7 @@ class MemorySession:
     def _request(
         self, carry_out: Callable[[], Any], operations: tuple[Operation, ...] = (), watch: _Registration | None = None
     ) -> asyncio.Future[Any]:
-        size = sum(len(op.path) + len(op.data) for op in operations if isinstance(op, (Create, Set)))
-        if size > MAX_REQUEST_BYTES:
-            raise SqlError("54000", f"a request to ZooKeeper of {size} bytes is larger than {MAX_REQUEST_BYTES} bytes")
+        check_size(operations)
         if self._state == "lost":
             raise CoordinationUnavailableError("the ZooKeeper session is over")
         request = _Request(carry_out, operations, asyncio.get_running_loop().create_future(), watch)
