@@ -1,0 +1,189 @@
+"""A part of the coordination service's tree, kept in memory by watches: what the directory and the observer share.
+
+    to read -> read with a watch -> `listed` (children) or `found` (data)       again whenever a watch says so
+
+A subclass says which paths it begins with, which of them are folders, and what it makes of what is read. Folders name
+further paths to follow; what is no longer named is no longer read.
+
+While the service cannot be reached the last state stands, and `stale` says so. When the session is over another one is
+opened, and everything is read again. A path may have a *pause*: it is read again at most so often, however often it
+changes (a head changes with every commit); the watch that is set by that read tells of the next change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
+from catalog.errors import SqlError
+from replication.interface import Coordination, CoordinationUnavailableError, SessionState
+
+log = logging.getLogger("shoal.picture")
+
+RETRY_PAUSE = 0.5  # seconds
+
+
+class Picture(ABC):
+    """`open_session` gives a new session each time it is called; `close` ends it, unless it is shared with others."""
+
+    def __init__(
+        self,
+        roots: Iterable[str],
+        open_session: Callable[[], Awaitable[Coordination]],
+        *,
+        retry_pause: float = RETRY_PAUSE,
+        shared_session: bool = False,
+    ) -> None:
+        self._roots = tuple(roots)
+        self._open_session = open_session
+        self._retry_pause = retry_pause
+        self._shared = shared_session
+        self._session: Coordination | None = None
+        self._followed: set[str] = set()  # what a folder has named
+        self._callbacks: list[Callable[[], None]] = []
+        self._to_read: dict[str, None] = {}  # paths, in the order in which they were found to have changed
+        self._read_at: dict[str, float] = {}  # loop time, of paths with a pause
+        self._later: dict[str, asyncio.TimerHandle] = {}  # paths that have changed again since
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.stale = True
+
+    # ---- what a subclass says ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _is_folder(self, path: str) -> bool:
+        """Whether the children of a path are read, in place of its data."""
+
+    @abstractmethod
+    def _listed(self, path: str, names: list[str]) -> list[str]:
+        """A folder has these children now: what has gone is to be forgotten. The paths to follow below it."""
+
+    @abstractmethod
+    def _found(self, path: str, data: bytes | None) -> None:
+        """A path has this data now; None: there is no such znode. Raises SqlError XX001 for what cannot be read."""
+
+    def _pause(self, path: str) -> float:
+        """Seconds between two reads of the path."""
+        return 0.0
+
+    # ---- for those who look -----------------------------------------------------------------------------------------
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Calls back after every change of what is known, and of `stale`."""
+        self._callbacks.append(callback)
+
+    async def start(self) -> None:
+        """Opens the first session and reads everything. Raises what opening raises."""
+        self._use(await self._open_session())
+        with contextlib.suppress(CoordinationUnavailableError):
+            await self._read_all()
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        self._forget_later()
+        session, self._session = self._session, None
+        if session is not None and not self._shared:
+            await session.close()
+
+    # ---- following --------------------------------------------------------------------------------------------------
+
+    def _use(self, session: Coordination) -> None:
+        self._session = session
+        self._followed.clear()
+        self._forget_later()
+        session.on_state(partial(self._state_changed, session))
+        for path in self._roots:
+            self._changed(path)
+
+    def _state_changed(self, session: Coordination, state: SessionState) -> None:
+        if session is self._session and state != "connected":
+            self._tell(stale=True)
+            self._wake.set()
+
+    def _changed(self, path: str) -> None:
+        self._to_read[path] = None
+        self._wake.set()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._wake.wait()
+                self._wake.clear()
+                if self._session is None or self._session.state == "lost":
+                    self._use(await self._open_session())
+                await self._read_all()
+            except (CoordinationUnavailableError, SqlError) as error:
+                log.warning("the state of the cluster cannot be read: %s", error)
+                self._tell(stale=True)
+                await asyncio.sleep(self._retry_pause)
+                self._wake.set()
+
+    async def _read_all(self) -> None:
+        """Reads every path that has changed; what cannot be read stays on the list."""
+        session = self._session
+        assert session is not None
+        while self._to_read:
+            await self._read(session, next(iter(self._to_read)))
+        self._tell(stale=session.state != "connected")
+
+    async def _read(self, session: Coordination, path: str) -> None:
+        # A change during the read must put the path back on the list: it is taken off first.
+        self._to_read.pop(path)
+        if path not in self._roots and path not in self._followed:
+            return
+        try:
+            watch = partial(self._watched, session, path)
+            if self._is_folder(path):
+                self._follow_below(path, self._listed(path, await session.children(path, watch)))
+            else:
+                if self._pause(path):
+                    self._read_at[path] = asyncio.get_running_loop().time()
+                found = await session.get(path, watch)
+                if path in self._followed:
+                    self._found(path, None if found is None else found.data)
+        except CoordinationUnavailableError:
+            self._to_read[path] = None
+            raise
+        except SqlError as error:  # the rest of the tree is as good as it was
+            log.warning("%s is passed over: %s", path, error.message)
+
+    def _follow_below(self, folder: str, paths: list[str]) -> None:
+        prefix, named = folder + "/", set(paths)
+        below = {path for path in self._followed if path.startswith(prefix)}
+        gone = {path for path in below if path not in named and path.rpartition("/")[0] not in named}
+        self._followed -= gone
+        for path in gone:
+            self._read_at.pop(path, None)
+        self._to_read.update(dict.fromkeys(path for path in paths if path not in self._followed))
+        self._followed |= named
+
+    def _watched(self, session: Coordination, path: str) -> None:
+        if session is not self._session or path in self._later:
+            return
+        loop = asyncio.get_running_loop()
+        due = self._read_at.get(path, 0.0) + self._pause(path)
+        if due <= loop.time():
+            self._changed(path)
+        else:
+            self._later[path] = loop.call_at(due, self._changed_before, path)
+
+    def _changed_before(self, path: str) -> None:
+        del self._later[path]
+        self._changed(path)
+
+    def _forget_later(self) -> None:
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
+
+    def _tell(self, *, stale: bool) -> None:
+        self.stale = stale
+        for callback in self._callbacks:
+            callback()
