@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -27,6 +28,9 @@ from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
 from shoal.config import Config, ConfigError
 from wire.server import Server
+
+if TYPE_CHECKING:
+    from shoal.cluster.member import Member
 
 log = logging.getLogger("shoal")
 
@@ -43,7 +47,6 @@ def serve(config: Config) -> int:
 
 
 async def _run(config: Config) -> int:
-    host, port = config.address
     loop = asyncio.get_running_loop()
     data = Path(config.data)
     stop: asyncio.Future[None] = loop.create_future()
@@ -52,6 +55,16 @@ async def _run(config: Config) -> int:
         log.critical("cannot make commits durable, stopping: %s", error)
         os._exit(70)  # nothing may be acknowledged any more, and what was is on disk
 
+    if config.cluster:
+        from shoal.cluster.member import Member  # a node alone needs neither ZooKeeper's client nor stores
+
+        member = Member(config, fatal)
+        await member.start()
+        try:
+            await _serve_clients(config, member.node, stop, member)
+        finally:
+            await member.stop()
+        return 0
     store = open_store(data, loop.call_soon_threadsafe, fatal, loop)
     try:
         worker = WorkerClient(
@@ -62,31 +75,39 @@ async def _run(config: Config) -> int:
         )
         node = Node(store, worker)
         node.bootstrap()
-        server = Server(node, host, port, config.max_connections)
-        try:
-            bound = await server.start()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another with --listen"
-            ) from error
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, partial(resolve, stop))
-        # What start-up made stays for good: keep the cyclic collector from walking it again and again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 50)
-        print(f"shoal ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
-        print(f'connect with: psql "host={host} port={bound} user=postgres"', flush=True)
-        await stop
-        await server.stop()
+        await _serve_clients(config, node, stop, None)
         node.settle()
         with contextlib.suppress(Exception):
             await worker.close()
         return 0
     finally:
         store.close()
+
+
+async def _serve_clients(config: Config, node: Node, stop: asyncio.Future[None], member: Member | None) -> None:
+    """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
+    host, port = config.address
+    server = Server(node, host, port, config.max_connections)
+    try:
+        bound = await server.start()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another with --listen"
+        ) from error
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if member is not None:
+        await member.listening(host, bound)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, partial(resolve, stop))
+    # What start-up made stays for good: keep the cyclic collector from walking it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    print(f"shoal ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
+    print(f'connect with: psql "host={host} port={bound} user=postgres"', flush=True)
+    await stop
+    await server.stop()
 
 
 def open_store(

@@ -1,0 +1,8 @@
+"""A node's part in a cluster: what joins the engine with the replicated log.
+
+membership.py    which cluster and node this directory belongs to; the session with ZooKeeper; the node's registration
+adapter.py       the engine as the log sees it (replication.log.ReplicaEngine), the log as the engine sees it
+                 (engine.replica.Replica), the leader as the relay sees it (wire.relay.Locator)
+joining.py       how a data directory becomes a replica: alone before, new, from a checkpoint
+member.py        all of it, from start to stop
+"""

@@ -1,0 +1,193 @@
+"""The engine as the replicated log sees it, the log as the engine sees it, and the leader as the relay sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from catalog.errors import SqlError
+from engine.node import Node as EngineNode
+from engine.storage.tablespace import Tablespace
+from replication.directory import NodeDirectory
+from replication.interface import CoordinationUnavailableError, LogEntry, StoreUnavailableError
+from replication.log.bulk import BulkFiles
+from replication.log.interface import Leader
+from replication.log.replica import ReplicatedLog
+from wire.peering import introduce
+from wire.relay import Target
+
+PRESSURE_PAUSE = 0.02  # seconds
+LEADER_PAUSE = 0.05  # seconds between two looks for a leader that may come
+LEADER_PATIENCE = 5.0  # seconds a relay waits for a leader before it is told that there is none
+
+
+def deposed() -> SqlError:
+    """What a client is told whose transaction was certainly not committed."""
+    return SqlError(
+        "40001",
+        "could not commit: this node is no longer the leader of the tablespace",
+        hint="Nothing of the transaction was committed. Retry it.",
+    )
+
+
+def unknown() -> SqlError:
+    """What a client is told of a commit that may be in the log or not."""
+    return SqlError(
+        "08007",
+        "the outcome of the commit is unknown: the changelog did not answer in time",
+        hint="Connect again and look whether the transaction's changes are there.",
+        severity="FATAL",
+    )
+
+
+class FollowerLog:
+    """The changelog of a tablespace that follows (engine/storage/interface.py): entries come from the leader, and
+    nothing is submitted here."""
+
+    pending_bytes = 0
+
+    def __init__(self, bulk: BulkFiles) -> None:
+        self._bulk = bulk
+
+    def submit(
+        self,
+        lsn: int,
+        body: bytes,
+        commit_time: int,
+        schema_version: int,
+        files: Sequence[str] = (),
+        joint: object | None = None,
+    ) -> None:
+        """Raises 40001."""
+        raise deposed()
+
+    def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
+        """Nothing: the log is followed."""
+        return iter(())
+
+    def retire(self, upto: int) -> None:
+        return
+
+    def bulk_path(self, name: str) -> str:
+        return self._bulk.path(name)
+
+    def bulk_names(self) -> list[str]:
+        return self._bulk.names()
+
+    def drop_bulk(self, name: str) -> None:
+        self._bulk.drop(name)
+
+    def close(self) -> None:
+        return
+
+
+class EngineReplica:
+    """replication.log.interface.ReplicaEngine over a node's tablespace."""
+
+    def __init__(self, node: EngineNode, store: Tablespace, follower_log: FollowerLog) -> None:
+        self.node = node
+        self.store = store
+        self._follower_log = follower_log
+        self.leading = False
+
+    @property
+    def flushed_lsn(self) -> int:
+        return self.store.flushed_lsn
+
+    def apply(self, entry: LogEntry) -> None:
+        self.node.applied(self.store.apply(entry.lsn, entry.body))
+
+    async def ready(self) -> None:
+        while self.store.pressure:
+            await asyncio.sleep(PRESSURE_PAUSE)
+
+    async def lead(self, leader: Leader) -> None:
+        self.store.use_changelog(leader)
+        self.leading = True
+        self.node.lead()
+
+    def on_committed(self, lsn: int) -> None:
+        self.store.committed(lsn)
+
+    def on_unknown(self, first_lsn: int) -> None:
+        self.leading = False
+        self.node.commits.give_up(first_lsn - 1, unknown())
+
+    def on_deposed(self, last_committed: int) -> None:
+        self.leading = False
+        self.store.use_changelog(self._follower_log)
+        self.node.step_down(last_committed, deposed())
+
+
+class NodeReplica:
+    """engine.replica.Replica over the log of a tablespace."""
+
+    def __init__(self, engine: EngineReplica, log: ReplicatedLog, timeout: float) -> None:
+        """`timeout`: seconds that a read may wait for the head, and for what is behind it."""
+        self._engine = engine
+        self._log = log
+        self._timeout = timeout
+        self._clock: Callable[[], float] = time.monotonic
+
+    @property
+    def leads(self) -> bool:
+        return self._engine.leading and self._clock() < self._log.may_serve_until
+
+    @property
+    def staleness(self) -> float:
+        return self._log.lag.seconds
+
+    async def catch_up(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                head = await self._log.read_head()
+                await self._log.wait_for(head.lsn)
+        except (TimeoutError, CoordinationUnavailableError, StoreUnavailableError) as error:
+            raise SqlError(
+                "57P03",
+                "the newest state of the tablespace cannot be read now",
+                detail=str(error) or f"It took longer than {self._timeout:g} s.",
+                hint="SET read_consistency = 'bounded' or 'eventual' reads what this replica has.",
+            ) from error
+
+    async def reach(self, lsn: int) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._log.wait_for(lsn)
+        except TimeoutError as error:
+            raise SqlError(
+                "55000",
+                f"this replica has not applied LSN {lsn} within {self._timeout:g} s, it is at {self._log.applied_lsn}",
+                hint="Is the token of this cluster? Retry, or connect to another node.",
+            ) from error
+
+
+class LeaderLocator:
+    """wire.relay.Locator over the cluster's directory."""
+
+    def __init__(self, directory: NodeDirectory, secret: bytes, node: str) -> None:
+        self._directory = directory
+        self._secret = secret
+        self._node = node
+
+    async def leader(self, tablespace: str, not_this: Target | None = None) -> Target:
+        """Raises 57P03 when nobody leads for LEADER_PATIENCE seconds."""
+        deadline = time.monotonic() + LEADER_PATIENCE
+        while True:
+            name = self._directory.leader(tablespace)
+            found = self._directory.nodes.get(name)
+            if found is not None and name != self._node:
+                target = Target(name, found.host, found.port)
+                if not_this is None or target != not_this or time.monotonic() >= deadline:
+                    return target
+            if time.monotonic() >= deadline:
+                raise SqlError(
+                    "57P03",
+                    f'tablespace "{tablespace}" has no leader at the moment',
+                    hint="A new leader is elected when the old one's session has expired; retry in a few seconds.",
+                )
+            await asyncio.sleep(LEADER_PAUSE)
+
+    def introduce(self, target: Target, parameters: Mapping[str, str], client: str) -> dict[str, str]:
+        return introduce(parameters, self._secret, node=self._node, target=target.node, client=client)

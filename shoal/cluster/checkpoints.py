@@ -1,0 +1,140 @@
+"""Checkpoints of a tablespace in the cluster's store: written by the leader, listed in ZooKeeper, the old ones removed.
+
+The newest KEPT stay. A checkpoint counts once it is listed; what a crash leaves behind is found by its folder and
+removed with the next one. The log below the oldest listed checkpoint may then be dropped (replication/log/ledgers.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from catalog.errors import SqlError
+from engine.checkpoint import EntryMark, Manifest, leftovers, read_manifest, removable, write_checkpoint
+from engine.storage.tablespace import Tablespace
+from replication.interface import (
+    ChangelogStore,
+    Checkpoint,
+    ConflictError,
+    Coordination,
+    CoordinationUnavailableError,
+    ObjectMissingError,
+    StoreUnavailableError,
+)
+from replication.log.layout import decode_checkpoints, encode_list, paths, tablespace_folder
+from replication.log.settings import Clock
+
+log = logging.getLogger("shoal.cluster")
+
+KEPT = 2
+
+
+class CheckpointKeeper:
+    """`coordination` gives the session of the moment; `mark` what the log knows of the entry at an LSN; `leads` whether
+    this node is to write them. `scratch` is a local directory with room for two files."""
+
+    def __init__(
+        self,
+        tablespace: Tablespace,
+        store: ChangelogStore,
+        coordination: Callable[[], Coordination],
+        mark: Callable[[int], EntryMark],
+        leads: Callable[[], bool],
+        scratch: Path,
+        interval: float,
+        clock: Clock,
+    ) -> None:
+        self._tablespace = tablespace
+        self._store = store
+        self._coordination = coordination
+        self._mark = mark
+        self._leads = leads
+        self._scratch = scratch
+        self._interval = interval
+        self._clock = clock
+        self._root = tablespace_folder(tablespace.tablespace_id).rstrip("/")
+        self._writing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if self._leads():
+                    newest = max(await self._listed(), key=lambda item: item.lsn, default=None)
+                    age = float("inf") if newest is None else (self._clock.wall() - newest.created) / 1e6
+                    changed = newest is None or newest.lsn < self._tablespace.durable_lsn
+                    if changed and (age >= self._interval or newest is None):
+                        await self.write()
+            except (SqlError, StoreUnavailableError, CoordinationUnavailableError, ConflictError) as error:
+                log.warning("no checkpoint was written: %s", error)
+            await asyncio.sleep(min(self._interval, 30.0))
+
+    async def write(self) -> int:
+        """Writes a checkpoint of now, lists it, and removes what it replaces. Returns its LSN.
+
+        Raises 55000 when this node does not lead, and what the store and the coordination raise.
+        """
+        if not self._leads():
+            raise SqlError("55000", "checkpoints are written by the leader of the tablespace, which this node is not")
+        async with self._writing:
+            listed = await self._listed()
+            known = [manifest for item in listed if (manifest := await self._manifest(item.lsn)) is not None]
+            previous = max(known, key=lambda manifest: manifest.lsn, default=None)
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            manifest = await write_checkpoint(
+                self._tablespace, self._store, self._root, str(self._scratch), self._mark, previous=previous
+            )
+            entry = Checkpoint(
+                manifest.lsn,
+                manifest.entry_hash,
+                manifest.folder,
+                manifest.total_bytes(),
+                self._clock.wall(),
+            )
+            kept = await self._list(entry)
+            log.info("checkpoint at LSN %d: %d rows", manifest.lsn, manifest.table_rows())
+            await self._clean(kept, [*known, manifest])
+            return manifest.lsn
+
+    async def _listed(self) -> tuple[Checkpoint, ...]:
+        found = await self._coordination().get(paths(self._tablespace.tablespace_id).checkpoints)
+        return decode_checkpoints(found.data) if found is not None else ()
+
+    async def _manifest(self, lsn: int) -> Manifest | None:
+        with contextlib.suppress(ObjectMissingError):
+            return await read_manifest(self._store, self._root, lsn)
+        return None
+
+    async def _list(self, entry: Checkpoint) -> tuple[Checkpoint, ...]:
+        """The list with the new entry and without those that are too many."""
+        path = paths(self._tablespace.tablespace_id).checkpoints
+        while True:
+            found = await self._coordination().get(path)
+            assert found is not None
+            others = [item for item in decode_checkpoints(found.data) if item.lsn != entry.lsn]
+            kept = tuple(sorted([*others, entry], key=lambda item: item.lsn)[-KEPT:])
+            with contextlib.suppress(ConflictError):
+                await self._coordination().set(path, encode_list(kept), found.version)
+                return kept
+
+    async def _clean(self, kept: tuple[Checkpoint, ...], manifests: list[Manifest]) -> None:
+        lsns = {item.lsn for item in kept}
+        stay = [manifest for manifest in manifests if manifest.lsn in lsns]
+        gone = [manifest for manifest in manifests if manifest.lsn not in lsns]
+        names = removable(gone, stay)
+        prefix = self._root + "/"
+        objects = [info.name async for info in self._store.list(prefix)]
+        relative = [name[len(prefix) :] for name in objects if name.startswith(prefix + "checkpoint-")]
+        names += leftovers(relative, stay, below=max(lsns))
+        for name in dict.fromkeys(names):
+            await self._store.delete(prefix + name)

@@ -1,0 +1,180 @@
+"""How a data directory becomes a replica of a tablespace.
+
+    the cluster has it, the directory does not      the newest checkpoint is restored, or, while the log still goes back
+                                                    to its beginning, the log alone
+    the cluster has it, the directory too           it goes on behind what is in its LMDB
+    the cluster does not                            this node founds it, with what the directory holds: a node that was
+                                                    alone until now brings its data along
+
+A restore that was broken off is wiped and begun anew. A directory that belongs to another tablespace is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import shutil
+import uuid
+from pathlib import Path
+
+from engine.checkpoint import half_restored, read_checkpoint, read_manifest
+from engine.storage.checkpoint import Checkpoint as Tables
+from replication.interface import (
+    ChangelogStore,
+    ConflictError,
+    Coordination,
+    Create,
+    Epoch,
+    Head,
+    Operation,
+    Set,
+    Spec,
+)
+from replication.log.layout import (
+    decode_checkpoints,
+    decode_ledgers,
+    decode_spec,
+    encode,
+    encode_head,
+    encode_list,
+    paths,
+    tablespace_folder,
+)
+from replication.log.ledger_object import Position
+from shoal.config import ConfigError
+
+log = logging.getLogger("shoal.cluster")
+
+NO_HASH = "0" * 32
+DEFAULT_TABLESPACE = "pg_default"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Joined:
+    """A tablespace of the cluster, and where this node's copy of it stands."""
+
+    tablespace: bytes
+    spec: Spec
+    position: Position
+    founded: bool  # by this node, now
+
+
+async def find_tablespace(coordination: Coordination, name: str) -> tuple[bytes, Spec] | None:
+    """The tablespace of that name, by its id; None if the cluster has none."""
+    for identifier in await coordination.children("tablespaces"):
+        found = await coordination.get(f"tablespaces/{identifier}/spec")
+        if found is not None:
+            spec = decode_spec(found.data)
+            if spec.name == name:
+                return bytes.fromhex(identifier), spec
+    return None
+
+
+async def join(coordination: Coordination, store: ChangelogStore, data: Path, node: str, url: str) -> Joined:
+    """Makes `data` a replica of pg_default, which every node holds. `url`: of the store, for the tablespace's spec.
+
+    Raises ConfigError for a directory that belongs elsewhere, and what the store and the coordination raise.
+    """
+    await coordination.sync()
+    found = await find_tablespace(coordination, DEFAULT_TABLESPACE)
+    if found is None:
+        with contextlib.suppress(ConflictError):  # another node was first
+            return await _found(coordination, data, node, url)
+        return await join(coordination, store, data, node, url)
+    tablespace, spec = found
+    await _hold(coordination, tablespace, node)
+    if (data / "rows").exists():
+        return Joined(tablespace, spec, _own_position(data, tablespace), False)
+    return Joined(tablespace, spec, await restore(coordination, store, tablespace, data), False)
+
+
+async def restore(coordination: Coordination, store: ChangelogStore, tablespace: bytes, data: Path) -> Position:
+    """Fills a directory that has no rows (or half of them) from the newest checkpoint, if the log does not go back to
+    its beginning."""
+    if half_restored(str(data)):
+        log.warning("a restore into %s was broken off; it is begun anew", data)
+    known = paths(tablespace)
+    listed = await coordination.get(known.checkpoints)
+    ledgers = await coordination.get(known.ledgers)
+    oldest = decode_ledgers(ledgers.data)[:1] if ledgers is not None else ()
+    checkpoints = decode_checkpoints(listed.data) if listed is not None else ()
+    if not checkpoints:
+        if oldest and oldest[0].first > 1:
+            raise ConfigError(
+                "the log of the cluster begins after its first commit, and there is no checkpoint to start from: "
+                "run `shoal checkpoint` on a node that is up, then start this one again"
+            )
+        shutil.rmtree(data / "restoring", ignore_errors=True)
+        return Position(0, bytes.fromhex(NO_HASH))
+    newest = max(checkpoints, key=lambda checkpoint: checkpoint.lsn)
+    root = tablespace_folder(tablespace).rstrip("/")
+    log.info("restoring the checkpoint at LSN %d", newest.lsn)
+    manifest = await read_manifest(store, root, newest.lsn)
+    started = asyncio.get_running_loop().time()
+    await read_checkpoint(store, root, manifest, str(data))
+    seconds = asyncio.get_running_loop().time() - started
+    log.info("restored %d rows in %.1f s", manifest.table_rows, seconds)
+    return Position(newest.lsn, bytes.fromhex(newest.hash))
+
+
+def _own_position(data: Path, tablespace: bytes) -> Position:
+    """What the directory's LMDB holds. Raises ConfigError for another tablespace's."""
+    tables = Tables(str(data / "rows"))
+    try:
+        if tables.tablespace != tablespace:
+            raise ConfigError(
+                f"{data} holds data of its own, which the cluster does not have: start this node with an empty "
+                "directory, or found a new cluster with it (another name behind zk://.../)"
+            )
+        return Position(tables.flushed_lsn, None)
+    finally:
+        tables.close()
+
+
+async def _hold(coordination: Coordination, tablespace: bytes, node: str) -> None:
+    """Adds the node to those that hold the tablespace."""
+    path = paths(tablespace).spec
+    while True:
+        found = await coordination.get(path)
+        if found is None:
+            return
+        spec = decode_spec(found.data)
+        if node in spec.replicas:
+            return
+        with contextlib.suppress(ConflictError):
+            changed = dataclasses.replace(spec, replicas=(*spec.replicas, node))
+            await coordination.set(path, encode(changed), found.version)
+            return
+
+
+async def _found(coordination: Coordination, data: Path, node: str, url: str) -> Joined:
+    """Makes the tablespace's znodes, with what the directory holds as the state at its head."""
+    tablespace, lsn = uuid.uuid4().bytes, 0
+    if (data / "rows").exists():
+        tables = Tables(str(data / "rows"))
+        try:
+            tablespace, lsn = tables.tablespace, tables.flushed_lsn
+        finally:
+            tables.close()
+    spec = Spec(DEFAULT_TABLESPACE, (node,), store=url)
+    known = paths(tablespace)
+    with contextlib.suppress(ConflictError):
+        await coordination.create("tablespaces", b"{}")
+    parent = await coordination.get("tablespaces")
+    assert parent is not None
+    head = Head(lsn, 0, NO_HASH, 0, 0)
+    operations: list[Operation] = [
+        Set("tablespaces", b"{}", parent.version),  # of two founders one fails here
+        Create(known.root, b"{}"),
+        Create(known.spec, encode(spec)),
+        Create(known.epoch, encode(Epoch(0, ""))),
+        Create(known.head, encode_head(head)),
+        Create(known.ledgers, encode_list(())),
+        Create(known.checkpoints, encode_list(())),
+        Create(known.replicas, b"{}"),
+    ]
+    await coordination.multi(operations)
+    log.info("founded tablespace %s at LSN %d", tablespace.hex(), lsn)
+    return Joined(tablespace, spec, Position(lsn, bytes.fromhex(NO_HASH)), True)

@@ -1,0 +1,318 @@
+"""A node of a cluster, from start to stop.
+
+    start   identity -> session with ZooKeeper -> the store is the cluster's -> nodes/<node> -> the directory is a
+            replica -> the log is followed; when it has brought a catalog, clients are let in
+    runs    the log elects, leads and is deposed by itself and tells the engine (adapter.py); when the session is over
+            another one is opened; checkpoints are written while this node leads
+    stop    leadership is handed over, what runs finishes, the memtable is flushed
+
+Whatever must never happen ends the process (status 70): it comes back as a replica, from what is durable. A replica
+whose log is gone starts itself anew, and begins with a checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from catalog.errors import SqlError
+from engine.checkpoint import EntryMark
+from engine.columnar.client import WorkerClient
+from engine.node import Node as EngineNode
+from engine.storage.tablespace import Tablespace
+from replication.directory import CoordinatedDirectory
+from replication.interface import ChangelogStore, Coordination, Node
+from replication.log.bulk import BulkFiles
+from replication.log.committer import Committer
+from replication.log.layout import decode_ledgers, paths
+from replication.log.ledger_object import Position
+from replication.log.replica import ReplicatedLog
+from replication.log.settings import LogGoneError, LogSettings, SystemClock
+from replication.stores import claim, open_store
+from replication.zookeeper import join_cluster, open_coordination
+from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica
+from shoal.cluster.checkpoints import CheckpointKeeper
+from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, restore
+from shoal.cluster.membership import (
+    Identity,
+    Registration,
+    Sessions,
+    check_node_name,
+    cluster_secret,
+    read_identity,
+    write_identity,
+)
+from shoal.config import Config, ConfigError
+
+log = logging.getLogger("shoal.cluster")
+
+
+class Member:
+    """Made by `start`. `node` is ready for a Server when it returns."""
+
+    def __init__(self, config: Config, fatal: Callable[[BaseException], None]) -> None:
+        self.config = config
+        self.fatal = fatal
+        self.name = ""
+        self._cluster = ""  # its id, once it is known
+        self.node: EngineNode
+        self.locator: LeaderLocator
+        self.secret = b""
+        self.clock = SystemClock()
+        self._data = Path(config.data)
+        self._stores: dict[str, ChangelogStore] = {}
+        self._sessions: Sessions
+        self._registration: Registration
+        self._directory: CoordinatedDirectory
+        self._committer: Committer
+        self._log: ReplicatedLog
+        self._engine: EngineReplica
+        self._checkpoints: CheckpointKeeper
+        self._store: Tablespace
+        self._worker: WorkerClient
+        self._running: asyncio.Task[None]
+        self._undo = contextlib.AsyncExitStack()
+        self._usage = (time.monotonic(), time.thread_time())
+
+    # --- starting ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Raises ConfigError and SqlError with one clear line for whatever keeps this node from joining."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._undo.aclose()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        self._data.mkdir(parents=True, exist_ok=True)
+        identity = read_identity(self._data)
+        self.name = config.node or (identity.node if identity else socket.gethostname())
+        check_node_name(self.name)
+        if identity is not None and identity.node != self.name:
+            raise ConfigError(f'{self._data} belongs to node "{identity.node}", not to "{self.name}"')
+        self._cluster = identity.cluster if identity is not None else ""
+        self._sessions = Sessions(self._open_session)
+        self._sessions.fatal = self.fatal
+        coordination = await self._sessions.start()
+        self._undo.push_async_callback(self._sessions.close)
+        self._cluster = await join_cluster(coordination, config.cluster, self._cluster)
+        await self._open_store()
+        host, port = config.address
+        self._registration = Registration(Node(self.name, host, port, started=self.clock.wall()), self._measure)
+        await self._registration.register(coordination)
+        self._undo.callback(self._registration.stop)
+        self._sessions.on_opened(self._registration.register)
+        if identity is None:
+            write_identity(self._data, Identity(self._cluster, self.name))
+        await self._bring_along()
+        self.secret = await cluster_secret(coordination)
+        joined = await join(coordination, self._stores[""], self._data, self.name, self._stores[""].url)
+        joined = await self._behind_the_log(joined)
+        self._open_tables(joined)
+        await self._follow(joined)
+
+    async def _open_session(self) -> Coordination:
+        return await open_coordination(
+            self.config.cluster,
+            session_timeout=self.config.session_timeout,
+            timeout=self.config.commit_timeout,
+            known_cluster=self._cluster,
+        )
+
+    async def _open_store(self) -> None:
+        """Opens the cluster's changelog store: the one that is given, or that the cluster has already."""
+        found = await find_tablespace(self._sessions.current, DEFAULT_TABLESPACE)
+        url = self.config.store or (found[1].store if found else "")
+        if not url:
+            raise ConfigError(
+                "a new cluster needs a changelog store: --store file:///DIR, s3://BUCKET/PREFIX, log://HOST:PORT or "
+                "quorum(E,W,A):URL,URL,..."
+            )
+        store = self._stores[""] = open_store(url, timeout=self.config.commit_timeout)
+        self._undo.push_async_callback(store.close)
+        if found is not None and found[1].store != store.url:
+            raise ConfigError(f"the cluster keeps its changelog in {found[1].store}, not in {store.url}")
+        await claim(store, self._cluster, create=found is None)
+
+    def _store_at(self, url: str) -> ChangelogStore:
+        """replication.log.settings.StoreOf."""
+        if not url or url == self._stores[""].url:
+            return self._stores[""]
+        store = self._stores.get(url)
+        if store is None:
+            store = self._stores[url] = open_store(url, timeout=self.config.commit_timeout)
+            self._undo.push_async_callback(store.close)
+        return store
+
+    async def _bring_along(self) -> None:
+        """A directory that was a node alone: what its local changelog has goes into its LMDB, and from then on the
+        cluster's log goes on behind it."""
+        changelog = self._data / "changelog"
+        if not changelog.exists():
+            return
+        from shoal.serve import open_store as open_alone
+
+        loop = asyncio.get_running_loop()
+        alone = open_alone(self._data, loop.call_soon_threadsafe, self.fatal, loop)
+        flushed: asyncio.Future[None] = loop.create_future()
+        alone.flush(lambda: None if flushed.done() else flushed.set_result(None))
+        await flushed
+        alone.close()
+        await asyncio.to_thread(shutil.rmtree, changelog)
+
+    async def _behind_the_log(self, joined: Joined) -> Joined:
+        """A replica whose place in the log has been dropped begins anew, with a checkpoint."""
+        if joined.founded or joined.position.lsn == 0:
+            return joined
+        coordination = self._sessions.current
+        found = await coordination.get(paths(joined.tablespace).ledgers)
+        ledgers = decode_ledgers(found.data) if found is not None else ()
+        if not ledgers or ledgers[0].first <= joined.position.lsn + 1:
+            return joined
+        log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", joined.position.lsn)
+        await asyncio.to_thread(shutil.rmtree, self._data / "rows")
+        return replace(joined, position=await restore(coordination, self._stores[""], joined.tablespace, self._data))
+
+    def _open_tables(self, joined: Joined) -> None:
+        bulk = BulkFiles(str(self._data / "bulk"))
+        follower_log = FollowerLog(bulk)
+        loop = asyncio.get_running_loop()
+
+        def thread(work: Callable[[], None]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+                loop.call_soon_threadsafe(work)
+
+        store = self._store = Tablespace.open(
+            str(self._data),
+            lambda tablespace, committed, failed: follower_log,
+            thread,
+            on_fatal=self.fatal,
+            identity=joined.tablespace,
+        )
+        self._undo.callback(store.close)
+        worker = self._worker = WorkerClient(
+            store,
+            spill_directory=str(self._data / "columnar"),
+            memory_limit=self.config.columnar_memory,
+            threads=self.config.columnar_threads,
+        )
+        self._undo.push_async_callback(worker.close)
+        node = self.node = EngineNode(store, worker)
+        node.follow()
+        self._engine = EngineReplica(node, store, follower_log)
+        settings = LogSettings(commit_timeout=self.config.commit_timeout)
+        self._committer = Committer(self._sessions.current, settings)
+        position = joined.position
+        if position.lsn != store.flushed_lsn:
+            position = Position(store.flushed_lsn, None)
+        self._log = ReplicatedLog(
+            self.name,
+            joined.tablespace,
+            self._committer,
+            self._store_at,
+            self._engine,
+            bulk,
+            position,
+            settings=settings,
+            clock=self.clock,
+        )
+        node.replica = NodeReplica(self._engine, self._log, self.config.commit_timeout)
+
+    async def _follow(self, joined: Joined) -> None:
+        """Follows and is elected; returns when there is a catalog."""
+        self._directory = CoordinatedDirectory(self._open_session)
+        await self._directory.start()
+        self._undo.push_async_callback(self._directory.close)
+        self.locator = LeaderLocator(self._directory, self.secret, self.name)
+        self._running = asyncio.get_running_loop().create_task(self._run_log())
+        self._undo.callback(self._running.cancel)
+        self._sessions.on_opened(self._use_session)
+        self._checkpoints = CheckpointKeeper(
+            self._store,
+            self._stores[""],
+            lambda: self._sessions.current,
+            self._mark,
+            lambda: self._engine.leading,
+            self._data / "checkpoint",
+            self.config.checkpoint_interval,
+            self.clock,
+        )
+        self._checkpoints.start()
+        self._undo.callback(self._checkpoints.stop)
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends
+        with."""
+        head = await self._log.read_head()
+        ready = asyncio.ensure_future(self._ready(head.lsn))
+        await asyncio.wait((ready, self._running), return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            ready.cancel()
+            await self._running
+        await ready
+
+    async def _ready(self, lsn: int) -> None:
+        await self._log.wait_for(lsn)
+        while not self.node.catalogs:
+            await self._log.wait_for(self._log.applied_lsn + 1)
+
+    async def _use_session(self, coordination: Coordination) -> None:
+        self._committer.use(coordination)
+        self._log.use(coordination)
+
+    async def _run_log(self) -> None:
+        """The log ends by itself only with what cannot be mended here."""
+        try:
+            await self._log.run()
+        except LogGoneError as error:
+            log.critical("%s: starting anew from a checkpoint", error)
+            await asyncio.to_thread(shutil.rmtree, self._data / "rows")
+            self._again()
+        except Exception as error:
+            self.fatal(error)
+            raise
+
+    def _again(self) -> None:
+        """This program once more, in this process: sockets and files close by themselves."""
+        logging.shutdown()
+        os.execv(sys.executable, [sys.executable, "-m", "shoal", *sys.argv[1:]])
+
+    def _mark(self, lsn: int) -> EntryMark:
+        """What the log knows of the entry at the durable LSN."""
+        leader = self._log.leader
+        if leader is None or leader.committed_lsn != lsn:
+            raise SqlError("55000", "this node has just lost its leadership: the checkpoint is not written")
+        return EntryMark(leader.head.hash, leader.head.commit_time)
+
+    def _measure(self) -> tuple[float, int]:
+        """(busy share of the engine's thread since the last call, connections)."""
+        wall, busy = time.monotonic(), time.thread_time()
+        before_wall, before_busy = self._usage
+        self._usage = (wall, busy)
+        share = (busy - before_busy) / max(wall - before_wall, 0.001)
+        return min(share, 1.0), len(self.node.sessions)
+
+    # --- running and stopping ------------------------------------------------------------------------------------
+
+    async def listening(self, host: str, port: int) -> None:
+        """Clients are let in at this address."""
+        await self._registration.move(host, port)
+
+    async def stop(self) -> None:
+        """Hands the leadership over, flushes, and leaves the cluster; the server has ended its sessions."""
+        if self._engine.leading:
+            self.node.settle()
+        await self._log.close()
+        await self._undo.aclose()

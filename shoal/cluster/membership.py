@@ -1,0 +1,212 @@
+"""Who this node is: its cluster and its name, on disk and in ZooKeeper.
+
+The data directory's `cluster.json` says which cluster it belongs to, and as which node; it is written before the first
+byte of the cluster's data. `nodes/<node>` is ephemeral and holds the address: it is there as long as the session lives,
+so a second node of the same name waits until the first one's session must be over, and then gives up with one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from catalog.errors import SqlError
+from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Node
+from replication.log.layout import encode, node_path
+from shoal.config import ConfigError
+
+log = logging.getLogger("shoal.cluster")
+
+MARKER = "cluster.json"
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+SECRET = "secret"
+LOAD_INTERVAL = 2.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What `cluster.json` holds. `cluster`: 32 hexadecimal digits."""
+
+    cluster: str
+    node: str
+
+
+def read_identity(data: Path) -> Identity | None:
+    """None for a directory that has never been part of a cluster. Raises ConfigError for a broken file."""
+    path = data / MARKER
+    if not path.exists():
+        return None
+    try:
+        value = orjson.loads(path.read_bytes())
+        return Identity(str(value["cluster"]), str(value["node"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is broken: restore it, or remove the directory to start this node anew") from error
+
+
+def write_identity(data: Path, identity: Identity) -> None:
+    """Durable when it returns."""
+    path, fresh = data / MARKER, data / (MARKER + ".new")
+    with open(fresh, "wb") as file:
+        file.write(orjson.dumps(identity))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)
+    directory = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def check_node_name(node: str) -> None:
+    """Raises ConfigError."""
+    if not NODE_NAME.fullmatch(node):
+        raise ConfigError(f'"{node}" is no name for a node: letters, digits, ".", "_" and "-", at most 63 of them')
+
+
+async def cluster_secret(coordination: Coordination) -> bytes:
+    """What the nodes of the cluster prove themselves with to each other; the first node makes it up. It lies in
+    ZooKeeper, under the chroot's ACL."""
+    found = await coordination.get(SECRET)
+    if found is None:
+        with contextlib.suppress(ConflictError):
+            await coordination.create(SECRET, secrets.token_hex(32).encode())
+        found = await coordination.get(SECRET)
+        assert found is not None
+    return found.data
+
+
+class Registration:
+    """`nodes/<node>`, kept up to date: the node's address, load and connections."""
+
+    def __init__(self, node: Node, measure: Callable[[], tuple[float, int]]) -> None:
+        """`measure` gives the load (0..1) and the number of connections."""
+        self.node = node
+        self._measure = measure
+        self._task: asyncio.Task[None] | None = None
+        self._coordination: Coordination | None = None
+
+    async def register(self, coordination: Coordination) -> None:
+        """Makes the znode under this session. Raises ConfigError when another node of that name is alive."""
+        deadline = asyncio.get_running_loop().time() + 2 * coordination.session_timeout + 1
+        path = node_path(self.node.node)
+        while True:
+            try:
+                await coordination.create(path, encode(self.node), ephemeral=True)
+                break
+            except ConflictError:
+                gone = asyncio.Event()
+                if await coordination.get(path, gone.set) is None:
+                    continue
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    raise ConfigError(
+                        f'node "{self.node.node}" is already running in this cluster: choose another name with --node'
+                    ) from None
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await gone.wait()
+        self._coordination = coordination
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._report())
+
+    async def move(self, host: str, port: int) -> None:
+        """The address is known now, or has changed."""
+        self.node = dataclasses.replace(self.node, host=host, port=port)
+        await self._write()
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(LOAD_INTERVAL)
+            load, connections = self._measure()
+            changed = abs(load - self.node.load) >= 0.05 or connections != self.node.connections
+            if changed:
+                self.node = dataclasses.replace(self.node, load=round(load, 2), connections=connections)
+                with contextlib.suppress(ConflictError, CoordinationUnavailableError):
+                    await self._write()
+
+    async def _write(self) -> None:
+        assert self._coordination is not None
+        await self._coordination.set(node_path(self.node.node), encode(self.node))
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+Opened = Callable[[Coordination], Awaitable[None]]
+
+
+class Sessions:
+    """The session with ZooKeeper: when it is over, another one is opened, for as long as it takes, and `opened` is
+    told. Raises nothing once the first one stands."""
+
+    def __init__(self, open_session: Callable[[], Awaitable[Coordination]], retry_pause: float = 0.5) -> None:
+        self._open = open_session
+        self._retry_pause = retry_pause
+        self._opened: list[Opened] = []
+        self._task: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        self.current: Coordination
+        self.fatal: Callable[[BaseException], None] = _ignore
+
+    async def start(self) -> Coordination:
+        """Raises SqlError as `open_coordination` does."""
+        self._use(await self._open())
+        self._task = asyncio.get_running_loop().create_task(self._reopen())
+        return self.current
+
+    def on_opened(self, opened: Opened) -> None:
+        """`opened` is awaited with every new session after the first."""
+        self._opened.append(opened)
+
+    def _use(self, session: Coordination) -> None:
+        self.current = session
+        self._lost.clear()
+        session.on_state(lambda state: self._lost.set() if state == "lost" else None)
+        if session.state == "lost":
+            self._lost.set()
+
+    async def _reopen(self) -> None:
+        while True:
+            await self._lost.wait()
+            log.warning("the session with ZooKeeper is over; opening another one")
+            try:
+                self._use(await self._open())
+                for opened in self._opened:
+                    await opened(self.current)
+                log.info("a new session with ZooKeeper stands")
+            except SqlError as error:
+                if error.sqlstate == "55000":  # it no longer holds this cluster: nothing here may go on
+                    self.fatal(error)
+                    return
+                log.warning("%s", error.message)
+                self._lost.set()
+                await asyncio.sleep(self._retry_pause)
+            except CoordinationUnavailableError as error:
+                log.warning("%s", error)
+                self._lost.set()
+                await asyncio.sleep(self._retry_pause)
+            except ConfigError as error:
+                self.fatal(error)
+                return
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        with contextlib.suppress(CoordinationUnavailableError):
+            await self.current.close()
+
+
+def _ignore(_: BaseException) -> None:
+    return
