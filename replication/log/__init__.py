@@ -10,23 +10,40 @@ ledgers.py         the ledger list, retention
 takeover.py        from candidate to leader
 election.py        who should try, and when
 presence.py        how far each replica is, and that it lives
+housekeeping.py    what a leader does about old ledgers
 replica.py         all of it for one tablespace: ReplicatedLog
 """
 
+from replication.log.bulk import BulkFiles
+from replication.log.committer import Committer
 from replication.log.follower import Follower, Lag
 from replication.log.interface import Leader, ReplicaEngine, Role
+from replication.log.leader import LeaderLog
 from replication.log.ledger_object import Position
-from replication.log.settings import Clock, LogGoneError, LogSettings, SystemClock
+from replication.log.presence import Presence, put_ephemeral
+from replication.log.replica import ReplicatedLog
+from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
+from replication.log.takeover import create_tablespace, drop_tablespace, vacate
 
 __all__ = [
+    "BulkFiles",
     "Clock",
+    "Committer",
     "Follower",
     "Lag",
     "Leader",
+    "LeaderLog",
     "LogGoneError",
     "LogSettings",
     "Position",
+    "Presence",
     "ReplicaEngine",
+    "ReplicatedLog",
     "Role",
+    "StoreOf",
     "SystemClock",
+    "create_tablespace",
+    "drop_tablespace",
+    "put_ephemeral",
+    "vacate",
 ]

@@ -1,0 +1,120 @@
+"""When a node should try to lead a tablespace.
+
+A leader counts as gone when its node has left (nodes/<node> is ephemeral: its session is over), when it has said so
+(the epoch names no leader), or, with max_leader_inactivity, when its replica's znode has not changed for the time that
+it promised to keep, by the clock of whoever looks.
+
+Candidates are the replicas of the spec that live and are no longer bootstrapping. The best one tries at once, every
+other waits `rank_pause` for each that is better, and looks again: the wish of the last leader, the preferred leader,
+then who has applied most, then by name. That order only saves work: whoever comes first wins, by compare-and-set, and
+catches up with the head before it leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from replication.interface import Coordination, CoordinationUnavailableError, Epoch, Replica, Spec, Znode
+from replication.log.layout import decode_epoch, decode_replica, decode_spec, node_path, paths
+from replication.log.presence import LEASE
+from replication.log.settings import Clock, LogSettings
+
+
+def rank(node: str, spec: Spec, epoch: Epoch, replicas: dict[str, Replica], resigned: bool) -> int | None:
+    """How many candidates are better; None if the node is no candidate. `replicas`: those that live, by node.
+
+    `resigned`: this node has just given the leadership up, so everybody else goes first.
+    """
+    able = [name for name in spec.replicas if name in replicas and replicas[name].role != "bootstrapping"]
+    if node not in able:
+        return None
+    if resigned:
+        return len(able)
+    order = sorted(
+        able, key=lambda name: (name != epoch.wish, name != spec.preferred_leader, -replicas[name].applied, name)
+    )
+    return order.index(node)
+
+
+class Election:
+    """Of one tablespace, as one node sees it."""
+
+    def __init__(
+        self, tablespace: bytes, node: str, report: Callable[[], Replica], *, settings: LogSettings, clock: Clock
+    ) -> None:
+        self._tablespace = tablespace
+        self._node = node
+        self._report = report
+        self._settings = settings
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._seen: tuple[bytes, float] | None = None  # the leader's replica node, and since when it has been like that
+        self.resigned = -1  # the epoch that this node gave up
+
+    async def wait_for_turn(self, current: Callable[[], Coordination]) -> Znode:
+        """The epoch's znode, when this node should bump it. `current` gives the session to use."""
+        while True:
+            self._wake.clear()
+            try:
+                found = await self._look(current())
+            except CoordinationUnavailableError:
+                found = None
+                self._seen = None  # nobody was looking meanwhile
+            if found is not None:
+                return found
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.poll):
+                    await self._wake.wait()
+
+    async def _look(self, coordination: Coordination) -> Znode | None:
+        where = paths(self._tablespace)
+        if coordination.state == "lost":
+            return None
+        znode = await coordination.get(where.epoch, self._wake.set)
+        spec_node = await coordination.get(where.spec)
+        if znode is None or spec_node is None or not await self._vacant(coordination, decode_epoch(znode.data)):
+            return None
+        spec, epoch = decode_spec(spec_node.data), decode_epoch(znode.data)
+        replicas = await self._replicas(coordination)
+        place = rank(self._node, spec, epoch, replicas, self.resigned == epoch.epoch)
+        if place is None:
+            return None
+        if epoch.leader != self._node:
+            await asyncio.sleep(place * self._settings.rank_pause)
+        again = await coordination.get(where.epoch)
+        if again is None or again.version != znode.version or not await self._vacant(coordination, epoch):
+            return None
+        return again
+
+    async def _vacant(self, coordination: Coordination, epoch: Epoch) -> bool:
+        """Whether nobody leads. This node asks only while it does not lead itself."""
+        if epoch.leader in ("", self._node):
+            return True
+        if await coordination.get(node_path(epoch.leader), self._wake.set) is None:
+            return True
+        return await self._silent(coordination, epoch.leader)
+
+    async def _silent(self, coordination: Coordination, leader: str) -> bool:
+        """Whether a leader that lives has let its lease run out."""
+        found = await coordination.get(paths(self._tablespace).replica(leader))
+        now = self._clock.monotonic()
+        if found is None:
+            self._seen = None
+            return False
+        if self._seen is None or self._seen[0] != found.data:
+            self._seen = (found.data, now)
+            return False
+        lease = float(decode_replica(found.data).detail.get(LEASE, "0"))
+        return lease > 0 and now - self._seen[1] > lease
+
+    async def _replicas(self, coordination: Coordination) -> dict[str, Replica]:
+        where = paths(self._tablespace)
+        names = await coordination.children(where.replicas)
+        found = await asyncio.gather(*(coordination.get(where.replica(name)) for name in names))
+        replicas = {
+            name: decode_replica(item.data) for name, item in zip(names, found, strict=True) if item is not None
+        }
+        replicas[self._node] = self._report()
+        return replicas

@@ -1,0 +1,86 @@
+"""What a leader does about old ledgers, now and then: close those that are committed whole, drop those that nobody
+needs, and delete what crashes have left of dropped ones (replication/log/ledgers.py).
+
+A replica that has gone is counted as needing the log where it last was, for `lost_replica_grace`; one that this leader
+has never seen, from the beginning of the log, for the same time from the beginning of the term.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from replication.interface import Coordination, CoordinationUnavailableError, StoreUnavailableError
+from replication.log.layout import decode_checkpoints, decode_replica, decode_spec, ledger_folder, paths
+from replication.log.leader import DeposedError, LeaderLog
+from replication.log.ledgers import Ledgers, Needs, close_committed, droppable, sweep
+from replication.log.settings import Clock, LogSettings, StoreOf
+
+log = logging.getLogger("shoal.log")
+
+
+class Housekeeping:
+    """Of one term."""
+
+    def __init__(self, leader: LeaderLog, stores: StoreOf, *, settings: LogSettings, clock: Clock) -> None:
+        self._leader = leader
+        self._stores = stores
+        self._settings = settings
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._last_seen: dict[str, tuple[int, float]] = {}  # node -> flushed LSN, clock time
+        self._swept = False
+
+    async def run(self) -> None:
+        """Until it is cancelled, or the term is over."""
+        with contextlib.suppress(DeposedError):
+            while True:
+                await asyncio.sleep(self._settings.housekeeping)
+                try:
+                    await self.once()
+                except (CoordinationUnavailableError, StoreUnavailableError) as error:
+                    log.info("old ledgers are kept for now: %s", error)
+
+    async def once(self) -> Ledgers:
+        """Gives the ledgers that it has dropped. Raises DeposedError, and what store and coordination raise."""
+        leader = self._leader
+        needs = await self._needs(leader.coordination)
+        gone = droppable(leader.ledgers, needs, self._clock.wall())
+
+        def change(ledgers: Ledgers) -> Ledgers:
+            kept = tuple(ledger for ledger in ledgers if ledger not in gone)
+            return close_committed(kept, leader.committed_lsn, leader.ledger_sizes, self._clock.wall())
+
+        await leader.edit_ledgers(change)
+        for ledger in gone:
+            await self._stores(ledger.store).delete_folder(ledger_folder(leader.tablespace, ledger.ledger))
+        if gone or not self._swept:
+            for url in dict.fromkeys(ledger.store for ledger in (*gone, *leader.ledgers)):
+                await sweep(self._stores(url), leader.tablespace, leader.ledgers)
+            self._swept = True
+        return tuple(gone)
+
+    async def _needs(self, coordination: Coordination) -> Needs:
+        where = paths(self._leader.tablespace)
+        checkpoints = await coordination.get(where.checkpoints)
+        flushed = await self._flushed(coordination)
+        kept = () if checkpoints is None else decode_checkpoints(checkpoints.data)
+        return Needs(kept, flushed, self._settings.time_to_live)
+
+    async def _flushed(self, coordination: Coordination) -> dict[str, int]:
+        """By node, as far as their needs count."""
+        where = paths(self._leader.tablespace)
+        now = self._clock.monotonic()
+        spec = await coordination.get(where.spec)
+        wanted = () if spec is None else decode_spec(spec.data).replicas
+        for name in await coordination.children(where.replicas):
+            found = await coordination.get(where.replica(name))
+            if found is not None:
+                self._last_seen[name] = (decode_replica(found.data).flushed, now)
+        needs = {}
+        for name in dict.fromkeys((*wanted, *self._last_seen)):
+            flushed, seen = self._last_seen.get(name, (0, self._began))
+            if now - seen < self._settings.lost_replica_grace:
+                needs[name] = flushed
+        return needs

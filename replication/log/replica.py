@@ -1,0 +1,322 @@
+"""One tablespace on one node: follow, be elected, lead, be deposed, follow.
+
+    run():   follower.run()  ---- election.wait_for_turn() ---> takeover ---> engine.lead(leader) ---> the term ends
+                 ^                                                                                         |
+                 '------------------------------- engine.on_deposed ---------------------------------------'
+
+The owner makes one for each tablespace that its node holds, and runs `run()` as a task. It ends with what the log
+cannot mend itself: LogGoneError (wipe, start from a checkpoint, make a new one), SqlError XX001 (damage, or a log that
+is not this replica's), and what the engine raises. After a lost session the owner opens another one, gives it to the
+committer (`Committer.use`), and to every replica by `use`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+from catalog.errors import SqlError
+from replication.interface import Coordination, CoordinationUnavailableError, Head, Replica, Spec
+from replication.log.bulk import BulkFiles
+from replication.log.committer import Committer
+from replication.log.election import Election
+from replication.log.follower import Follower, Lag
+from replication.log.housekeeping import Housekeeping
+from replication.log.interface import ReplicaEngine, Role
+from replication.log.layout import decode_spec, paths
+from replication.log.leader import LeaderLog, Term, Told
+from replication.log.ledger_object import Position
+from replication.log.presence import Presence
+from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
+from replication.log.takeover import LostElectionError, abdicate, claim_epoch, take_over, vacate
+from replication.log.waiting import LsnWaiters
+
+log = logging.getLogger("shoal.log")
+
+
+class ReplicatedLog:
+    """See the module's text. Everything on the loop's thread.
+
+    `position`: what the engine has applied (its LSN; the hash, if known, lets the log be recognised). `electable`:
+    whether this node may lead (False: it only follows).
+    """
+
+    def __init__(
+        self,
+        node: str,
+        tablespace: bytes,
+        committer: Committer,
+        stores: StoreOf,
+        engine: ReplicaEngine,
+        bulk: BulkFiles,
+        position: Position,
+        *,
+        settings: LogSettings | None = None,
+        clock: Clock | None = None,
+        electable: bool = True,
+    ) -> None:
+        self.node = node
+        self.tablespace = tablespace
+        self.role: Role = "follower"
+        self.leader: LeaderLog | None = None  # of the term that is running, or being resolved
+        self.spec: Spec | None = None
+        self._committer = committer
+        self._coordination = committer.coordination
+        self._stores = stores
+        self._engine = engine
+        self._bulk = bulk
+        self._settings = settings or LogSettings()
+        self._clock = clock or SystemClock()
+        self._electable = electable
+        self._waiters = LsnWaiters(position.lsn)
+        self._follower = self._new_follower(position)
+        self._election = Election(tablespace, node, self._report, settings=self._settings, clock=self._clock)
+        self._presence = Presence(
+            self._coordination, tablespace, node, self._report, settings=self._settings, clock=self._clock
+        )
+        self._over: asyncio.Event = asyncio.Event()
+        self._gone = False
+        self._wish = ""
+        self._resigned = False
+        self._closing = False
+        self._main: asyncio.Task[None] | None = None
+
+    # --- what others ask -----------------------------------------------------------------------------------------
+
+    @property
+    def applied_lsn(self) -> int:
+        """Of a leader: what is committed."""
+        return self._waiters.lsn
+
+    @property
+    def may_serve_until(self) -> float:
+        """Clock time before which a strong read may be answered from what is committed here; -inf: never."""
+        if self.leader is None:
+            return float("-inf")
+        self.leader.lease_limit = self._lease_limit()
+        return self.leader.may_serve_until
+
+    @property
+    def lag(self) -> Lag:
+        """Nothing, of a leader that may serve."""
+        if self._clock.monotonic() < self.may_serve_until:
+            return Lag(0, 0.0)
+        return self._follower.lag
+
+    async def wait_for(self, lsn: int) -> None:
+        """Returns when everything up to the LSN is applied here. Raises what `run` has ended with meanwhile."""
+        await self._waiters.wait_for(lsn)
+
+    async def read_head(self) -> Head:
+        """The end of the log, as of now or later. Raises CoordinationUnavailableError."""
+        return await self._follower.read_head()
+
+    def use(self, coordination: Coordination) -> None:
+        """A new session. Give it to the committer first."""
+        self._coordination = coordination
+        self._follower.use(coordination)
+        self._presence.use(coordination)
+
+    # --- running -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until `close`, or an error that the owner has to see."""
+        self._main = asyncio.current_task()
+        aside = [asyncio.ensure_future(work) for work in (self._presence.run(), self._follow_spec())]
+        try:
+            while not self._closing:
+                term = await self._follow()
+                if term is not None:
+                    await self._lead(term)
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+        except Exception as error:
+            self._waiters.fail(error)
+            raise
+        finally:
+            await _end(*aside)
+            if not self._closing:
+                with contextlib.suppress(CoordinationUnavailableError):
+                    await vacate(self._coordination, self.tablespace, self.node)
+
+    async def step_down(self, to: str = "") -> None:
+        """Commits what has been submitted, and leaves the leadership to another node (`to`: to this one, if it can).
+        Returns when the term is over; at once if this node does not lead."""
+        leader = self.leader
+        if leader is not None and leader.leading:
+            self._wish, self._resigned = to, True
+            await leader.drain()
+
+    async def close(self) -> None:
+        """Steps down and ends `run`. Waits for commits for at most `commit_timeout`."""
+        self._closing = True
+        if self.leader is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.commit_timeout):
+                    await self.step_down()
+                    await self._over.wait()
+        if self._main is not None and not self._main.done():
+            if self.leader is None:  # it may be saying that nobody leads
+                await asyncio.wait((self._main,), timeout=self._settings.presence)
+            await _end(self._main)
+
+    # --- following -----------------------------------------------------------------------------------------------
+
+    def _new_follower(self, position: Position) -> Follower:
+        return Follower(
+            self._coordination,
+            self.tablespace,
+            self._stores,
+            self._engine.apply,
+            self._bulk,
+            position,
+            settings=self._settings,
+            clock=self._clock,
+            ready=self._engine.ready,
+            waiters=self._waiters,
+        )
+
+    async def _follow(self) -> Term | None:
+        """Follows until this node has won a term, or its attempt has failed (None)."""
+        following = asyncio.ensure_future(self._follower.run())
+        trying = asyncio.ensure_future(self._win() if self._electable else _for_ever())
+        try:
+            await asyncio.wait((following, trying), return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                await following  # it ends by an error only
+            return await trying
+        finally:
+            await _end(following, trying)
+
+    async def _win(self) -> Term | None:
+        seen = await self._election.wait_for_turn(lambda: self._coordination)
+        coordination = self._coordination
+        self._set_role("candidate")
+        claimed = None
+        try:
+            claimed = await claim_epoch(coordination, self.tablespace, self.node, seen)
+            store = self.spec.store if self.spec is not None else ""
+            return await take_over(coordination, self.tablespace, claimed, self._catch_up, store, self._clock)
+        except (LostElectionError, CoordinationUnavailableError) as error:
+            log.info("%s does not lead %s: %s", self.node, self.tablespace.hex(), str(error) or "another node does")
+        except TimeoutError:
+            assert claimed is not None
+            log.warning("%s cannot catch up with the log of %s", self.node, self.tablespace.hex())
+            self._election.resigned = claimed[0].epoch
+            await abdicate(coordination, self.tablespace, *claimed)
+        self._set_role("follower")
+        return None
+
+    async def _catch_up(self, head: Head) -> None:
+        async with asyncio.timeout(self._settings.takeover_timeout):
+            await self._follower.wait_for(head.lsn)
+        position = self._follower.position
+        if position.lsn != head.lsn or (position.hash is not None and position.hash.hex() != head.hash):
+            raise SqlError(
+                "XX001", f"this replica's LSN {position.lsn} is not a part of the log, which ends at {head.lsn}"
+            )
+
+    # --- leading -------------------------------------------------------------------------------------------------
+
+    async def _lead(self, term: Term) -> None:
+        self._over = asyncio.Event()
+        self._gone, self._wish, self._resigned = False, "", False
+        told = Told(self._committed, self._deposed, self._engine.on_unknown, self._log_gone)
+        leader = LeaderLog(
+            term,
+            self._coordination,
+            self._committer,
+            self._stores,
+            self._bulk,
+            told,
+            settings=self._settings,
+            clock=self._clock,
+        )
+        self.leader = leader
+        self._set_role("leader")
+        log.info(
+            "%s leads %s from LSN %d on, epoch %d", self.node, term.tablespace.hex(), term.head.lsn, term.epoch.epoch
+        )
+        housekeeping = Housekeeping(leader, self._stores, settings=self._settings, clock=self._clock)
+        aside = asyncio.ensure_future(housekeeping.run())
+        try:
+            await self._engine.lead(leader)
+            await self._over.wait()
+        finally:
+            await _end(aside)
+            if leader.state != "over":
+                with contextlib.suppress(SqlError):
+                    leader.close()
+            self.leader = None
+            self._set_role("follower")
+        if self._gone:
+            raise LogGoneError(leader.committed_lsn)
+        self._follower = self._new_follower(leader.position)
+        if leader.coordination.state != "lost":
+            # It gave up by itself, or was asked to: others go first.
+            self._election.resigned = term.epoch.epoch
+            await abdicate(leader.coordination, self.tablespace, term.epoch, term.epoch_version, self._wish)
+
+    def _committed(self, lsn: int) -> None:
+        self._engine.on_committed(lsn)
+        self._waiters.reached(lsn)
+
+    def _deposed(self, last: int) -> None:
+        self._engine.on_deposed(last)
+        self._over.set()
+
+    def _log_gone(self) -> None:
+        self._gone = True
+        self._over.set()
+
+    def _lease_limit(self) -> float:
+        lease = self._presence.lease
+        return self._presence.lease_from + lease if lease else float("inf")
+
+    # --- what others see -----------------------------------------------------------------------------------------
+
+    def _set_role(self, role: Role) -> None:
+        self.role = role
+        self._set_lease()
+        self._presence.changed()
+
+    def _set_lease(self) -> None:
+        lease = self.spec.max_leader_inactivity if self.spec is not None and self.role == "leader" else 0.0
+        if lease != self._presence.lease:
+            self._presence.lease, self._presence.lease_from = lease, float("-inf")
+            self._presence.changed()
+
+    def _report(self) -> Replica:
+        return Replica(
+            self.node, "leader" if self.role == "leader" else "follower", self.applied_lsn, self._engine.flushed_lsn
+        )
+
+    async def _follow_spec(self) -> None:
+        """Keeps `spec` up to date, and what follows from it."""
+        wake = asyncio.Event()
+        while True:
+            wake.clear()
+            with contextlib.suppress(CoordinationUnavailableError):
+                found = await self._coordination.get(paths(self.tablespace).spec, wake.set)
+                if found is not None:
+                    self.spec = decode_spec(found.data)
+                    self._set_lease()
+                    if self.leader is not None:
+                        self.leader.move_to(self.spec.store)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.max_retry_pause):
+                    await wake.wait()
+
+
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def _end(*tasks: asyncio.Future[Any]) -> None:
+    """Cancels them, and returns when they have ended. What they raised has been seen, or does not matter any more."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

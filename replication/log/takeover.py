@@ -1,0 +1,169 @@
+"""From candidate to leader, and back.
+
+    1  epoch     bumped by compare-and-set: from here on the old leader can commit nothing
+    2  head      read: it is final, only the holder of the epoch can move it
+    3  catch up  the follower applies everything up to head
+    4  ledgers   everything closed at head, an own ledger opened behind it, under check(epoch)
+
+Whoever loses a compare-and-set has lost the election (LostElectionError), and follows. A lost reply is resolved by
+reading back: an epoch has a claim that its writer made up, a ledger has its epoch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable
+
+from catalog.errors import SqlError
+from replication.entry import NO_HASH
+from replication.interface import (
+    Check,
+    ConflictError,
+    Coordination,
+    CoordinationUnavailableError,
+    Create,
+    Delete,
+    Epoch,
+    Head,
+    Operation,
+    OutcomeUnknownError,
+    Set,
+    Spec,
+    Znode,
+)
+from replication.log.layout import (
+    decode_epoch,
+    decode_head,
+    decode_ledgers,
+    encode,
+    encode_head,
+    encode_list,
+    paths,
+)
+from replication.log.leader import Term
+from replication.log.ledgers import close_all, open_next
+from replication.log.settings import Clock
+
+
+class LostElectionError(Exception):
+    """Somebody else has changed the epoch."""
+
+
+async def create_tablespace(
+    coordination: Coordination,
+    tablespace: bytes,
+    spec: Spec,
+    *,
+    lsn: int = 0,
+    hash_: bytes = NO_HASH,
+    commit_time: int = 0,
+    leader: str = "",
+) -> None:
+    """Makes the znodes of a tablespace. `lsn`, `hash_`, `commit_time`: of the last entry that it has already had (on a
+    single node); the log begins behind it, so other replicas start from a checkpoint. `leader`: who is to take over
+    first. Raises ConflictError if it exists."""
+    where = paths(tablespace)
+    with contextlib.suppress(ConflictError):
+        await coordination.create(where.root, b"")
+    await coordination.multi(
+        [
+            Create(where.spec, encode(spec)),
+            Create(where.epoch, encode(Epoch(0, "", wish=leader))),
+            Create(where.head, encode_head(Head(lsn, 0, hash_.hex(), commit_time, 0))),
+            Create(where.ledgers, encode_list(())),
+            Create(where.checkpoints, encode_list(())),
+            Create(where.replicas, b""),
+        ]
+    )
+
+
+async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None:
+    """Removes its znodes: its leader can commit nothing any more, and its replicas end. Objects stay."""
+    where = paths(tablespace)
+    replicas = [where.replica(name) for name in await coordination.children(where.replicas)]
+    mine = [*replicas, where.replicas, where.checkpoints, where.ledgers, where.head, where.epoch, where.spec]
+    operations: list[Operation] = [Delete(path) for path in (*mine, where.root)]
+    await coordination.multi(operations)
+
+
+async def claim_epoch(coordination: Coordination, tablespace: bytes, node: str, seen: Znode) -> tuple[Epoch, int]:
+    """Bumps the epoch that was seen: it, and its node's version. Raises LostElectionError.
+
+    After CoordinationUnavailableError it may have been bumped; then its leader is this node, which leads nothing, and
+    claims it again.
+    """
+    path = paths(tablespace).epoch
+    epoch = Epoch(decode_epoch(seen.data).epoch + 1, node, secrets.token_hex(16))
+    while True:
+        try:
+            return epoch, await coordination.set(path, encode(epoch), seen.version)
+        except ConflictError:
+            raise LostElectionError from None
+        except OutcomeUnknownError:
+            await coordination.sync()
+            found = await coordination.get(path)
+            if found is not None and decode_epoch(found.data).claim == epoch.claim:
+                return epoch, found.version
+            if found is None or found.version != seen.version:
+                raise LostElectionError from None
+
+
+async def take_over(
+    coordination: Coordination,
+    tablespace: bytes,
+    claimed: tuple[Epoch, int],
+    catch_up: Callable[[Head], Awaitable[None]],
+    store: str,
+    clock: Clock,
+) -> Term:
+    """Steps 2 to 4. `catch_up` returns when everything up to the head is applied. `store`: URL for the new ledger.
+
+    Raises LostElectionError, CoordinationUnavailableError, and what `catch_up` raises.
+    """
+    where = paths(tablespace)
+    epoch, epoch_version = claimed
+    znode = await coordination.get(where.head)
+    if znode is None:
+        raise SqlError("42704", f"the cluster has no tablespace {tablespace.hex()}")
+    head = decode_head(znode.data)
+    await catch_up(head)
+    while True:
+        found = await coordination.get(where.ledgers)
+        if found is None:
+            raise LostElectionError
+        ledgers = decode_ledgers(found.data)
+        if ledgers and ledgers[-1].epoch == epoch.epoch:  # of an attempt whose reply was lost
+            return Term(tablespace, epoch, epoch_version, head, znode.version, ledgers, found.version)
+        ledgers = open_next(close_all(ledgers, head, clock.wall()), epoch.epoch, head.lsn + 1, store)
+        check, change = Check(where.epoch, epoch_version), Set(where.ledgers, encode_list(ledgers), found.version)
+        try:
+            version = (await coordination.multi((check, change)))[1]
+        except OutcomeUnknownError:
+            await coordination.sync()
+            continue
+        except ConflictError as conflict:
+            if conflict.index == 0:
+                raise LostElectionError from None
+            continue  # an attempt whose reply was lost came after all
+        return Term(tablespace, epoch, epoch_version, head, znode.version, ledgers, version)
+
+
+async def vacate(coordination: Coordination, tablespace: bytes, node: str) -> None:
+    """If the epoch names this node, which does not lead (it has to bootstrap, or has failed): says that nobody leads.
+
+    Raises CoordinationUnavailableError."""
+    await coordination.sync()
+    found = await coordination.get(paths(tablespace).epoch)
+    if found is not None and decode_epoch(found.data).leader == node:
+        await abdicate(coordination, tablespace, decode_epoch(found.data), found.version)
+
+
+async def abdicate(coordination: Coordination, tablespace: bytes, epoch: Epoch, version: int, wish: str = "") -> None:
+    """Says that nobody leads, and who should, unless somebody leads already. The term must be over.
+
+    Does nothing if it cannot be done: the node's absence will tell.
+    """
+    vacant = Epoch(epoch.epoch, "", secrets.token_hex(16), wish)
+    with contextlib.suppress(ConflictError, CoordinationUnavailableError):
+        await coordination.set(paths(tablespace).epoch, encode(vacant), version)
