@@ -39,6 +39,7 @@ from catalog.schema import (
     Table,
     Tablespace,
 )
+from engine.cluster_view import ClusterView
 from engine.columnar.client import WorkerClient
 from engine.replica import Replica
 from engine.session.settings import PlanKey
@@ -106,6 +107,7 @@ class Node:
         self.sessions: dict[int, Session] = {}
         self.secrets: dict[int, bytes] = {}
         self.replica: Replica | None = None  # a node alone has none
+        self.cluster_view: ClusterView | None = None  # a node alone has none
         self.started = clock()
         self.system = SystemCache()
         self._background: set[asyncio.Task[None]] = set()

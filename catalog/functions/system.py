@@ -22,7 +22,8 @@ from catalog.system.numbering import DATABASE_OWNER
 from catalog.types import lookup, oids
 from catalog.types.base import Array
 
-VERSION = "PostgreSQL 15.0 (Shoal 0.1.0)"
+RELEASE = "0.1.0"
+VERSION = f"PostgreSQL 15.0 (Shoal {RELEASE})"
 _REG_TYPES = {
     oids.REGCLASS: "regclass",
     oids.REGTYPE: "regtype",

@@ -6,6 +6,7 @@
     shared        pg_namespace, pg_database, pg_authid, ...: schemas, and what all databases share
     builtin       pg_proc, pg_operator, pg_cast, ...: what every server of this release has
     live          pg_settings, pg_stat_activity, pg_locks, ...: the running node
+    cluster       shoal_nodes, shoal_replicas, ...: the cluster, as this node knows it
     names         the internal tables in which catalog functions find names, definitions and privileges
     definitions   the texts of definitions, and names as they are shown
     lookups       catalog functions as DuckDB SQL over all these

@@ -6,6 +6,7 @@ from catalog import types
 from catalog.functions import registry
 from catalog.schema import BOOTSTRAP_ROLE_OID, PG_CATALOG_OID, VirtualTable
 from catalog.system import numbering
+from catalog.system.cluster import CLUSTER_VIEWS
 from catalog.system.content import Columns, Item, Surroundings, content, of_rows, system_table
 from catalog.system.relations import read_fields, read_rows
 from catalog.types import lookup, oids
@@ -158,4 +159,14 @@ def _descriptions(_: list[Item], __: Surroundings) -> Columns:
         "classoid": [_CLASSES[str(row["classoid"])] for row in rows],
         "objsubid": 0,
         "description": [row["description"] for row in rows],
+    }
+
+
+@content("pg_description", "fixed")
+def _descriptions_of_views(_: list[Item], __: Surroundings) -> Columns:
+    return {
+        "objoid": [view.oid for view in CLUSTER_VIEWS],
+        "classoid": numbering.PG_CLASS,
+        "objsubid": 0,
+        "description": [view.comment for view in CLUSTER_VIEWS],
     }

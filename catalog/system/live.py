@@ -1,9 +1,11 @@
-"""What the running node shows: settings, sessions, locks, cursors, time zones."""
+"""What the running node shows: settings, sessions, locks, cursors, time zones, the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from catalog.system.cluster import CLUSTER_VIEWS
 from catalog.system.content import Columns, Item, Live, Surroundings, content, of_rows, system_table
 from catalog.system.relations import SETTINGS, read_fields
 from catalog.types.base import Interval
@@ -15,6 +17,10 @@ def _live(name: str, rows: Callable[[Live], list[dict[str, object]]]) -> None:
         return of_rows(rows(surroundings.live))
 
 
+def _cluster(view: str, live: Live) -> list[dict[str, object]]:
+    return live.cluster(view)
+
+
 _live("pg_settings", lambda live: live.settings())
 _live("pg_stat_activity", lambda live: live.activity())
 _live("pg_locks", lambda live: live.locks())
@@ -22,6 +28,10 @@ _live("pg_cursors", lambda live: live.cursors())
 _live("pg_prepared_statements", lambda live: live.prepared_statements())
 _live("pg_timezone_names", lambda live: live.timezones())
 _live("pg_stat_database", lambda live: live.databases())
+
+
+for _view in CLUSTER_VIEWS:
+    _live(_view.name, partial(_cluster, _view.name))
 
 
 @content(SETTINGS, "live")

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from catalog.schema import INFORMATION_SCHEMA_OID, PG_CATALOG_OID, Column, View, VirtualTable
+from catalog.system.cluster import CLUSTER_VIEWS
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -100,7 +101,7 @@ def _true_type(found: re.Match[str]) -> str:
 
 @cache
 def system_relations() -> Mapping[tuple[int, str], VirtualTable | View]:
-    """Every relation of pg_catalog and information_schema, by (schema OID, name)."""
+    """Every relation of pg_catalog and information_schema, and the views of the cluster, by (schema OID, name)."""
     texts = {row["oid"]: row["pg_get_viewdef"] for row in read_rows("pg_views")}
     found: dict[tuple[int, str], VirtualTable | View] = {}
     for row in read_rows("pg_relations"):
@@ -113,7 +114,7 @@ def system_relations() -> Mapping[tuple[int, str], VirtualTable | View]:
             found[schema, name] = VirtualTable(oid, schema, name, columns, kind)
         else:
             found[schema, name] = View(oid, schema, name, columns, view_text(text))
-    return found
+    return found | {(view.schema, view.name): view for view in CLUSTER_VIEWS}
 
 
 @cache

@@ -32,6 +32,7 @@ from catalog.types.base import Array
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
 from engine.replica import token
+from engine.session.cluster import cluster_rows
 from engine.session.settings import DEFINITIONS, milliseconds
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze, analyze_expression
@@ -448,6 +449,9 @@ class NodeStatus:
 
     def started(self) -> int:
         return self._node.started
+
+    def cluster(self, view: str) -> list[dict[str, object]]:
+        return cluster_rows(self._session, view)
 
 
 def _state(session: Session) -> str:

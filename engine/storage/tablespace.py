@@ -274,6 +274,11 @@ class Tablespace:
             callback(lsn)
 
     @property
+    def pending_bytes(self) -> int:
+        """Bytes that are sequenced and not yet durable."""
+        return self._changelog.pending_bytes
+
+    @property
     def pressure(self) -> bool:
         """Whether writers should wait a moment: the flush is behind, or the changelog is."""
         return self._behind or self._changelog.pending_bytes > self._flush_bytes

@@ -1,0 +1,74 @@
+"""The views of the cluster: their names and columns. docs/cluster.md says what the columns mean.
+
+They lie in pg_catalog, so that they need no schema's name, and show what the node that is asked knows; a node alone
+knows itself.
+"""
+
+from __future__ import annotations
+
+from catalog.schema import PG_CATALOG_OID, Column, VirtualTable
+from catalog.types import oids
+from catalog.types.base import TypeRef
+
+_TYPES = {
+    "text": oids.TEXT,
+    "int4": oids.INT4,
+    "int8": oids.INT8,
+    "float8": oids.FLOAT8,
+    "bool": oids.BOOL,
+    "timestamptz": oids.TIMESTAMPTZ,
+    "interval": oids.INTERVAL,
+}
+
+
+def _view(oid: int, name: str, comment: str, columns: str) -> VirtualTable:
+    made = []
+    for number, item in enumerate(columns.split(), 1):
+        title, kind = item.split(":")
+        made.append(Column(number, title, TypeRef(_TYPES[kind])))
+    return VirtualTable(oid, PG_CATALOG_OID, name, tuple(made), "v", comment)
+
+
+CLUSTER_VIEWS = (
+    _view(
+        15101,
+        "shoal_nodes",
+        "Nodes of the cluster, and those that tablespaces name but that are not there.",
+        "node:text alive:bool this_node:bool host:text port:int4 admin:text started:timestamptz load:float8 "
+        "connections:int4 version:text",
+    ),
+    _view(
+        15102,
+        "shoal_tablespaces",
+        "Tablespaces: who leads them, how far their changelogs are, how many replicas live.",
+        "tablespace:text id:text leader:text epoch:int8 head_lsn:int8 head_time:timestamptz live_replicas:int4 "
+        "expected_replicas:int4 under_replicated:bool preferred_leader:text max_leader_inactivity:interval store:text",
+    ),
+    _view(
+        15103,
+        "shoal_replicas",
+        "Replicas of tablespaces, and those that should be there and are not.",
+        "tablespace:text node:text role:text this_node:bool applied_lsn:int8 flushed_lsn:int8 lag:int8 "
+        "seen:timestamptz",
+    ),
+    _view(
+        15104,
+        "shoal_ledgers",
+        "Ledgers: the parts of changelogs, oldest first.",
+        "tablespace:text ledger:int8 state:text epoch:int8 first_lsn:int8 last_lsn:int8 bytes:int8 "
+        "closed:timestamptz store:text",
+    ),
+    _view(
+        15105,
+        "shoal_checkpoints",
+        "Checkpoints that a replica can start from.",
+        "tablespace:text lsn:int8 lag:int8 created:timestamptz bytes:int8 hash:text folder:text",
+    ),
+    _view(
+        15106,
+        "shoal_log_status",
+        "The changelogs on this node.",
+        "tablespace:text node:text role:text epoch:int8 head_lsn:int8 sequenced_lsn:int8 durable_lsn:int8 "
+        "flushed_lsn:int8 pending_bytes:int8 staleness:interval cluster_stale:bool",
+    ),
+)
