@@ -29,6 +29,11 @@ class Config:
     checkpoint_interval: float = 3600.0  # between two checkpoints of a tablespace, if it has changed
 
     @property
+    def data_path(self) -> Path:
+        """`data` as an absolute path: the analytic worker has another working directory."""
+        return Path(self.data).absolute()
+
+    @property
     def address(self) -> tuple[str, int]:
         """Host and port of `listen`. Raises ConfigError."""
         host, _, port = self.listen.rpartition(":")

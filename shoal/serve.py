@@ -48,7 +48,7 @@ def serve(config: Config) -> int:
 
 async def _run(config: Config) -> int:
     loop = asyncio.get_running_loop()
-    data = Path(config.data)
+    data = config.data_path
     stop: asyncio.Future[None] = loop.create_future()
 
     def fatal(error: BaseException) -> None:

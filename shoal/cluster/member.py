@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from catalog.errors import SqlError
 from engine.checkpoint import EntryMark
@@ -68,7 +67,7 @@ class Member:
         self.locator: LeaderLocator
         self.secret = b""
         self.clock = SystemClock()
-        self._data = Path(config.data)
+        self._data = config.data_path
         self._stores: dict[str, ChangelogStore] = {}
         self._sessions: Sessions
         self._registration: Registration

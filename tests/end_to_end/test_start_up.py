@@ -182,3 +182,15 @@ def test_the_worker_may_die(private_shoal: ShoalServer) -> None:
             except psycopg.OperationalError:
                 assert time.monotonic() < deadline
                 assert not connection.broken
+
+
+def test_a_relative_data_directory(tmp_path: pathlib.Path) -> None:
+    """As `make serve` has it. The analytic worker works elsewhere, and reads the flushed tables all the same."""
+    with ShoalServer(pathlib.Path(os.path.relpath(tmp_path / "data", ROOT))) as server:
+        with psycopg.connect(server.dsn, autocommit=True) as client:
+            client.execute("CREATE TABLE t AS SELECT n, n % 7 AS m FROM generate_series(1, 20000) AS n")
+            client.execute("CHECKPOINT")
+        server.restart()
+        with psycopg.connect(server.dsn) as client:
+            assert client.execute("SELECT sum(n), count(DISTINCT m) FROM t").fetchone() == (200010000, 7)
+            assert client.execute("SELECT count(*) FROM t AS a JOIN t AS b ON a.n = b.n + 1").fetchone() == (19999,)
