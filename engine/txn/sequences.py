@@ -93,8 +93,9 @@ class Sequences:
         return position.last, position.is_called
 
     def forget(self) -> None:
-        """Positions are read again: another node may have drawn values."""
+        """Positions are read again: another node may have drawn values, and what was logged here may be undone."""
         self._positions.clear()
+        self.last_logged_lsn = 0
 
     def settle(self) -> dict[bytes, bytes | None]:
         """The exact positions, to be logged at a clean stop so that nothing is skipped. Whoever draws a value all the
