@@ -15,7 +15,7 @@ import itertools
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ from catalog.schema import (
     Table,
     Tablespace,
 )
+from engine.checkpoint.digest import Digest
+from engine.checks import Checks
 from engine.cluster_view import ClusterView
 from engine.columnar.client import WorkerClient
 from engine.replica import Replica
@@ -108,6 +110,9 @@ class Node:
         self.secrets: dict[int, bytes] = {}
         self.replica: Replica | None = None  # a node alone has none
         self.cluster_view: ClusterView | None = None  # a node alone has none
+        self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # gives its LSN; a node alone has none
+        self.report_check: Callable[[bytes, Digest | SqlError], None] | None = None  # of a check's id
+        self.checks = Checks(self)
         self.started = clock()
         self.system = SystemCache()
         self._background: set[asyncio.Task[None]] = set()
@@ -170,6 +175,7 @@ class Node:
                 self._load(changes)
         for storage_id in edits.drops:
             self.columnar.forget(storage_id)
+        self.checks.applied(edits)
 
     def lead(self) -> None:
         """This node has become the leader, and has applied everything that was committed. What former leaders knew in

@@ -49,6 +49,8 @@ class _Services(Protocol):
     def read_name(self, type_oid: int, text: str) -> int: ...
     def signal(self, process_id: int, terminate: bool) -> bool: ...
     def last_commit_token(self) -> str: ...
+    def write_checkpoint(self, run: object) -> int: ...
+    def begin_check(self, run: object) -> str: ...
     def transaction_number(self, assign: bool) -> int | None: ...
 
 
@@ -269,6 +271,10 @@ implement("shoal_canonical_name", canonical_name)
 
 declare(Function(9901, "shoal_last_commit", "shoal_last_commit", "f", True, False, "v", (), oids.TEXT, 0, 0))
 implement("shoal_last_commit", lambda call: _services(call).last_commit_token(), needs_session=True)
+declare(Function(9902, "shoal_checkpoint", "shoal_checkpoint", "f", True, False, "v", (), oids.INT8, 0, 0))
+implement("shoal_checkpoint", lambda call: _services(call).write_checkpoint(call), needs_session=True)
+declare(Function(9903, "shoal_check", "shoal_check", "f", True, False, "v", (), oids.TEXT, 0, 0))
+implement("shoal_check", lambda call: _services(call).begin_check(call), needs_session=True)
 
 
 def _shown(type_oid: int, call: CallContext, oid: int) -> str:

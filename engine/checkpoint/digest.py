@@ -33,7 +33,11 @@ async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
 
     Raises 72000 for an LSN that is no longer kept.
     """
-    capture = Capture.take(store, lsn)
+    return await digest_of(Capture.take(store, lsn))
+
+
+async def digest_of(capture: Capture) -> Digest:
+    """The digest of a captured state, which is closed."""
     thread = BulkThread("digest")
     try:
         await thread.run(capture.resolve)

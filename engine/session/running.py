@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from engine.columnar.interface import RowEncoding
+from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import RowPathFull
 from engine.session import planning
 from engine.session.answer import Answer, Sink, tag
@@ -153,13 +153,21 @@ async def start(session: Session, portal: Portal) -> None:
         return
     transaction.begin_statement()
     assert prepared.columnar is not None
-    context = session.context()
-    values = planning.columnar_parameters(session, prepared.columnar, portal.parameters, context)
+    values = await _columnar_values(session, prepared.columnar, portal.parameters)
     encoding = RowEncoding("datarow", portal.formats, session.key.format)
     virtual = virtual_content(session)
     stream = await session.node.columnar.rows(prepared.columnar, values, transaction, encoding, virtual)
     portal.stream = stream
     portal.chunks = stream.__aiter__()
+
+
+async def _columnar_values(session: Session, query: ColumnarQuery, parameters: Sequence[object]) -> list[object]:
+    """What the query is given; functions among it may have to wait (engine/session/waiting.py)."""
+    while True:
+        try:
+            return planning.columnar_parameters(session, query, parameters, session.context())
+        except LockWait as wait:
+            await session.wait_for(wait)
 
 
 async def run_to_count(session: Session, prepared: Prepared, parameters: Sequence[object]) -> int:

@@ -273,6 +273,9 @@ class Session(TransactionalSession):
                 self.task.cancel()
         elif self.transaction is not None and self.transaction.waiting is not None:
             self.transaction.waiting.cancel(error or canceled())
+        else:
+            for work in self.work.values():
+                work.cancel(error or canceled())
 
     def lose_transaction(self, error: SqlError) -> None:
         """The node leads no more: whatever the session runs ends with the error, and its transaction is over; a block

@@ -17,6 +17,7 @@ from engine.execute.context import ExecContext
 from engine.node import Node, PlanCache
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import IDENTITIES, PlanKey, Settings, milliseconds
+from engine.session.waiting import Work
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.txn.transaction import Transaction
@@ -76,6 +77,7 @@ class SessionState:
         self.sequence_values: dict[int, int] = {}
         self.last_sequence: int | None = None
         self.last_commit = 0  # LSN, of this session
+        self.work: dict[str, Work] = {}  # what functions wait for, by their names
         self.temporary_schema: int | None = None
         self.task: asyncio.Task[None] | None = None
         self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up

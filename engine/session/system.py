@@ -16,7 +16,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ from engine.columnar.worker.values import to_arrow
 from engine.replica import token
 from engine.session.cluster import cluster_rows
 from engine.session.settings import DEFINITIONS, milliseconds
+from engine.session.waiting import result_of
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze, analyze_expression
 from engine.sql.analyze.literals import read_literal
@@ -256,6 +257,28 @@ class SessionSurroundings:
     def last_commit_token(self) -> str:
         """The session's last commit, for `read_after` on another node."""
         return token(self.session.last_commit)
+
+    def write_checkpoint(self, run: object) -> int:
+        """shoal_checkpoint(): the LSN of the checkpoint. Raises LockWait until it is written, 42501, 55000."""
+        write = self.session.node.write_checkpoint
+        self._require_superuser("shoal_checkpoint")
+        if write is None:
+            hint = "CHECKPOINT flushes what is in memory."
+            raise SqlError("55000", "this node is not part of a cluster: it has no store for checkpoints", hint=hint)
+        return cast(int, result_of(self.session, "shoal_checkpoint", run, write))
+
+    def begin_check(self, run: object) -> str:
+        """shoal_check(): the id of the check, 32 hexadecimal digits. Raises LockWait until it is on its way, 42501,
+        25006, 55000."""
+        self._require_superuser("shoal_check")
+        if self.session.transaction is not None:
+            self.session.transaction.refuse_if_read_only("shoal_check()")
+        found = result_of(self.session, "shoal_check", run, self.session.node.checks.request)
+        return cast(bytes, found).hex()
+
+    def _require_superuser(self, function: str) -> None:
+        if self.session.settings.get("is_superuser") != "on":
+            raise SqlError("42501", f"permission denied for function {function}")
 
     def signal(self, process_id: int, terminate: bool) -> bool:
         """Cancels what a session runs, or ends the session. False, with a warning, if there is no such session.

@@ -75,6 +75,22 @@ def test_the_views_join_and_cannot_be_written(connection: psycopg.Connection) ->
             connection.execute(statement)
 
 
+def test_what_needs_a_cluster_says_so(connection: psycopg.Connection) -> None:
+    for function in ("shoal_check", "shoal_checkpoint"):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="not part of a cluster"):
+            connection.execute(f"SELECT {function}()")
+    connection.execute("CREATE ROLE looker LOGIN")
+    try:
+        connection.execute("SET ROLE looker")
+        for function in ("shoal_check", "shoal_checkpoint"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"SELECT {function}()")
+        assert connection.execute("SELECT count(*) FROM shoal_nodes").fetchone() == (1,)
+    finally:
+        connection.execute("RESET ROLE")
+        connection.execute("DROP ROLE looker")
+
+
 @pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")
 def test_psql_describes_them(shoal: ShoalServer) -> None:
     command = ["psql", "-X", "-d", shoal.dsn, "-c", r"\d shoal_nodes", "-c", r"\dvS+ shoal*"]

@@ -1,0 +1,112 @@
+"""Checks: every replica of a tablespace computes its digest at one and the same LSN, and reports it.
+
+    shoal_check() on the leader -> a commit of one row: storage id 10 + the check's id, the request as JSON
+    the leader                     captures its state at that LSN when it is sequenced, and reads it when it is durable
+    a follower                     captures its state when it has applied that commit, before it applies the next one
+    all of them                    digest(capture), in a thread, beside everything else -> `Node.report_check`
+
+The captures are taken at exactly that LSN, whatever is committed meanwhile, so digests that differ mean replicas that
+differ. The row is a commit like any other: it is in the digest too. The next check deletes the rows of earlier ones.
+
+Entries are applied again when a replica comes back, or begins with a checkpoint: a request that is older than `FRESH`
+is nobody's concern any more. One digest is computed at a time, and one waits; of more the oldest is given up, because a
+capture keeps pages of LMDB from being used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING
+
+import orjson
+
+from catalog.errors import SqlError
+from catalog.rows import CHECKS
+from engine.checkpoint.capture import Capture
+from engine.checkpoint.digest import Digest, digest_of
+from engine.cluster_view import DEFAULT, spaces_of
+from engine.storage.edits import Edits
+from engine.storage.keys import prefix_range
+
+if TYPE_CHECKING:
+    from engine.node import Node
+
+FRESH = 600_000_000  # microseconds
+ID_BYTES = 16
+PREFIX = CHECKS.to_bytes(4, "big")
+
+
+class Checks:
+    """A node's part in checks. Lives on the engine's thread."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._waiting: tuple[bytes, Capture] | None = None
+        self._running = False
+
+    async def request(self) -> bytes:
+        """Begins a check of the default tablespace, which this node leads; the check's id, once its row is durable.
+
+        Raises 55000 where nobody compares digests, and what a commit raises."""
+        node = self._node
+        if node.report_check is None:
+            raise SqlError("55000", "this node is not part of a cluster: it has no replicas to compare")
+        identity = secrets.token_bytes(ID_BYTES)
+        space = spaces_of(node)[DEFAULT]
+        older = space.scan(*prefix_range(PREFIX), space.sequenced_lsn)
+        writes: dict[bytes, bytes | None] = {key: None for key, _ in older}
+        writes[PREFIX + identity] = orjson.dumps({"time": node.clock()})
+        lsn = node.commits.sequence(writes)
+        capture = Capture.take(space, lsn)
+        durable: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        node.commits.wait(lsn, partial(self._durable, identity, capture, durable), partial(_lost, capture, durable))
+        return await durable
+
+    def _durable(self, identity: bytes, capture: Capture, durable: asyncio.Future[bytes]) -> None:
+        self._compute(identity, capture)
+        if not durable.done():
+            durable.set_result(identity)
+
+    def applied(self, edits: Edits) -> None:
+        """The default tablespace has just applied a commit of the leader's, and nothing behind it."""
+        key = next(reversed(edits.writes), b"")
+        if key[:4] != PREFIX or self._node.report_check is None:
+            return
+        value = edits.writes[key]
+        if value is not None and self._node.clock() - int(orjson.loads(value)["time"]) < FRESH:
+            self._compute(key[4:], Capture.take(spaces_of(self._node)[DEFAULT]))
+
+    def _compute(self, identity: bytes, capture: Capture) -> None:
+        if self._waiting is not None:
+            older, kept = self._waiting
+            kept.close()
+            self._report(older, SqlError("53000", "a later check has taken its place"))
+        self._waiting = identity, capture
+        if not self._running:
+            self._running = True
+            self._node.background(self._run())
+
+    async def _run(self) -> None:
+        while self._waiting is not None:
+            (identity, capture), self._waiting = self._waiting, None
+            try:
+                found = await digest_of(capture)
+            except SqlError as error:
+                self._report(identity, error)
+            except Exception as error:
+                self._report(identity, SqlError("XX000", f"the digest failed: {error!r}"))
+            else:
+                self._report(identity, found)
+        self._running = False
+
+    def _report(self, identity: bytes, result: Digest | SqlError) -> None:
+        if self._node.report_check is not None:
+            self._node.report_check(identity, result)
+
+
+def _lost(capture: Capture, durable: asyncio.Future[bytes], error: SqlError) -> None:
+    capture.close()
+    if not durable.done():
+        durable.set_exception(error)

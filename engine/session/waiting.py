@@ -1,0 +1,78 @@
+"""Functions that have to wait: shoal_check(), shoal_checkpoint().
+
+Functions are plain synchronous calls. One that must wait begins its work and raises LockWait, as a statement does that
+meets a lock; the statement runs again when the work is done, and its call is then given the result. A statement that
+makes the call for several rows is given one result for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.txn.interface import LockWait
+
+if TYPE_CHECKING:
+    from engine.session.state import SessionState
+
+
+class Work:
+    """The wait for a function's result (engine.txn.interface.WaitTicket)."""
+
+    def __init__(self, work: Awaitable[object]) -> None:
+        self.error: Exception | None = None
+        self.taken_by: object = None  # the run of the statement that has been given the result
+        self._callbacks: list[Callable[[], None]] = []
+        self._task = asyncio.ensure_future(work)
+        self._task.add_done_callback(self._ended)
+
+    @property
+    def done(self) -> bool:
+        return self._task.done()
+
+    @property
+    def result(self) -> object:
+        return self._task.result()
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        if self.done:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def cancel(self, error: Exception) -> None:
+        """Nobody waits any more; the work ends where it can."""
+        if not self.done:
+            self.error = error
+            self._task.cancel()
+
+    def _ended(self, task: asyncio.Future[object]) -> None:
+        if not task.cancelled():
+            self.error = self.error or _as_error(task.exception())
+        elif self.error is None:
+            self.error = SqlError("57014", "canceling statement due to user request")
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+def _as_error(error: BaseException | None) -> Exception | None:
+    if error is None or isinstance(error, SqlError):
+        return error
+    return SqlError("XX000", f"internal error: {type(error).__name__}: {error}")
+
+
+def result_of(session: SessionState, name: str, run: object, begin: Callable[[], Awaitable[object]]) -> object:
+    """The result of the work that `begin` begins. `run` is the same object throughout one run of the statement. Raises
+    LockWait until the result is there."""
+    work = session.work.get(name)
+    if work is not None and (work.error is not None or (work.taken_by is not None and work.taken_by is not run)):
+        work = None  # of an earlier statement
+    if work is None:
+        work = session.work[name] = Work(begin())
+    if not work.done:
+        raise LockWait(work)
+    work.taken_by = run
+    return work.result
