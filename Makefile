@@ -2,8 +2,10 @@
 VENV   := .venv
 LISTEN ?= 127.0.0.1:5432
 DATA   ?= ./shoal-data
+NODES  ?= 3
+PORT   ?= 5440
 
-.PHONY: help serve install test lint types differential bench packages clean
+.PHONY: help serve cluster install test lint types differential bench packages clean
 
 help:            ## these lines
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 12
@@ -23,6 +25,11 @@ $(VENV)/.development: pyproject.toml | $(VENV)/bin/python
 
 serve: $(VENV)/.serving      ## a server on 127.0.0.1:5432 with its data in ./shoal-data
 	$(VENV)/bin/shoal serve --data $(DATA) --listen $(LISTEN)
+
+# Its directory has a default of its own: DATA counts where it was given.
+cluster: $(VENV)/.serving      ## ZooKeeper, three nodes and a router on this machine, with their data in ./shoal-cluster
+	$(VENV)/bin/python -m tools.cluster --nodes $(NODES) --port $(PORT) \
+		--data $(if $(filter file,$(origin DATA)),./shoal-cluster,$(DATA))
 
 install: $(VENV)/.development      ## a development environment: .venv with .venv/bin/shoal
 

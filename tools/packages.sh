@@ -1,14 +1,17 @@
 #!/bin/sh
 # Installs the Debian packages that tests and benches use, where they are missing:
 # a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service).
+# `tools/packages.sh cluster`: only what a cluster on this machine needs.
 set -eu
 missing=""
-[ -n "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || missing="$missing postgresql postgresql-contrib"
-command -v psql >/dev/null || missing="$missing postgresql-client"
-command -v pgbench >/dev/null || missing="$missing postgresql-contrib"
+if [ "${1:-all}" = all ]; then
+    [ -n "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || missing="$missing postgresql postgresql-contrib"
+    command -v psql >/dev/null || missing="$missing postgresql-client"
+    command -v pgbench >/dev/null || missing="$missing postgresql-contrib"
+    command -v openssl >/dev/null || missing="$missing openssl"
+fi
 [ -e /usr/share/java/zookeeper.jar ] || missing="$missing libzookeeper-java"
 command -v java >/dev/null || missing="$missing default-jre-headless"
-command -v openssl >/dev/null || missing="$missing openssl"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ]; then sudo=""; else sudo="sudo"; fi
 echo "installing Debian packages:$missing"
