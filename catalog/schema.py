@@ -68,10 +68,14 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Tablespace:
+    """`identity`: its id in storage, 32 hexadecimal digits, the same on every node; '' for the built-in ones."""
+
     oid: int
     name: str
     owner: int = BOOTSTRAP_ROLE_OID
     comment: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,15 +48,18 @@ from engine.session.settings import PlanKey
 from engine.session.system import SystemCache
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
+from engine.storage.stores import AnyStore
 from engine.storage.tablespace import Tablespace as Store
+from engine.tablespaces import NodeTablespaces, TablespaceStorage
 from engine.txn.commit import CommitQueue
+from engine.txn.joint import JointCommits
 from engine.txn.locks import ROW_CONFLICTS, TABLE_CONFLICTS, LockSpace
 from engine.txn.sequences import Sequences
+from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from engine.session.prepared import Prepared
     from engine.session.session import Session
-    from engine.txn.transaction import Transaction
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 PLANS_PER_KEY = 1000
@@ -96,15 +99,23 @@ class PlanCache:
 class Node:
     """`store` is open; `columnar` may be started lazily. Use `bootstrap` once after construction."""
 
-    def __init__(self, store: Store, columnar: WorkerClient, clock: Callable[[], int] = now) -> None:
-        self.store = store
+    def __init__(
+        self,
+        store: Store,
+        columnar: WorkerClient,
+        clock: Callable[[], int] = now,
+        tablespaces: TablespaceStorage | None = None,
+    ) -> None:
+        self.store: AnyStore = store
         self.columnar = columnar
         self.clock = clock
         self.row_locks = LockSpace(ROW_CONFLICTS)
         self.table_locks = LockSpace(TABLE_CONFLICTS)
         self.exclusive_tables = 0  # transactions that hold or wait for a table lock which shuts out readers
-        self.commits = CommitQueue(store, clock)
+        self.commits: CommitQueue | JointCommits = CommitQueue(store, clock)
+        self.new_transaction: Callable[..., Transaction] = Transaction
         self.sequences = Sequences(self._newest, self.commits.sequence)
+        self.held = NodeTablespaces(self, tablespaces)
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
         self.sessions: dict[int, Session] = {}
         self.secrets: dict[int, bytes] = {}
@@ -129,7 +140,9 @@ class Node:
 
     def bootstrap(self) -> None:
         """Reads the catalog from the system tables; makes the first objects in an empty store."""
-        objects = self._without_temporary(self._stored_objects())
+        stored = self._stored_objects()
+        self.held.open(stored)
+        objects = self._without_temporary(stored)
         if not objects:
             objects = first_objects()
             self.commits.sequence({system_rows.object_key(item): system_rows.encode(item) for item in objects})
@@ -205,6 +218,7 @@ class Node:
             elif item is None:
                 self.catalogs.pop(oid, None)
         self.commits.schema_version += 1
+        self.held.published(changes)
 
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
         """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its
@@ -236,8 +250,11 @@ class Node:
     def new_oid(self) -> int:
         return self.sequences.next_value(_OIDS)
 
-    def new_storage_id(self) -> int:
-        return self.sequences.next_value(_STORAGE_IDS)
+    def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
+        """A storage id for what is to lie in a tablespace (OID)."""
+        storage_id = self.sequences.next_value(_STORAGE_IDS)
+        self.held.place(storage_id, tablespace)
+        return storage_id
 
     def next_row_number(self, table: Table) -> int:
         """The next hidden row number of a table without a primary key: above every one that was ever stored."""
@@ -255,7 +272,7 @@ class Node:
         if counter is None:
             low, high = prefix_range(storage_id.to_bytes(4, "big"))
             last = 0
-            for key, _ in self.store.scan(low, high, self.store.sequenced_lsn, reverse=True):
+            for key, _ in self.store.scan_newest(low, high, reverse=True):
                 last = int.from_bytes(key[4:12], "big") - 2**63
                 break
             counter = self._row_numbers[storage_id] = itertools.count(last + 1)

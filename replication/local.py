@@ -186,6 +186,7 @@ class LocalChangelog:
         self._synced_lsn = self._committed or 0  # durable here
         self._joints: deque[tuple[int, Joint]] = deque()  # submitted, not durable here
         self._held: deque[tuple[int, Joint]] = deque()  # durable here, perhaps not elsewhere
+        self._told = False  # the first of them knows that all before it is committed
         self._writing = (0, 0)  # last LSN and bytes of bodies of the group that is being synced
         self._state = "idle"
         self._rolling: Rolling | None = None
@@ -439,31 +440,40 @@ class LocalChangelog:
 
     def _synced_joints(self, lsn: int) -> None:
         """The same where parts of transactions over several tablespaces are under way."""
-        whole: list[Joint] = []
         while self._joints and self._joints[0][0] <= lsn:
             self._held.append(self._joints.popleft())
-            joint = self._held[-1][1]
-            joint.waiting.append(self._advance)
-            if len(joint.waiting) == joint.parts:
-                whole.append(joint)
         if self._submitted:
             self._next_group()
         self._advance()
-        for joint in whole:
-            for advance in joint.waiting:
-                advance()
 
     def _advance(self) -> None:
-        """Commits what is durable here, up to the first entry that lacks a part elsewhere."""
+        """Commits what is durable here, up to the first entry that lacks a part elsewhere; then lets the changelogs of
+        the other parts do the same.
+
+        A part counts once everything before it is committed: the one behind an entry that may yet be cut off may be cut
+        off with it.
+        """
         held = self._held
-        while held and len(held[0][1].waiting) == held[0][1].parts:
+        whole: list[Joint] = []
+        while held:
+            joint = held[0][1]
+            if not self._told:
+                joint.waiting.append(self._advance)
+                self._told = True
+            if len(joint.waiting) < joint.parts:
+                break
             held.popleft()
+            self._told = False
+            whole.append(joint)
         upto = held[0][0] - 1 if held else self._synced_lsn
         if upto > (self._begun_after if self._committed is None else self._committed):
             if self._fd >= 0:  # else it is closed, and the mark with it
                 self._mark.write(upto)
             self._committed = upto
             self._on_committed(upto)
+        for joint in whole:
+            for advance in joint.waiting:
+                advance()
 
     def _fail(self, error: BaseException) -> None:
         """Nothing is written any more; who submitted is told in another turn."""

@@ -23,7 +23,7 @@ import uvloop
 
 from engine.columnar.client import WorkerClient
 from engine.node import Node, resolve
-from engine.storage.interface import Changelog
+from engine.storage.directories import LocalTablespaces
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
 from shoal.config import Config, ConfigError
@@ -65,7 +65,8 @@ async def _run(config: Config) -> int:
         finally:
             await member.stop()
         return 0
-    store = open_store(data, loop.call_soon_threadsafe, fatal, loop)
+    spaces = open_spaces(data, loop.call_soon_threadsafe, fatal, loop)
+    store = spaces.open()
     try:
         worker = WorkerClient(
             store,
@@ -73,7 +74,7 @@ async def _run(config: Config) -> int:
             memory_limit=config.columnar_memory,
             threads=config.columnar_threads,
         )
-        node = Node(store, worker)
+        node = Node(store, worker, tablespaces=spaces)
         node.bootstrap()
         await _serve_clients(config, node, stop, None)
         node.settle()
@@ -81,7 +82,7 @@ async def _run(config: Config) -> int:
             await worker.close()
         return 0
     finally:
-        store.close()
+        spaces.close()
 
 
 async def _serve_clients(config: Config, node: Node, stop: asyncio.Future[None], member: Member | None) -> None:
@@ -110,21 +111,32 @@ async def _serve_clients(config: Config, node: Node, stop: asyncio.Future[None],
     await server.stop()
 
 
+def open_spaces(
+    data: Path,
+    engine_thread: Callable[[Callable[[], None]], object],
+    fatal: Callable[[BaseException], None],
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> LocalTablespaces:
+    """The tablespaces of a data directory over local changelogs, to be opened. `loop`: the engine's thread runs it."""
+
+    def thread(work: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            engine_thread(work)
+
+    def open_log(
+        directory: str, tablespace: bytes, committed: Callable[[int], None], failed: Callable[[BaseException], None]
+    ) -> LocalChangelog:
+        path = os.path.join(directory, "changelog")
+        return LocalChangelog(path, thread, committed, failed, loop=loop, tablespace=tablespace)
+
+    return LocalTablespaces(str(data), open_log, thread, fatal)
+
+
 def open_store(
     data: Path,
     engine_thread: Callable[[Callable[[], None]], object],
     fatal: Callable[[BaseException], None],
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Tablespace:
-    """The store of a data directory over its local changelog. `loop`: the engine's thread runs it."""
-
-    def thread(work: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-            engine_thread(work)
-
-    def open_changelog(
-        tablespace: bytes, committed: Callable[[int], None], failed: Callable[[BaseException], None]
-    ) -> Changelog:
-        return LocalChangelog(str(data / "changelog"), thread, committed, failed, loop=loop, tablespace=tablespace)
-
-    return Tablespace.open(str(data), open_changelog, thread, on_fatal=fatal)
+    """pg_default of a data directory that has no other tablespace, over its local changelog."""
+    return open_spaces(data, engine_thread, fatal, loop).open()

@@ -587,11 +587,12 @@ class Connection(asyncio.Protocol):
         if session.notices:
             self._send_notices()
         if self._pending_lsn:
-            lsn, self._pending_lsn = max(lsn, self._pending_lsn), 0
+            lsn, self._pending_lsn = session.node.commits.both(lsn, self._pending_lsn), 0
         self._extended = False
         if ready.run is not None and session.transaction is not None and not session.in_block:
             try:
-                lsn = max(lsn, session.finish())
+                committed = session.finish()
+                lsn = session.node.commits.both(lsn, committed) if lsn else committed
             except SqlError as error:  # as Sync would have met it
                 self._out.append(data)
                 self._query_failed(error)
@@ -660,14 +661,16 @@ class Connection(asyncio.Protocol):
                 data, count, lsn = session.execute_row(prepared, prepared.run_row(portal.formats), portal.parameters)
                 portal.started = portal.done = True
                 data += complete_bytes(prepared.command, count)
-                self._pending_lsn = max(self._pending_lsn, lsn)
+                if lsn:
+                    self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
             elif isinstance(prepared.statement.tree, ast.TransactionStmt):
                 if session.status == "E" and not ends_transaction(prepared):
                     raise aborted()
                 name, lsn = session.transaction_statement(prepared.statement.tree)
                 portal.started = portal.done = True
                 data = command_complete(name)
-                self._pending_lsn = max(self._pending_lsn, lsn)
+                if lsn:
+                    self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
             else:
                 self._start(self._execute(portal, 0))
                 return
@@ -735,7 +738,8 @@ class Connection(asyncio.Protocol):
         self._extended = False
         lsn, self._pending_lsn = self._pending_lsn, 0
         if session.transaction is not None and not session.in_block:
-            lsn = max(lsn, session.finish())
+            committed = session.finish()
+            lsn = session.node.commits.both(lsn, committed) if lsn else committed
             if session.notices:
                 self._send_notices()
         if session.portals and not session.in_block:

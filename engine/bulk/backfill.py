@@ -127,9 +127,9 @@ class _Rewrite:
 
     async def run(self) -> None:
         session, new = self.session, self.new
-        newest = await NewestRows.open(session.node.store, self.old.storage_id, self.transaction)
+        newest = await NewestRows.of(self.transaction, self.old.storage_id)
         error = _not_unique(self.encoder.writer)
-        bulk = await BulkInsert.open(session.node.store, self.transaction, self.encoder, error)
+        bulk = await BulkInsert.open(self.transaction, self.encoder, error)
         self.thread.at_end(bulk.discard)
         self.thread.at_end(newest.close)
         batches = newest.batches()
@@ -190,9 +190,8 @@ class _Build:
         self._done = False
 
     async def run(self) -> None:
-        store, table = self.session.node.store, self.encoder.table
-        newest = await NewestRows.open(store, table.storage_id, self.transaction)
-        target = Target(store, None, None)
+        newest = await NewestRows.of(self.transaction, self.encoder.table.storage_id)
+        target = Target(self.transaction.tablespace(self.index.index.storage_id), None, None)
         self.thread.at_end(lambda: None if self._done else target.discard())
         self.thread.at_end(newest.close)
         batches = newest.batches()
@@ -253,7 +252,7 @@ async def _validate(session: Session, job: ValidateConstraint, thread: BulkThrea
     table, constraint = job.table, job.constraint
     writer = TableWriter(session.catalog, table, session.key.format)
     codec = RowCodec(table)
-    newest = await NewestRows.open(session.node.store, table.storage_id, transaction)
+    newest = await NewestRows.of(transaction, table.storage_id)
     thread.at_end(newest.close)
     batches = newest.batches()
     if constraint.kind == "f":

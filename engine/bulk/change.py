@@ -178,16 +178,14 @@ class BulkChange:
         self.rows = 0
 
     @classmethod
-    async def open(
-        cls, store: Tablespace, transaction: Transaction, encoder: TableEncoder, changed: frozenset[int] | None
-    ) -> BulkChange:
+    async def open(cls, transaction: Transaction, encoder: TableEncoder, changed: frozenset[int] | None) -> BulkChange:
         """On the engine's thread, with the table locked (engine/bulk/locks.py)."""
         table = encoder.table
         moves = changed is not None and not changed.isdisjoint(table.key_columns)
 
         async def space(storage_id: int, unique: bool) -> KeySpace:
-            newest = await NewestRows.open(store, storage_id, transaction) if unique else None
-            return KeySpace(store, own_keys(transaction, storage_id), newest)
+            newest = await NewestRows.of(transaction, storage_id) if unique else None
+            return KeySpace(transaction.tablespace(storage_id), own_keys(transaction, storage_id), newest)
 
         indexes = {
             index.index.storage_id: await space(index.index.storage_id, index.unique and changed is not None)

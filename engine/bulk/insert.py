@@ -102,7 +102,6 @@ class BulkInsert:
     @classmethod
     async def open(
         cls,
-        store: Tablespace,
         transaction: Transaction,
         encoder: TableEncoder,
         duplicate: MakeError | None = None,
@@ -113,8 +112,8 @@ class BulkInsert:
         unique.update({index.index.storage_id: index.unique for index in encoder.indexes})
         targets = {}
         for storage_id, looked_up in unique.items():
-            newest = await NewestRows.open(store, storage_id, transaction) if looked_up else None
-            targets[storage_id] = Target(store, newest, own_keys(transaction, storage_id))
+            newest = await NewestRows.of(transaction, storage_id) if looked_up else None
+            targets[storage_id] = Target(transaction.tablespace(storage_id), newest, own_keys(transaction, storage_id))
         return cls(encoder, targets, duplicate)
 
     def add(self, rows: RowSet, first_number: int, stored: Column | None = None) -> None:

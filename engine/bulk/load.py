@@ -170,7 +170,7 @@ class Load:
     # --- in bulk -------------------------------------------------------------------------------------------------
 
     async def _load_in_bulk(self, first: bytes, pieces: Pieces) -> int:
-        bulk = await BulkInsert.open(self.session.node.store, self.transaction, self.encoder)
+        bulk = await BulkInsert.open(self.transaction, self.encoder)
         parsing, writing = BulkThread("copy-parse"), BulkThread("copy-write")
         writing.at_end(bulk.discard)
         parsed: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue(_WAITING)

@@ -76,6 +76,7 @@ class ParentKeys:
     @classmethod
     async def open(cls, session: Session, foreign: Outgoing) -> ParentKeys:
         """The newest keys of the referenced table."""
+        assert session.transaction is not None
         parent, wanted = foreign.parent, set(foreign.constraint.referenced_columns)
         index = None
         if wanted != set(parent.table.key_columns):
@@ -83,7 +84,11 @@ class ParentKeys:
                 item for item in parent.indexes if item.unique and not item.on_expressions and item.columns == wanted
             )
         storage_id = parent.table.storage_id if index is None else index.index.storage_id
-        return cls(foreign, await NewestRows.open(session.node.store, storage_id, session.transaction), index)
+        return cls(
+            foreign,
+            await NewestRows.of(session.transaction, storage_id),
+            index,
+        )
 
     def doubtful(self, writer: TableWriter, rows: RowSet) -> list[Row]:
         """Of the distinct keys among the rows those that were not found here: to be looked at one by one."""

@@ -41,8 +41,11 @@ from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill, literal
 from engine.columnar.worker.keys import KeyPlan
+from engine.storage.stores import Stores
 
 if TYPE_CHECKING:
+    from engine.storage.moments import Lsn
+    from engine.storage.stores import AnyStore
     from engine.storage.tablespace import Tablespace
 
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
@@ -132,7 +135,7 @@ class _Stream:
         self._client = client
         self.request = request
         self.identifier = 0
-        self.lsn = 0
+        self.lsn: Lsn = 0
         self._chunks: deque[tuple[memoryview, int]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
@@ -205,7 +208,7 @@ class _Result:
         self._stream = stream
 
     @property
-    def lsn(self) -> int:
+    def lsn(self) -> Lsn:
         """The LSN as of which the query reads."""
         return self._stream.lsn
 
@@ -248,14 +251,13 @@ class WorkerClient(ColumnarEngine):
 
     def __init__(
         self,
-        store: Tablespace,
+        store: AnyStore,
         spill_directory: str,
         *,
         memory_limit: int = 1 << 30,
         threads: int | None = None,
         virtual_content: VirtualContent | None = None,
     ) -> None:
-        self._store = store
         self._spill_directory = spill_directory
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
@@ -276,6 +278,22 @@ class WorkerClient(ColumnarEngine):
         self._push_timer: asyncio.TimerHandle | None = None
         self._closed = False
         store.on_durable(self._durable)
+
+    # ---- several tablespaces --------------------------------------------------------------------------------------
+
+    def use(self, stores: Stores) -> None:
+        """From now on tables lie in any of these tablespaces; pg_default is the one that there was."""
+        self._feed.store = stores
+
+    def add_tablespace(self, space: Tablespace) -> None:
+        """One that the stores have got."""
+        assert isinstance(self._feed.store, Stores)
+        self._feed.store.on_durable(self._durable, space.slot)
+
+    def remove_tablespace(self, space: Tablespace) -> None:
+        """One that has been dropped: whatever of it was loaded is forgotten."""
+        for storage_id in [number for number, fed in self._feed.tables.items() if fed.store is space]:
+            self.forget(storage_id)
 
     # ---- queries --------------------------------------------------------------------------------------------------
 
@@ -346,7 +364,7 @@ class WorkerClient(ColumnarEngine):
         own: list[str] = []
         for relation in query.virtual_tables:
             relations[f"v{relation.oid}"] = self._virtual_name(relation, request, own, buffers)
-        stream.lsn = min(self._feed.read_lsn(reader), self._store.durable_lsn)
+        stream.lsn = self._feed.read_lsn(reader)
         stream.identifier = next(self._identifiers)
         self._streams[stream.identifier] = stream
         header: Header = {
@@ -431,8 +449,8 @@ class WorkerClient(ColumnarEngine):
     def _load(self, table: Table) -> asyncio.Future[None]:
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
-        self._feed.begin_load(table)
-        self._write({"op": "load", "table": describe_table(table), "path": self._store.checkpoint_path})
+        fed = self._feed.begin_load(table)
+        self._write({"op": "load", "table": describe_table(table), "path": fed.store.checkpoint_path})
         return future
 
     def forget(self, storage_id: int) -> None:

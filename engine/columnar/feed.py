@@ -11,9 +11,10 @@ so one D holds for all tables of a query.
 
 The tablespace answers "which keys changed since" from memory as long as a snapshot is open that is as old. So the feed
 holds one snapshot (the *hold*) at the smallest W, and moves it to D after PUSH_LSNS commits or PUSH_SECONDS (client.py
-keeps the time) by noting the changed keys of every table in `pending`. They are sent with the next query of the table,
-or when they have become many: a delta of a few costs the worker as much as one of hundreds, so it is not bothered with
-every commit, and a query never has to catch up with more than PUSH_KEYS.
+keeps the time) by noting the changed keys of every table in `pending`. Where there are several tablespaces, W, D and S
+are LSNs of the table's own, and there is a hold in each that has tables here. Keys are sent with the next query of the
+table, or when they have become many: a delta of a few costs the worker as much as one of hundreds, so it is not
+bothered with every commit, and a query never has to catch up with more than PUSH_KEYS.
 
 Loading: LMDB is read by the worker at some flushed LSN F that the engine does not choose. F is at least the flushed LSN
 when loading began, and no more than D when it has ended, so every key that changed after the former is sent with its
@@ -32,10 +33,12 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from catalog.schema import Table
 from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.moments import Lsn, lsn_in
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
+    from engine.storage.stores import AnyStore
     from engine.storage.tablespace import Tablespace
     from engine.storage.views import Snapshot
 
@@ -49,11 +52,12 @@ Changes = dict[bytes, bytes | None]
 class FedTable:
     """One table in the worker. `ready` is False while it is being loaded."""
 
-    __slots__ = ("pending", "reached", "ready", "runs", "table")
+    __slots__ = ("pending", "reached", "ready", "runs", "store", "table")
 
-    def __init__(self, table: Table, reached: int) -> None:
+    def __init__(self, table: Table, store: Tablespace) -> None:
         self.table = table
-        self.reached = reached
+        self.store = store
+        self.reached = store.flushed_lsn
         self.pending: set[bytes] = set()
         self.runs: list[str] = []  # files of bulk runs to be applied first, oldest first
         self.ready = False
@@ -69,45 +73,46 @@ class FedTable:
 class Feed:
     """Lives on the engine's thread, as the tablespace does."""
 
-    def __init__(self, store: Tablespace, keep: Callable[[str], str | None]) -> None:
+    def __init__(self, store: AnyStore, keep: Callable[[str], str | None]) -> None:
         """`keep(path)` gives a bulk run's file a second name, which stays when the store has merged and removed the
         first; None where that cannot be done."""
-        self._store = store
+        self.store = store
         self._keep = keep
         self.tables: dict[int, FedTable] = {}
-        self._hold: Snapshot | None = None
+        self._holds: dict[Tablespace, Snapshot] = {}
 
     # ---- which tables -------------------------------------------------------------------------------------------
 
     def begin_load(self, table: Table) -> FedTable:
         """From now on every change of this table is remembered. The worker may read LMDB any time later."""
-        store = self._store
-        fed = FedTable(table, store.flushed_lsn)
+        store = self.store.of(table.storage_id)
+        fed = FedTable(table, store)
         self.collect(fed)
         self.tables[table.storage_id] = fed
-        if self._hold is None:
-            self._hold = store.snapshot()
+        if store not in self._holds:
+            self._holds[store] = store.snapshot()
         return fed
 
     def forget(self, storage_id: int) -> None:
         """The worker no longer has this table."""
-        self.tables.pop(storage_id, None)
-        if not self.tables:
-            self._let_go()
+        fed = self.tables.pop(storage_id, None)
+        if fed is not None and all(other.store is not fed.store for other in self.tables.values()):
+            self._let_go(fed.store)
 
     def clear(self) -> None:
         """The worker has nothing any more."""
         self.tables.clear()
-        self._let_go()
+        for store in list(self._holds):
+            self._let_go(store)
 
     # ---- changes ------------------------------------------------------------------------------------------------
 
     def collect(self, fed: FedTable) -> None:
         """Moves the table's changes up to D into `runs` and `pending`; `reached` is then D."""
-        durable = self._store.durable_lsn
+        durable = fed.store.durable_lsn
         if fed.reached < durable:
             storage_id = fed.table.storage_id
-            changed, runs = self._store.changes_since(storage_id, fed.reached, durable)
+            changed, runs = fed.store.changes_since(storage_id, fed.reached, durable)
             for run in runs:
                 kept = self._keep(run.path)
                 if kept is not None:
@@ -125,40 +130,41 @@ class Feed:
         runs, fed.runs = fed.runs, []
         if not fed.pending:
             return runs, []
-        get = self._store.current.get
+        get = fed.store.current.get
         changes = [(key, get(key)) for key in fed.pending]
         fed.pending = set()
         return runs, changes
 
     @property
     def behind(self) -> int:
-        """LSNs between the hold and D: what the tablespace keeps in memory for our sake."""
-        return 0 if self._hold is None else self._store.durable_lsn - self._hold.lsn
+        """LSNs between the holds and D: what the tablespaces keep in memory for our sake."""
+        return sum(store.durable_lsn - hold.lsn for store, hold in self._holds.items())
 
     def settle(self) -> Iterator[FedTable]:
-        """Collects for all tables and moves the hold to D. Yields the tables with enough to be sent now."""
+        """Collects for all tables and moves the holds to D. Yields the tables with enough to be sent now."""
         for fed in self.tables.values():
             self.collect(fed)
-        if self.behind:
-            self._let_go()
-            self._hold = self._store.snapshot()
+        for store, hold in list(self._holds.items()):
+            if hold.lsn < store.durable_lsn:
+                self._let_go(store)
+                self._holds[store] = store.snapshot()
         for fed in list(self.tables.values()):
             if fed.ready and (fed.runs or len(fed.pending) >= PUSH_KEYS):
                 yield fed
 
-    def _let_go(self) -> None:
-        old, self._hold = self._hold, None
-        if old is not None:
-            old.close()
+    def _let_go(self, store: Tablespace) -> None:
+        hold = self._holds.pop(store, None)
+        if hold is not None:
+            hold.close()
 
     # ---- what one query sees on top -----------------------------------------------------------------------------
 
-    def read_lsn(self, reader: object) -> int:
-        """S of a reader: a Transaction, a Snapshot, or the tablespace's current view."""
+    def read_lsn(self, reader: object) -> Lsn:
+        """S of a reader: a Transaction, a Snapshot, or the store's current view."""
         if isinstance(reader, Transaction):
-            return self._store.durable_lsn if reader.isolation == READ_COMMITTED else reader.snapshot_lsn
+            return self.store.durable_lsn if reader.isolation == READ_COMMITTED else reader.snapshot_lsn
         lsn = getattr(reader, "lsn", None)
-        if not isinstance(lsn, int):
+        if not isinstance(lsn, Lsn):
             raise SqlError("XX000", f"a columnar query cannot read from {type(reader).__name__}")
         return lsn
 
@@ -169,10 +175,11 @@ class Feed:
         Raises 72000 for a reader so old that the tablespace no longer knows what has changed since.
         """
         changes: Changes = {}
-        lsn = self.read_lsn(reader)
-        if lsn < self._store.durable_lsn:
+        store = self.tables[table.storage_id].store
+        lsn = lsn_in(store.slot, self.read_lsn(reader))
+        if lsn < store.durable_lsn:
             get = reader.get  # type: ignore[attr-defined]
-            for _, key in self._store.changed_since(table.storage_id, lsn):
+            for _, key in store.changed_since(table.storage_id, lsn):
                 changes[key] = get(key)
         if isinstance(reader, Transaction):
             prefix = storage_prefix(table.storage_id)

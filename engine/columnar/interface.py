@@ -22,6 +22,7 @@ from typing import Protocol
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
 from engine.sql.tree import Expr
+from engine.storage.moments import Lsn
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class BatchStream(Protocol):
     """A result as pyarrow record batches. Close it if it is not read to its end."""
 
     @property
-    def lsn(self) -> int:
+    def lsn(self) -> Lsn:
         """The LSN as of which the query reads: rows that changed later are to be looked at again before a write."""
 
     def __aiter__(self) -> AsyncIterator[object]: ...

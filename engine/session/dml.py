@@ -39,6 +39,7 @@ from engine.session.system import virtual_content
 from engine.sql import tree
 from engine.storage.columns import Column, one_array, to_values
 from engine.storage.keys import row_number_keys, storage_prefix
+from engine.storage.moments import Lsn, lsn_in
 from engine.txn.interface import NO_KEY_UPDATE, READ_COMMITTED, UPDATE, LockWait
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class _Change(_Statement):
             if self.spool is not None:
                 await self.spool.close()
                 self.spool = RowSpool()
-            await session.durable(store.sequenced_lsn)
+            await session.durable(session.node.store.sequenced_lsn)
 
     async def _attempt(self, stream: BatchStream) -> Done:
         batches, ended, rest = await self.first_batches(stream)
@@ -235,7 +236,7 @@ class _Change(_Statement):
             raise _Again from None
         return count
 
-    def _write_slice(self, batch: Any, lsn: int, checks: Checks) -> int:
+    def _write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
         keys, old = self._old(batch)
         places = keys.to_pylist()
         for key in places:
@@ -255,7 +256,7 @@ class _Change(_Statement):
         self.give_back(batch)
         return len(places)
 
-    def _lock(self, key: bytes, lsn: int) -> None:
+    def _lock(self, key: bytes, lsn: Lsn) -> None:
         """Locks a row, which must be as the query saw it."""
         transaction = self.transaction
         transaction.get_locked(key, self.strength)
@@ -286,11 +287,13 @@ class _Change(_Statement):
 
     async def _see_changes(self, stream: BatchStream) -> None:
         """With the table locked: what has been written since the query's snapshot counts as changed."""
-        store = self.session.node.store
-        await self.session.durable(store.sequenced_lsn)
-        if store.sequenced_lsn <= stream.lsn:
+        await self.session.durable(self.session.node.store.sequenced_lsn)
+        storage_id = self.table.storage_id
+        store = self.transaction.tablespace(storage_id)
+        lsn = lsn_in(store.slot, stream.lsn)
+        if store.sequenced_lsn <= lsn:
             return
-        keys = {key for _, key in store.changed_since(self.table.storage_id, stream.lsn, store.sequenced_lsn)}
+        keys = {key for _, key in store.changed_since(storage_id, lsn, store.sequenced_lsn)}
         if not keys:
             return
         if not self._repeatable:
@@ -298,7 +301,7 @@ class _Change(_Statement):
         self._conflicts = pa.array(keys, pa.binary())
 
     async def _bulk(self, batches: AsyncIterator[Any]) -> int:
-        bulk = await BulkChange.open(self.session.node.store, self.transaction, self.encoder, self.changed)
+        bulk = await BulkChange.open(self.transaction, self.encoder, self.changed)
         thread = BulkThread("bulk-change")
         thread.at_end(bulk.discard)
         try:
@@ -427,7 +430,7 @@ class _Insertion(_Statement):
 
     async def _bulk(self, batches: AsyncIterator[Any]) -> int:
         session, table, dml = self.session, self.table, self.dml
-        bulk = await BulkInsert.open(session.node.store, self.transaction, self.encoder)
+        bulk = await BulkInsert.open(self.transaction, self.encoder)
         statement = self.statement
         rules: tuple[Any, Any] = ((), ()) if dml.complete else (statement.generated, statement.checks)
         completer = RowCompleter(session, self.writer, dml.pending, *rules)

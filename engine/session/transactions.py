@@ -20,7 +20,9 @@ from engine.session.errors import aborted, canceled
 from engine.session.prepared import Portal, Prepared
 from engine.session.state import SessionState
 from engine.sql import ast
+from engine.storage.moments import Lsn
 from engine.txn.interface import READ_COMMITTED, LockWait
+from engine.txn.joint import wait_for
 from engine.txn.locks import ACCESS_EXCLUSIVE, ROW_EXCLUSIVE, Ticket
 from engine.txn.transaction import Transaction
 
@@ -36,7 +38,7 @@ class TransactionalSession(SessionState):
         isolation = settings.get("default_transaction_isolation")
         read_only = settings.get("default_transaction_read_only") == "on"
         node = self.node
-        return Transaction(
+        return node.new_transaction(
             node.store,
             node.row_locks,
             node.table_locks,
@@ -64,6 +66,7 @@ class TransactionalSession(SessionState):
         try:
             lsn = self.node.commits.commit(transaction)
         except BaseException:
+            self.node.held.abandoned(changed)
             transaction.abort()
             raise
         if lsn:
@@ -100,6 +103,8 @@ class TransactionalSession(SessionState):
         self._close_portals(committed=False)
 
     def _let_go(self, transaction: Transaction) -> None:
+        if transaction.changed_objects:
+            self.node.held.abandoned(transaction.changed_objects)
         if transaction.exclusive:
             self.node.exclusive_tables -= 1
             transaction.exclusive = False
@@ -265,7 +270,7 @@ class TransactionalSession(SessionState):
         if isinstance(ticket, Ticket) and ticket.space is self.node.table_locks:
             await self.durable(self.node.store.sequenced_lsn)  # what held the lock is to be seen
 
-    async def durable(self, lsn: int) -> None:
+    async def durable(self, lsn: Lsn) -> None:
         """Waits until the LSN is durable. Cannot be cancelled: a commit that is under way is not undone, so nobody is
         to be told that it was. Raises 40001 or 08007 when the node has lost its leadership (CommitQueue.wait)."""
         if lsn <= self.node.store.durable_lsn:
@@ -277,7 +282,7 @@ class TransactionalSession(SessionState):
             lost.append(error)
             resolve(future)
 
-        self.node.commits.wait(lsn, partial(resolve, future), give_up)
+        wait_for(self.node.commits, lsn, partial(resolve, future), give_up)
         while not future.done():
             try:
                 await asyncio.shield(future)

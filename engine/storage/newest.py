@@ -141,6 +141,11 @@ class NewestRows:
             levels += [_Run(run, low, high) for run in runs]
         return cls(storage_id, levels, generation)
 
+    @classmethod
+    async def of(cls, transaction: Transaction, storage_id: int) -> NewestRows:
+        """The same, in the storage id's tablespace."""
+        return await cls.open(transaction.tablespace(storage_id), storage_id, transaction)
+
     def close(self) -> None:
         self._generation = None
 

@@ -139,7 +139,7 @@ class Tablespace:
             undo.callback(tablespace._checkpoint.close)
             tablespace._on_fatal = on_fatal or _ignore
             tablespace._changelog = open_changelog(
-                tablespace._checkpoint.tablespace, tablespace._committed, tablespace._fail
+                tablespace._checkpoint.tablespace, tablespace._committed, tablespace.fail
             )
             undo.pop_all()
         return tablespace
@@ -159,7 +159,7 @@ class Tablespace:
             self._apply(lsn, edits, self._bulk_layer(lsn, edits, verify=True))
             referred.update(run.name for run in edits.runs)
         self.current.lsn = self.durable_lsn
-        self._flusher = Flusher(self._checkpoint, self._engine_thread, self._flushed, self._fail)
+        self._flusher = Flusher(self._checkpoint, self._engine_thread, self._flushed, self.fail)
         self._hand_over()
         for name in self._changelog.bulk_names():
             if name not in referred:
@@ -304,7 +304,8 @@ class Tablespace:
     def failure(self) -> BaseException | None:
         return self._failure
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Nothing is committed from now on; `on_fatal` is told once."""
         if self._failure is None:
             self._failure = error
             self._on_fatal(error)

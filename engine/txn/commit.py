@@ -50,6 +50,10 @@ class CommitQueue:
         """Sequences writes that belong to no transaction (sequence ranges). Returns the LSN."""
         return self._store.sequence(Edits(writes, [], list(drops)), self._clock(), self.schema_version)
 
+    def both(self, first: int, second: int) -> int:
+        """An LSN that is durable when both are; 0 is none."""
+        return max(first, second)
+
     def wait(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
         """Calls back on the engine's thread when `lsn` is durable; at once if it is. `lost` is called instead if that
         will never be (40001), or if nobody knows (08007)."""

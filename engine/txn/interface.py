@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Protocol
 
+from engine.storage.moments import Lsn
+
 # Row lock strengths, PostgreSQL 16 manual, 13.3.2. Bits, so that conflicts are one AND.
 KEY_SHARE = 1
 SHARE = 2
@@ -45,7 +47,7 @@ class Transaction(Protocol):
 
     isolation: str
     read_only: bool
-    snapshot_lsn: int
+    snapshot_lsn: Lsn
     writes: dict[bytes, bytes | None]  # own uncommitted writes; None marks a deletion. Change through put/delete only
 
     def get(self, key: bytes) -> bytes | None: ...

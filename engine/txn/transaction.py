@@ -24,13 +24,16 @@ from sortedcontainers import SortedList
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, SchemaObject
+from engine.storage.views import Snapshot
 from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.locks import LockSpace, Ticket
 
 if TYPE_CHECKING:
+    from engine.storage.moments import Lsn
     from engine.storage.runs import BulkRun
+    from engine.storage.stores import CurrentStores, ObservedStores, StoresSnapshot
     from engine.storage.tablespace import Tablespace
-    from engine.storage.views import CurrentView, Snapshot
+    from engine.storage.views import CurrentView
 
 
 class _Missing:
@@ -85,7 +88,7 @@ class Transaction:
 
     def __init__(
         self,
-        store: Tablespace,
+        store: Tablespace | ObservedStores,
         row_space: LockSpace,
         table_space: LockSpace,
         process_id: int,
@@ -107,15 +110,36 @@ class Transaction:
         self.row_locks: dict[Hashable, int] = {}
         self.table_locks: dict[Hashable, int] = {}
         self.waiting: Ticket | None = None
-        self._snapshot: Snapshot | None = None
-        self._base: CurrentView | Snapshot = store.current
-        self.snapshot_lsn = store.durable_lsn
+        self._snapshot: Snapshot | StoresSnapshot | None = None
+        self._base: CurrentView | Snapshot | CurrentStores | StoresSnapshot = store.current
+        self.snapshot_lsn: Lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
         self.catalog: Catalog | None = None  # the catalog with this transaction's own DDL; None while it has none
         self.catalog_base: Catalog | None = None  # the committed catalog that `catalog` was made from
         self.changed_objects: dict[int, SchemaObject | None] = {}
         self.dropped_storage: list[int] = []
         self.exclusive = False  # holds, or waits for, a table lock that shuts out readers
+
+    # ---- where it reads and writes ----------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Tablespace | ObservedStores:
+        return self._store
+
+    def tablespace(self, storage_id: int) -> Tablespace:
+        """The tablespace of a storage id, for work on whole tables."""
+        return self._store.of(storage_id)
+
+    def move_to(self, store: ObservedStores) -> None:
+        """The node has a second tablespace now; until now the transaction read pg_default's Tablespace itself."""
+        self._store = store
+        if self._snapshot is None:
+            self._base = store.current
+            self.snapshot_lsn = store.durable_lsn
+        else:
+            assert isinstance(self._snapshot, Snapshot)
+            self._snapshot = self._base = store.adopt(self._snapshot)
+            self.snapshot_lsn = self._snapshot.lsn
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -145,7 +169,7 @@ class Transaction:
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """As scan, over the newest sequenced versions instead of the snapshot: what uniqueness and references need."""
-        return self._over(self._store.scan(low, high, self._store.sequenced_lsn, reverse), low, high, reverse)
+        return self._over(self._store.scan_newest(low, high, reverse), low, high, reverse)
 
     def _over(
         self, base: Iterator[tuple[bytes, bytes]], low: bytes, high: bytes, reverse: bool

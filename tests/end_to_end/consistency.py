@@ -15,7 +15,7 @@ from engine.node import Node
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.newest import NewestRows
 from engine.storage.tablespace import Tablespace
-from shoal.serve import open_store
+from shoal.serve import open_spaces
 
 
 def _at_once(work: Callable[[], None]) -> None:
@@ -29,13 +29,14 @@ def _fatal(error: BaseException) -> None:
 @contextmanager
 def opened(data: pathlib.Path) -> Iterator[Node]:
     """The directory's node in this process, recovered as a server would; flushed when it is closed."""
-    store = open_store(data, _at_once, _fatal)
+    spaces = open_spaces(data, _at_once, _fatal)
+    store = spaces.open()
     try:
-        node = Node(store, WorkerClient(store, str(data / "columnar")))
+        node = Node(store, WorkerClient(store, str(data / "columnar")), tablespaces=spaces)
         node.bootstrap()
         yield node
     finally:
-        store.close()
+        spaces.close()
 
 
 async def problems(data: pathlib.Path) -> list[str]:
@@ -46,10 +47,11 @@ async def problems(data: pathlib.Path) -> list[str]:
     with opened(data) as node:
         for catalog in node.catalogs.values():
             for table in [item for item in catalog.objects.values() if isinstance(item, Table)]:
-                found += await _of_table(node.store, TableEncoder(catalog, table))
-    bulk = os.listdir(data / "changelog" / "bulk")
-    if bulk:
-        found.append(f"bulk files that nothing refers to: {bulk}")
+                found += await _of_table(node.store.of(table.storage_id), TableEncoder(catalog, table))
+    for directory in (data, *data.glob("tablespaces/*")):
+        bulk = os.listdir(directory / "changelog" / "bulk")
+        if bulk:
+            found.append(f"bulk files that nothing refers to: {bulk}")
     return found
 
 

@@ -33,7 +33,7 @@ _SMALL = """
 import sys
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
-Tablespace.open.__func__.__kwdefaults__.update(flush_bytes=200_000, flush_versions=3_000)
+Tablespace.prepare.__func__.__kwdefaults__.update(flush_bytes=200_000, flush_versions=3_000)
 LocalChangelog.__init__.__kwdefaults__.update(segment_bytes=300_000)
 from shoal.cli import main
 sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,208 @@
+"""The directories of a node's tablespaces over local changelogs.
+
+    DATA/rows, DATA/changelog, DATA/lock      pg_default
+    DATA/tablespaces/<id, 32 hex digits>/     each other one, with the same inside
+    DATA/tablespaces/<id>/undecided           its CREATE or DROP is under way: the catalog tells whether it exists
+    DATA/tablespaces/<id>.gone/               dropped; what a crash left of it is removed at the next start
+
+The catalog, whose rows are in pg_default, says which tablespaces there are. CREATE makes the directory, marked, then
+commits, then takes the mark away; DROP sets the mark, commits, then removes the directory. So at start a marked
+directory that the catalog does not know is removed, a marked one that it knows loses its mark, and one that is neither
+known nor marked is nobody's that this database can tell: it is left alone, with a warning. A tablespace that the
+catalog knows and that has no directory is damage, and nothing starts.
+
+All tablespaces are opened together, because a commit may have parts in several (engine/storage/joints.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from functools import partial
+from typing import Protocol
+
+from catalog.errors import SqlError
+from engine.storage.interface import EngineThread, LocalLog
+from engine.storage.joints import Recovering, decide
+from engine.storage.stores import close_together
+from engine.storage.tablespace import Tablespace
+
+log = logging.getLogger("shoal.storage")
+
+MARK = "undecided"
+GONE = ".gone"
+_NAME = re.compile(r"[0-9a-f]{32}")
+
+
+class OpenLog(Protocol):
+    def __call__(
+        self,
+        directory: str,
+        tablespace: bytes,
+        committed: Callable[[int], None],
+        failed: Callable[[BaseException], None],
+    ) -> LocalLog:
+        """The changelog of the tablespace whose directory this is."""
+
+
+class LocalTablespaces:
+    """engine.tablespaces.TablespaceStorage over directories. `open` comes first."""
+
+    def __init__(
+        self, data: str, open_log: OpenLog, engine_thread: EngineThread, on_fatal: Callable[[BaseException], None]
+    ) -> None:
+        self._data = data
+        self._root = os.path.join(data, "tablespaces")
+        self._open_log = open_log
+        self._engine_thread = engine_thread
+        self._on_fatal = on_fatal
+        self._open: dict[bytes, Tablespace] = {}  # every one, pg_default first
+        self.found: dict[bytes, Tablespace] = {}
+        """The tablespaces beside pg_default that were open when it was, by id."""
+        self._broken: dict[bytes, SqlError] = {}  # marked ones that cannot be opened
+
+    # --- start -------------------------------------------------------------------------------------------------
+
+    def open(self) -> Tablespace:
+        """Opens and recovers every tablespace; returns pg_default. Raises what Tablespace.open does."""
+        with ExitStack() as undo:
+            first = self._prepare(self._data, undo)
+            recovering = [first]
+            for name in self._names():
+                try:
+                    recovering.append(self._prepare(os.path.join(self._root, name), undo, bytes.fromhex(name)))
+                except SqlError as error:
+                    if not os.path.exists(os.path.join(self._root, name, MARK)):
+                        raise
+                    self._broken[bytes.fromhex(name)] = error
+            decide(recovering)
+            for item in recovering:
+                item.tablespace.recover()
+            undo.pop_all()
+        self._open = {item.tablespace.tablespace_id: item.tablespace for item in recovering}
+        self.found = {item.tablespace.tablespace_id: item.tablespace for item in recovering[1:]}
+        return first.tablespace
+
+    def close(self) -> None:
+        """Closes every tablespace (Tablespace.close). Raises 58030; the rest is done all the same."""
+        close_together(list(self._open.values()))
+        self._open.clear()
+
+    def _names(self) -> list[str]:
+        """The directories of tablespaces; removes what is left of dropped ones."""
+        if not os.path.isdir(self._root):
+            return []
+        for name in os.listdir(self._root):
+            if name.endswith(GONE):
+                shutil.rmtree(os.path.join(self._root, name))
+        return sorted(name for name in os.listdir(self._root) if _NAME.fullmatch(name))
+
+    def _prepare(self, path: str, undo: ExitStack, identity: bytes | None = None) -> Recovering:
+        logs: list[LocalLog] = []
+
+        def open_log(
+            tablespace: bytes, committed: Callable[[int], None], failed: Callable[[BaseException], None]
+        ) -> LocalLog:
+            logs.append(self._open_log(path, tablespace, committed, failed))
+            return logs[0]
+
+        space = Tablespace.prepare(path, open_log, self._engine_thread, on_fatal=self._on_fatal, identity=identity)
+        undo.callback(space.give_back)
+        if identity is not None and space.tablespace_id != identity:
+            raise SqlError("XX001", f'directory "{path}" holds tablespace {space.tablespace_id.hex()}')
+        return Recovering(space, logs[0])
+
+    def settle(self, known: Collection[bytes]) -> None:
+        """The ids that the catalog knows: decides about the marked directories. Raises XX001 if one is missing."""
+        for identity in known:
+            if identity in self._broken:
+                raise self._broken[identity]
+            if identity not in self.found:
+                raise SqlError(
+                    "XX001",
+                    f'the directory of tablespace {identity.hex()} is missing: "{self._path(identity)}"',
+                    hint="Put it back, or restore the whole data directory.",
+                )
+            self.keep(identity)
+        for identity in [*self.found, *self._broken]:
+            if identity in known:
+                continue
+            space = self.found.pop(identity, None)
+            if os.path.exists(self._mark(identity)):
+                self._remove(identity, space)
+            else:
+                log.warning(
+                    "the catalog knows no tablespace %s: %s is left alone", identity.hex(), self._path(identity)
+                )
+        self._broken.clear()
+
+    # --- CREATE and DROP ---------------------------------------------------------------------------------------
+
+    def create(self, identity: bytes) -> Tablespace:
+        """A new tablespace, marked. Raises 58030 if it cannot be made."""
+        path = self._path(identity)
+        try:
+            with ExitStack() as undo:
+                os.makedirs(path)
+                undo.callback(shutil.rmtree, path, ignore_errors=True)
+                self.doubt(identity)
+                _sync_directory(self._root)
+                _sync_directory(self._data)
+                space = self._prepare(path, undo, identity).tablespace
+                space.recover()
+                undo.pop_all()
+        except OSError as error:
+            raise SqlError("58030", f'could not create directory "{path}": {error.strerror}') from error
+        self._open[identity] = space
+        return space
+
+    def doubt(self, identity: bytes) -> None:
+        """Marks the directory: a transaction that makes or drops the tablespace is about to commit."""
+        fd = os.open(self._mark(identity), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.close(fd)
+        _sync_directory(self._path(identity))
+
+    def keep(self, identity: bytes) -> None:
+        """Takes the mark away: the tablespace is here to stay."""
+        if os.path.exists(self._mark(identity)):
+            os.unlink(self._mark(identity))
+            _sync_directory(self._path(identity))
+
+    def remove(self, space: Tablespace) -> None:
+        """Closes a tablespace that is not, or no longer, in the catalog, and removes its marked directory."""
+        self._remove(space.tablespace_id, space)
+
+    def _remove(self, identity: bytes, space: Tablespace | None) -> None:
+        self._open.pop(identity, None)
+        if space is not None:
+            space.close_changelog()
+        gone = self._path(identity) + GONE
+        os.rename(self._path(identity), gone)
+        _sync_directory(self._root)
+        threading.Thread(target=partial(_clear, space, gone), name="drop-tablespace", daemon=True).start()
+
+    def _path(self, identity: bytes) -> str:
+        return os.path.join(self._root, identity.hex())
+
+    def _mark(self, identity: bytes) -> str:
+        return os.path.join(self._path(identity), MARK)
+
+
+def _clear(space: Tablespace | None, path: str) -> None:
+    """In a thread: what may take long."""
+    if space is not None:
+        space.close()
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

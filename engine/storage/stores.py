@@ -1,0 +1,362 @@
+"""Several tablespaces of a node behind the interface of one.
+
+    Stores          what `Node.store` is from the second tablespace on; before, it is pg_default's Tablespace itself, so
+                    that a node without others pays nothing
+    ObservedStores  the same for one transaction: it remembers where the transaction looked at what is sequenced
+    CurrentStores   the newest durable state of all
+    StoresSnapshot  a snapshot of all, taken at one moment
+
+A key belongs to the tablespace that its storage id (its first four bytes) is registered for by `route`; all others
+are pg_default's: the system tables, counters, sequences. LSNs are positions and moments (engine/storage/moments.py).
+
+**Commits over several tablespaces** are one entry in each, tied together by a Joint: their changelogs tell of the parts
+one after the other, in one turn of the loop. In between some tablespaces show the commit and others do not, so nobody
+is told of anything until all of them do (`_moved`). Sessions run only when somebody is told, or in turns of their own.
+
+**A commit that stands on another tablespace's.** Locks are let go when a commit is sequenced, so the next holder may
+have read what is not durable yet. In one changelog the order of the LSNs makes that safe. Here its commit gets a part,
+an empty one, in each tablespace that it observed so: then it cannot be there after a crash without what it stands on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+
+from catalog.errors import SqlError
+from engine.storage.edits import Edits
+from engine.storage.interface import Joint
+from engine.storage.moments import MAX_SLOT, Moment, position
+from engine.storage.runs import BulkRun
+from engine.storage.tablespace import Tablespace
+from engine.storage.views import CurrentView, Snapshot
+
+PREFIX = 4
+
+
+def not_here() -> SqlError:
+    return SqlError("55000", "the tablespace is not on this node")
+
+
+class _Nowhere:
+    """In the place of a tablespace that this node does not have."""
+
+    def get(self, key: bytes) -> bytes | None:
+        raise not_here()
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        raise not_here()
+
+
+NOWHERE = _Nowhere()
+
+
+class _Outstanding:
+    """A commit over several tablespaces that is not durable yet; `left` parts do not show it."""
+
+    __slots__ = ("left", "parts")
+
+    def __init__(self, parts: int) -> None:
+        self.parts = self.left = parts
+
+    def moved(self) -> int:
+        """One part more shows it. By how much that changes the number of commits that only some parts show."""
+        self.left -= 1
+        return (1 if self.left == self.parts - 1 else 0) - (1 if self.left == 0 else 0)
+
+
+class Stores:
+    """See the module's text. Lives on the engine's thread."""
+
+    def __init__(self, first: Tablespace) -> None:
+        self.slots: dict[bytes, int] = {}  # storage id -> slot, but pg_default's
+        self.views: dict[bytes, CurrentView | _Nowhere] = {}  # storage id -> newest durable state, but pg_default's
+        self.spaces: list[Tablespace | None] = []  # by slot; None: dropped
+        self._callbacks: list[list[Callable[[int], None]]] = []
+        self._durable: list[int] = []
+        self._outstanding: list[deque[tuple[int, _Outstanding]]] = []
+        self._half = 0  # commits that some of their tablespaces show, and others not yet
+        self._news: set[int] = set()
+        self.durable_lsn = Moment(())
+        self.add(first)
+        self.current = CurrentStores(self, first)
+        """The newest durable state, for statements that run to their end at once."""
+
+    # --- which tablespaces -------------------------------------------------------------------------------------
+
+    def add(self, space: Tablespace) -> int:
+        """One more tablespace; its slot. What was registered with its `on_durable` goes on being called."""
+        slot = len(self.spaces)
+        if slot >= MAX_SLOT:
+            raise SqlError("54000", "this node has seen too many tablespaces: restart it")
+        space.slot = slot
+        self.spaces.append(space)
+        self._outstanding.append(deque())
+        self._durable.append(space.durable_lsn)
+        self._callbacks.append(space.divert_durable(partial(self._moved, slot)))
+        self.durable_lsn = Moment(tuple(self._durable))
+        return slot
+
+    def remove(self, space: Tablespace) -> None:
+        """The tablespace has been dropped: nothing is in it, nothing refers to it any more."""
+        self.spaces[space.slot] = None
+        self._callbacks[space.slot] = []
+        for prefix in [prefix for prefix, slot in self.slots.items() if slot == space.slot]:
+            del self.slots[prefix], self.views[prefix]
+
+    def route(self, storage_id: int, space: Tablespace | None) -> None:
+        """From now on keys under this storage id belong to the tablespace, which is not pg_default; None: one that is
+        not on this node."""
+        prefix = storage_id.to_bytes(PREFIX, "big")
+        self.slots[prefix] = MAX_SLOT if space is None else space.slot
+        self.views[prefix] = NOWHERE if space is None else space.current
+
+    def of(self, storage_id: int) -> Tablespace:
+        """The tablespace that has a storage id."""
+        return self._of(storage_id.to_bytes(PREFIX, "big"))
+
+    def _of(self, key: bytes) -> Tablespace:
+        return self._space(self.slots.get(key[:PREFIX], 0))
+
+    def open_spaces(self) -> list[Tablespace]:
+        return [space for space in self.spaces if space is not None]
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    @property
+    def sequenced_lsn(self) -> Moment:
+        return Moment(tuple(0 if space is None else space.sequenced_lsn for space in self.spaces))
+
+    def sequence(
+        self,
+        edits: Edits,
+        commit_time: int,
+        schema_version: int,
+        runs: Sequence[BulkRun] = (),
+        observed: Collection[int] = (),
+    ) -> int:
+        """As Tablespace.sequence, for edits of any tablespaces; the position of one of its parts. `runs`: in place of
+        those of `edits`, which do not tell where they belong. `observed`: slots of the tablespaces that the commit
+        stands on (see the module's text)."""
+        parts = self._split(edits, runs)
+        for slot in observed:
+            if slot not in parts and (space := self._space(slot)).sequenced_lsn > space.durable_lsn:
+                parts[slot] = Edits()
+        spaces = [(slot, self._space(slot)) for slot in sorted(parts)]
+        if len(spaces) == 1:
+            slot, space = spaces[0]
+            return position(slot, space.sequence(parts[slot], commit_time, schema_version))
+        for _, space in spaces:
+            if space.failure is not None:
+                raise SqlError("58030", f"storage has failed: {space.failure}")
+        joint = Joint(
+            tuple(space.tablespace_id for _, space in spaces), tuple(space.sequenced_lsn + 1 for _, space in spaces)
+        )
+        outstanding = _Outstanding(len(spaces))
+        for number, (slot, space) in enumerate(spaces):
+            try:
+                lsn = space.sequence(parts[slot], commit_time, schema_version, joint)
+            except BaseException as error:
+                if number:
+                    space.fail(error)  # the parts before it wait for it for ever
+                raise
+            self._outstanding[slot].append((lsn, outstanding))
+        return position(spaces[0][0], joint.lsns[0])
+
+    def _space(self, slot: int) -> Tablespace:
+        space = self.spaces[slot] if slot < len(self.spaces) else None
+        if space is None:
+            raise not_here()
+        return space
+
+    def _split(self, edits: Edits, runs: Sequence[BulkRun]) -> dict[int, Edits]:
+        """The edits of each tablespace, by slot."""
+        slots = self.slots
+        parts: dict[int, Edits] = {}
+
+        def part(prefix: bytes) -> Edits:
+            slot = slots.get(prefix, 0)
+            found = parts.get(slot)
+            if found is None:
+                found = parts[slot] = Edits()
+            return found
+
+        for key, value in edits.writes.items():
+            part(key[:PREFIX]).writes[key] = value
+        for storage_id in edits.drops:
+            part(storage_id.to_bytes(PREFIX, "big")).drops.append(storage_id)
+        for run in runs:
+            part((run.first_key or b"")[:PREFIX]).runs.append(run.reference)
+        return parts or {0: edits}
+
+    def on_durable(self, callback: Callable[[int], None], slot: int = 0) -> None:
+        """`callback(durable LSN)` is called when a tablespace's has moved, and no commit is shown in part."""
+        self._callbacks[slot].append(callback)
+
+    def _moved(self, slot: int, lsn: int) -> None:
+        """A tablespace's durable LSN has moved."""
+        self._durable[slot] = lsn
+        self._news.add(slot)
+        outstanding = self._outstanding[slot]
+        while outstanding and outstanding[0][0] <= lsn:
+            self._half += outstanding.popleft()[1].moved()
+        if self._half:
+            return  # the other parts follow in this turn
+        self.durable_lsn = Moment(tuple(self._durable))
+        news, self._news = self._news, set()
+        for number in sorted(news):
+            for callback in list(self._callbacks[number]):
+                callback(self._durable[number])
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
+        """As Tablespace.newest; the LSN as a position."""
+        slot = self.slots.get(key[:PREFIX], 0)
+        found = self._space(slot).newest(key)
+        if found is None or slot == 0:
+            return found
+        return position(slot, found[0]), found[1]
+
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return self._of(low).scan_newest(low, high, reverse)
+
+    def snapshot(self) -> StoresSnapshot:
+        """A view of all tablespaces that stays as it is, at the durable moment."""
+        return StoresSnapshot(self, [None if space is None else space.snapshot() for space in self.spaces])
+
+    def undo_above(self, lsn: int) -> None:
+        """As Tablespace.undo_above, of pg_default."""
+        outstanding = self._outstanding[0]
+        while outstanding and outstanding[-1][0] > lsn:
+            outstanding.pop()
+        self._space(0).undo_above(lsn)
+
+    # --- flushing ----------------------------------------------------------------------------------------------
+
+    def flush(self, done: Callable[[], None] | None = None) -> None:
+        """As Tablespace.flush, of all of them."""
+        spaces = self.open_spaces()
+        left = len(spaces)
+
+        def flushed() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and done is not None:
+                done()
+
+        for space in spaces:
+            space.flush(flushed)
+
+
+def close_together(spaces: Sequence[Tablespace]) -> None:
+    """Closes tablespaces whose commits may have parts in several of them. Raises 58030; the rest is done all the
+    same."""
+    with ExitStack() as closing:
+        for space in spaces:
+            closing.callback(space.close)
+        for space in spaces:
+            with suppress(SqlError):  # closing it says so again
+                space.close_changelog()
+
+
+class CurrentStores:
+    """The newest durable state, always; a storage.interface.Reader."""
+
+    __slots__ = ("_first", "_stores", "_views")
+
+    def __init__(self, stores: Stores, first: Tablespace) -> None:
+        self._stores = stores
+        self._first = first.current
+        self._views = stores.views
+
+    @property
+    def lsn(self) -> Moment:
+        return self._stores.durable_lsn
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._views.get(key[:PREFIX], self._first).get(key)
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Keys in [low, high), which lie within one storage id."""
+        return self._views.get(low[:PREFIX], self._first).scan(low, high, reverse)
+
+
+class StoresSnapshot:
+    """Rows as of one moment; close it. What lies in a tablespace that is younger than it, it does not see."""
+
+    __slots__ = ("_parts", "_slots", "lsn")
+
+    def __init__(self, stores: Stores, parts: list[Snapshot | None]) -> None:
+        self._slots = stores.slots
+        self._parts = parts
+        self.lsn = Moment(tuple(0 if part is None else part.lsn for part in parts))
+
+    def _part(self, key: bytes) -> Snapshot | None:
+        slot = self._slots.get(key[:PREFIX], 0)
+        return self._parts[slot] if slot < len(self._parts) else None
+
+    def get(self, key: bytes) -> bytes | None:
+        part = self._part(key)
+        return None if part is None else part.get(key)
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Keys in [low, high), which lie within one storage id."""
+        part = self._part(low)
+        return iter(()) if part is None else part.scan(low, high, reverse)
+
+    def close(self) -> None:
+        """Lets go of what it holds; closing twice is the same as once."""
+        for part in self._parts:
+            if part is not None:
+                part.close()
+
+    def __enter__(self) -> StoresSnapshot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ObservedStores:
+    """What a transaction reads through: Stores, remembering the slots where it looked at what is sequenced."""
+
+    __slots__ = ("_stores", "observed")
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self.observed: set[int] = set()
+
+    @property
+    def current(self) -> CurrentStores:
+        return self._stores.current
+
+    @property
+    def durable_lsn(self) -> Moment:
+        return self._stores.durable_lsn
+
+    def of(self, storage_id: int) -> Tablespace:
+        space = self._stores.of(storage_id)
+        self.observed.add(space.slot)
+        return space
+
+    def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
+        self.observed.add(self._stores.slots.get(key[:PREFIX], 0))
+        return self._stores.newest(key)
+
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        self.observed.add(self._stores.slots.get(low[:PREFIX], 0))
+        return self._stores.scan_newest(low, high, reverse)
+
+    def snapshot(self) -> StoresSnapshot:
+        return self._stores.snapshot()
+
+    def adopt(self, snapshot: Snapshot) -> StoresSnapshot:
+        """A snapshot that was taken when there was only pg_default."""
+        return StoresSnapshot(self._stores, [snapshot])
+
+
+AnyStore = Tablespace | Stores
+"""What a node's store is: one tablespace, or several."""

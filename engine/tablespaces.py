@@ -1,0 +1,192 @@
+"""Which tablespaces a node has open, and what CREATE and DROP TABLESPACE do about them.
+
+A node begins with pg_default alone, whose Tablespace is then `Node.store` itself. The first other one that the catalog
+has puts `Stores` in its place, and `JointCommits` in the place of the commit queue: open transactions move over, and
+whatever is planned stays as it is, because plans do not know their store. There is no way back until the node starts
+again.
+
+    CREATE    the storage is made, then the catalog's row commits; when that is durable the tablespace is attached
+    DROP      the row goes; when that is durable the tablespace is detached, and its storage removed
+    a table   its storage id, and those of its indexes, are routed to their tablespace before anything is written
+              under them (`Node.new_storage_id`), at start, and when another node's commit brings them
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import DEFAULT_TABLESPACE_OID, Index, SchemaObject, Table, Tablespace
+from engine.storage.stores import ObservedStores, Stores
+from engine.storage.tablespace import Tablespace as Store
+from engine.txn.joint import JointCommits
+from engine.txn.locks import LockSpace
+from engine.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from engine.node import Node
+
+
+class TablespaceStorage(Protocol):
+    """Where the tablespaces beside pg_default live. The composition root hands it to the node."""
+
+    @property
+    def found(self) -> Mapping[bytes, Store]:
+        """Those that were there at start, by id."""
+
+    def settle(self, known: Collection[bytes]) -> None:
+        """The ids that the catalog knows, once it has been read. Raises XX001 if one is not there."""
+
+    def create(self, identity: bytes) -> Store:
+        """A new one, whose CREATE has not committed. Raises 58030."""
+
+    def keep(self, identity: bytes) -> None:
+        """Its CREATE has committed, or its DROP has not."""
+
+    def doubt(self, identity: bytes) -> None:
+        """Its DROP is about to commit."""
+
+    def remove(self, space: Store) -> None:
+        """Its DROP has committed, or its CREATE has not."""
+
+
+class NodeTablespaces:
+    """The node's part of it; on the engine's thread."""
+
+    def __init__(self, node: Node, storage: TablespaceStorage | None) -> None:
+        self._node = node
+        self._storage = storage
+        self._stores: Stores | None = None
+        self._spaces: dict[int, Store] = {}  # by OID of the catalog's object; pg_default is not among them
+        self._made: dict[int, Store] = {}  # their CREATE has not committed
+        self._settled = False
+
+    # ---- start and catalog changes ------------------------------------------------------------------------------
+
+    def open(self, objects: Iterable[SchemaObject]) -> None:
+        """The catalog has been read: attaches what it knows. Raises XX001."""
+        items = list(objects)
+        known = {bytes.fromhex(item.identity): item for item in items if isinstance(item, Tablespace) and item.identity}
+        if self._storage is None:
+            if known:
+                raise SqlError("XX001", "this node cannot have tablespaces, and its catalog knows some")
+            return
+        if not self._settled:
+            self._settled = True
+            self._storage.settle(known.keys())
+            for identity, item in known.items():
+                self._attach(item.oid, self._storage.found[identity])
+        self.route(items)
+
+    def published(self, changes: Mapping[int, SchemaObject | None]) -> None:
+        """Committed schema changes, which are durable."""
+        for oid, item in changes.items():
+            if isinstance(item, Tablespace):
+                made = self._made.pop(oid, None)
+                if made is not None and self._storage is not None:
+                    self._attach(oid, made)
+                    self._storage.keep(made.tablespace_id)
+            elif item is None and oid in self._spaces:
+                self._detach(oid)
+        if self._stores is not None:
+            self.route(item for item in changes.values() if item is not None)
+
+    def route(self, items: Iterable[SchemaObject]) -> None:
+        """Tables and indexes: their keys belong to their tablespaces."""
+        if self._stores is None:
+            return
+        for item in items:
+            if isinstance(item, Table | Index):
+                self.place(item.storage_id, item.tablespace)
+
+    def place(self, storage_id: int, tablespace: int) -> None:
+        """The keys under a storage id belong to a tablespace (OID)."""
+        if tablespace != DEFAULT_TABLESPACE_OID and self._stores is not None:
+            self._stores.route(storage_id, self._spaces.get(tablespace))
+
+    def _attach(self, oid: int, space: Store) -> None:
+        stores = self._stores or self._become_several()
+        stores.add(space)
+        self._spaces[oid] = space
+        commits = self._node.commits
+        assert isinstance(commits, JointCommits)
+        commits.add(space)
+        self._node.columnar.add_tablespace(space)
+
+    def _become_several(self) -> Stores:
+        node = self._node
+        assert isinstance(node.store, Store)
+        stores = self._stores = Stores(node.store)
+        node.store = stores
+        assert not isinstance(node.commits, JointCommits)
+        node.commits = JointCommits(stores, node.commits, node.clock, lambda: node.sequences.last_logged_lsn)
+        node.new_transaction = _observing
+        node.columnar.use(stores)
+        for session in node.sessions.values():
+            if session.transaction is not None:
+                session.transaction.move_to(ObservedStores(stores))
+        return stores
+
+    def _detach(self, oid: int) -> None:
+        assert self._stores is not None and self._storage is not None
+        space = self._spaces.pop(oid)
+        self._stores.remove(space)
+        self._node.columnar.remove_tablespace(space)
+        self._storage.remove(space)
+
+    # ---- CREATE and DROP ----------------------------------------------------------------------------------------
+
+    def create(self, item: Tablespace) -> None:
+        """Makes the storage of a tablespace whose CREATE is about to commit. Raises 0A000, 58030."""
+        if self._storage is None:
+            not_supported("CREATE TABLESPACE")
+        self._made[item.oid] = self._storage.create(bytes.fromhex(item.identity))
+
+    def doubt(self, oid: int) -> None:
+        """A DROP is about to commit."""
+        if self._storage is not None and oid in self._spaces:
+            self._storage.doubt(self._spaces[oid].tablespace_id)
+
+    def abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
+        """Schema changes that were not committed."""
+        for oid in changes:
+            made = self._made.pop(oid, None)
+            if self._storage is None:
+                continue
+            if made is not None:
+                self._storage.remove(made)
+            elif oid in self._spaces:
+                self._storage.keep(self._spaces[oid].tablespace_id)
+
+    def by_name(self) -> dict[str, Store]:
+        """Every open tablespace, pg_default first."""
+        store = self._node.store
+        if isinstance(store, Store):
+            return {"pg_default": store}
+        catalog = self._node.shared_catalog
+        items = ((catalog.get(oid), space) for oid, space in self._spaces.items())
+        return {
+            "pg_default": store.of(0),
+            **{item.name: space for item, space in items if isinstance(item, Tablespace)},
+        }
+
+
+def _observing(
+    store: Store | Stores,
+    row_space: LockSpace,
+    table_space: LockSpace,
+    process_id: int,
+    start_time: int,
+    isolation: str,
+    read_only: bool,
+) -> Transaction:
+    """A transaction of a node that has several tablespaces."""
+    assert isinstance(store, Stores)
+    return Transaction(ObservedStores(store), row_space, table_space, process_id, start_time, isolation, read_only)
+
+
+def new_identity() -> str:
+    """The id of a new tablespace, as the catalog keeps it."""
+    return uuid.uuid4().hex

@@ -1,0 +1,135 @@
+"""The commit queue of a node with several tablespaces: one queue for each, and commits that have parts in several.
+
+    commit(transaction)  -> its writes, by tablespace -> Stores.sequence: one entry, or one in each that are one Joint
+    wait(LSN, callback)  -> in the queue of the LSN's tablespace: the parts of a commit become durable together
+                            a Moment waits in every queue, `both` makes one of two positions
+
+Each tablespace's clients are told in the order of its LSNs, and nobody waits for a tablespace that he has nothing to do
+with. A value drawn from a sequence is logged in pg_default: a commit elsewhere that may have used one that is not
+durable yet stands on pg_default (engine/storage/stores.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from catalog.errors import SqlError
+from engine.storage.edits import Edits
+from engine.storage.moments import LSN_MASK, SEVERAL, SLOT_SHIFT, Lsn, position
+from engine.storage.stores import ObservedStores, Stores
+from engine.storage.tablespace import Tablespace
+from engine.txn.commit import Acknowledge, CommitQueue, Lost
+from engine.txn.transaction import Transaction
+
+
+class JointCommits:
+    """CommitQueue for `stores`. `first` is pg_default's queue, in which sessions may be waiting already; `last_logged`
+    tells the LSN of the last record of a sequence."""
+
+    def __init__(
+        self, stores: Stores, first: CommitQueue, clock: Callable[[], int], last_logged: Callable[[], int]
+    ) -> None:
+        self._stores = stores
+        self._first = first
+        self._clock = clock
+        self._last_logged = last_logged
+        self._queues: dict[int, CommitQueue] = {0: first}
+        self._pairs: dict[int, tuple[int, int]] = {}
+        self._numbers = itertools.count(1)
+
+    def add(self, space: Tablespace) -> None:
+        """A tablespace that `stores` has got."""
+        queue = self._queues[space.slot] = CommitQueue(space, self._clock)
+        self._stores.on_durable(queue.on_durable, space.slot)
+
+    def queue(self, slot: int) -> CommitQueue:
+        """The queue of one tablespace."""
+        return self._queues[slot]
+
+    @property
+    def schema_version(self) -> int:
+        return self._first.schema_version
+
+    @schema_version.setter
+    def schema_version(self, version: int) -> None:
+        self._first.schema_version = version
+
+    def commit(self, transaction: Transaction) -> int:
+        """As CommitQueue.commit; the position to wait for."""
+        at = 0
+        if transaction.has_writes:
+            store = transaction.store
+            observed = store.observed if isinstance(store, ObservedStores) else set()
+            if self._last_logged() > self._stores.durable_lsn:
+                observed.add(0)
+            edits = Edits(transaction.writes, [], transaction.dropped_storage)
+            at = self._stores.sequence(edits, self._clock(), self.schema_version, transaction.runs, observed)
+        if not transaction.changed_objects:
+            transaction.release()
+        return at
+
+    def sequence(self, writes: dict[bytes, bytes | None], drops: Sequence[int] = ()) -> int:
+        """As CommitQueue.sequence; the position."""
+        return self._stores.sequence(Edits(writes, [], list(drops)), self._clock(), self.schema_version)
+
+    # ---- waiting ------------------------------------------------------------------------------------------------
+
+    def both(self, first: int, second: int) -> int:
+        """A position that is durable when both are; 0 is none."""
+        if first >> SLOT_SHIFT == second >> SLOT_SHIFT != SEVERAL:
+            return max(first, second)
+        if not first or not second:
+            return first or second
+        number = next(self._numbers)
+        self._pairs[number] = first, second
+        return position(SEVERAL, number)
+
+    def wait(self, lsn: Lsn, acknowledge: Acknowledge, lost: Lost) -> None:
+        """As CommitQueue.wait. A position that `both` has made is to be waited for once."""
+        if isinstance(lsn, int):
+            slot, number = lsn >> SLOT_SHIFT, lsn & LSN_MASK
+            if slot == SEVERAL:
+                self._wait_for_all(self._pairs.pop(number), acknowledge, lost)
+            elif lsn <= self._stores.durable_lsn:
+                acknowledge()
+            else:
+                self._queues[slot].wait(number, acknowledge, lost)
+            return
+        durable = self._stores.durable_lsn
+        late = [position(slot, at) for slot, at in enumerate(lsn.lsns) if at > durable.of(slot)]
+        self._wait_for_all(late, acknowledge, lost)
+
+    def _wait_for_all(self, positions: Sequence[int], acknowledge: Acknowledge, lost: Lost) -> None:
+        left = len(positions)
+        over = False
+
+        def reached() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0 and not over:
+                acknowledge()
+
+        def failed(error: SqlError) -> None:
+            nonlocal over
+            if not over:
+                over = True
+                lost(error)
+
+        if not positions:
+            acknowledge()
+        for at in positions:
+            self.wait(at, reached, failed)
+
+    def give_up(self, lsn: int, error: SqlError) -> None:
+        """As CommitQueue.give_up, of pg_default."""
+        self._first.give_up(lsn, error)
+
+
+def wait_for(commits: CommitQueue | JointCommits, lsn: Lsn, acknowledge: Acknowledge, lost: Lost) -> None:
+    """`wait` of either, for what either has as an LSN."""
+    if isinstance(commits, CommitQueue):
+        assert isinstance(lsn, int)
+        commits.wait(lsn, acknowledge, lost)
+    else:
+        commits.wait(lsn, acknowledge, lost)
