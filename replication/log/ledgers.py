@@ -5,8 +5,8 @@
 The last element is the open ledger, unless nobody leads. Before it there may be another one without a last LSN, when
 the leader has rolled: it opened the next ledger before the entries at the end of the old one were committed. It ends
 before the next one begins, and at the head if nothing was committed after it. A takeover closes everything at head, and
-leaves empty ledgers in the list (last = first - 1) until they age, so that an id is never taken again: objects of a
-dead leader may still arrive under it.
+leaves empty ledgers in the list (first = head + 1, last = head) until they age, so that an id is never taken again:
+objects of a dead leader may still arrive under it.
 
 **Retention.** A ledger may be dropped, with all objects of its folder, when it has been closed for its time to live,
 the oldest checkpoint that is kept covers it, and no replica that lives, or was lost a short while ago, needs it. It
@@ -43,7 +43,8 @@ def close_all(ledgers: Ledgers, head: Head, now: int) -> Ledgers:
         if ledger.last is None:
             last = last_lsn(ledgers, index, head.lsn)
             size = head.bytes if last == head.lsn and last >= ledger.first else ledger.bytes
-            ledger = replace(ledger, last=last, bytes=size, closed=now)  # noqa: PLW2901
+            first = min(ledger.first, last + 1, head.lsn + 1)
+            ledger = replace(ledger, first=first, last=min(last, head.lsn), bytes=size, closed=now)  # noqa: PLW2901
         closed.append(ledger)
     return tuple(closed)
 

@@ -67,8 +67,8 @@ class ObjectMap:
         result: list[Found] = []
         reached = after
         for index, ledger in enumerate(ledgers):
-            last = last_lsn(ledgers, index, head.lsn)
-            if last <= reached:
+            last = min(last_lsn(ledgers, index, head.lsn), head.lsn)  # the list may be newer than the head
+            if last <= reached or last < ledger.first:
                 continue
             start = first_name_from(self._tablespace, ledger.ledger, reached + 1) if at_end or reached > after else ""
             folder = ledger_folder(self._tablespace, ledger.ledger)

@@ -135,12 +135,11 @@ class ReplicatedLog:
                 raise
         except Exception as error:
             self._waiters.fail(error)
+            with contextlib.suppress(CoordinationUnavailableError):
+                await vacate(self._coordination, self.tablespace, self.node)
             raise
         finally:
             await _end(*aside)
-            if not self._closing:
-                with contextlib.suppress(CoordinationUnavailableError):
-                    await vacate(self._coordination, self.tablespace, self.node)
 
     async def step_down(self, to: str = "") -> None:
         """Commits what has been submitted, and leaves the leadership to another node (`to`: to this one, if it can).

@@ -1,0 +1,737 @@
+"""A cluster in virtual time: nodes with replicas of two tablespaces, a coordination service, a store, faults by a seed.
+
+    report = simulate(seed)            raises AssertionError with the seed when a promise is broken
+
+What is checked, all the time or at the end:
+
+    acknowledged   every entry that was acknowledged is in the log, once, at its LSN, and the head had passed it then
+    failed         no entry whose clients were told that it failed is in the log (unknown ones may be, or not)
+    one leader     in one epoch one session at most moves a head, and heads only go up
+    prefix         what any replica has applied is a prefix of the log, and never past the head
+    joint          entries of several tablespaces are in all of their logs, or in none
+    strong reads   whoever may serve has everything that was acknowledged by anybody
+    progress       when the faults end, somebody leads, new entries are committed, and every replica has them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from replication.interface import (
+    CoordinationUnavailableError,
+    LogEntry,
+    ObjectInfo,
+    Operation,
+    SessionState,
+    Set,
+    Spec,
+    Watch,
+    Znode,
+)
+from replication.interface import Node as NodeRecord
+from replication.log import (
+    BulkFiles,
+    Committer,
+    LogSettings,
+    Position,
+    ReplicatedLog,
+    create_tablespace,
+    put_ephemeral,
+)
+from replication.log.interface import Leader
+from replication.log.layout import decode_epoch, decode_head, encode, node_path, paths
+from tests.replication.log.virtual import Node, VirtualLoop
+from tests.replication.memory_coordination import MemoryCoordination, MemorySession
+from tests.replication.memory_store import Fault, MemoryStore
+
+T = TypeVar("T")
+
+TABLESPACES = (b"A" * 16, b"B" * 16)
+SESSION_TIMEOUT = 2.0
+SETTINGS = LogSettings(
+    commit_timeout=3.0,
+    group_bytes=64,
+    eager_bytes=40,
+    ledger_bytes=4000,
+    lease_margin=0.2,
+    poll=0.4,
+    presence=0.3,
+    rank_pause=0.1,
+    takeover_timeout=5.0,
+    max_retry_pause=0.5,
+    turn_entries=2,
+    housekeeping=1.0,
+    fetch_ahead=2,
+)
+
+
+class BrokenError(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(slots=True)
+class Joint:
+    tablespaces: tuple[bytes, ...]
+    lsns: tuple[int, ...]
+
+
+class VirtualClock:
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> int:
+        return int(self.monotonic() * 1_000_000)
+
+
+def apart(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Runs work that belongs to no node: what a network, a server or a disk does."""
+    task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+    task.add_done_callback(_seen)
+    return task
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """Who asked may be dead."""
+    if not task.cancelled():
+        task.exception()
+
+
+class NodeSession:
+    """A session as one node sees it: requests go on while the node is stopped, their answers reach it later."""
+
+    def __init__(self, node: Node, session: MemorySession) -> None:
+        self.session = session
+        self._node = node
+        self._watches: dict[Watch, Watch] = {}
+
+    @property
+    def session_timeout(self) -> float:
+        return self.session.session_timeout
+
+    @property
+    def alive_until(self) -> float:
+        return self.session.alive_until
+
+    @property
+    def state(self) -> SessionState:
+        return self.session.state
+
+    def on_state(self, callback: Callable[[SessionState], None]) -> None:
+        self.session.on_state(lambda state: self._call(callback, state))
+
+    def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
+        asyncio.get_running_loop().call_soon(callback, *arguments, context=self._node.context.copy())
+
+    def _watch(self, watch: Watch | None) -> Watch | None:
+        if watch is None:
+            return None
+        known = watch
+        return self._watches.setdefault(watch, lambda: self._call(known))
+
+    async def _request(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.shield(apart(work))
+
+    async def get(self, path: str, watch: Watch | None = None) -> Znode | None:
+        return await self._request(self.session.get(path, self._watch(watch)))
+
+    async def sync(self) -> None:
+        await self._request(self.session.sync())
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        return await self._request(self.session.children(path, self._watch(watch)))
+
+    async def create(self, path: str, data: bytes, ephemeral: bool = False) -> None:
+        await self._request(self.session.create(path, data, ephemeral))
+
+    async def set(self, path: str, data: bytes, version: int = -1) -> int:
+        return await self._request(self.session.set(path, data, version))
+
+    async def delete(self, path: str, version: int = -1) -> None:
+        await self._request(self.session.delete(path, version))
+
+    async def multi(self, operations: Sequence[Operation]) -> list[int]:
+        return await self._request(self.session.multi(operations))
+
+    async def close(self) -> None:
+        await self.session.close()
+
+
+class NodeStore:
+    """A store as one node sees it."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.url = store.url
+
+    async def put(self, name: str, data: bytes) -> None:
+        await asyncio.shield(apart(self.store.put(name, data)))
+
+    async def put_file(self, name: str, path: str) -> None:
+        await asyncio.shield(apart(self.store.put_file(name, path)))
+
+    async def get(self, name: str) -> bytes:
+        return await asyncio.shield(apart(self.store.get(name)))
+
+    async def get_file(self, name: str, path: str) -> None:
+        await asyncio.shield(apart(self.store.get_file(name, path)))
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        async def everything() -> list[ObjectInfo]:
+            return [info async for info in self.store.list(prefix, after)]
+
+        for info in await asyncio.shield(apart(everything())):
+            yield info
+
+    async def delete(self, name: str) -> None:
+        await asyncio.shield(apart(self.store.delete(name)))
+
+    async def delete_folder(self, prefix: str) -> None:
+        await asyncio.shield(apart(self.store.delete_folder(prefix)))
+
+    async def close(self) -> None:
+        pass
+
+
+class Engine:
+    """One tablespace of one node: `applied` is what is committed, `sequenced` what was submitted on top of it."""
+
+    def __init__(self, world: World, node: str, tablespace: bytes, applied: list[bytes]) -> None:
+        self.world = world
+        self.node = node
+        self.tablespace = tablespace
+        self.applied = applied
+        self.sequenced: list[bytes] = []
+        self.unknown = False
+        self.leader: Leader | None = None
+        self.flushed_lsn = len(applied)
+
+    def apply(self, entry: LogEntry) -> None:
+        if entry.lsn != len(self.applied) + 1:
+            raise self.world.broken(f"{self.node} applies {entry.lsn} after {len(self.applied)}")
+        self.world.applied(self.tablespace, entry.lsn, entry.body)
+        self.applied.append(entry.body)
+        for name in entry.files:
+            with open(self.world.bulk_of(self.node).path(name), "rb") as file:
+                if file.read() != entry.body:
+                    raise self.world.broken(f"{self.node}: another content of {name}")
+
+    async def ready(self) -> None:
+        if self.world.random.random() < 0.05:
+            await asyncio.sleep(0.02)
+
+    async def lead(self, leader: Leader) -> None:
+        if leader.committed_lsn != len(self.applied):
+            raise self.world.broken(
+                f"{self.node} leads from {leader.committed_lsn} and has applied {len(self.applied)}"
+            )
+        self.leader, self.unknown = leader, False
+
+    def next_lsn(self) -> int:
+        return len(self.applied) + len(self.sequenced) + 1
+
+    def on_committed(self, lsn: int) -> None:
+        while len(self.applied) < lsn:
+            body = self.sequenced.pop(0)
+            self.applied.append(body)
+            self.world.applied(self.tablespace, len(self.applied), body)
+            if not self.unknown:
+                self.world.acknowledged(self.tablespace, len(self.applied), body)
+
+    def on_unknown(self, first_lsn: int) -> None:
+        if first_lsn != len(self.applied) + 1:
+            raise self.world.broken(f"unknown from {first_lsn}, committed {len(self.applied)}")
+        self.unknown = True
+
+    def on_deposed(self, last_committed: int) -> None:
+        if last_committed != len(self.applied):
+            raise self.world.broken(f"deposed at {last_committed}, committed {len(self.applied)}")
+        if not self.unknown:
+            self.world.failed(self.tablespace, self.sequenced)
+        self.sequenced, self.leader = [], None
+
+
+@dataclass(slots=True)
+class Server:
+    """A node's machine: what survives a crash, and the process that runs now."""
+
+    name: str
+    disk: dict[bytes, list[bytes]]
+    process: Node
+    session: NodeSession | None = None
+    replicas: dict[bytes, ReplicatedLog] = field(default_factory=dict)
+    engines: dict[bytes, Engine] = field(default_factory=dict)
+    bulk: BulkFiles | None = None
+
+
+class World:
+    def __init__(self, seed: int, loop: VirtualLoop, directory: str) -> None:
+        self.random = random.Random(seed)
+        self.loop = loop
+        self.directory = directory
+        self.faulty = False
+        self.service = MemoryCoordination(latency=lambda session: self._latency())
+        self.store = MemoryStore(decide=self._store_fault)
+        self.servers: list[Server] = []
+        self.truth: dict[tuple[bytes, int], bytes] = {}
+        self.acks: dict[tuple[bytes, int], bytes] = {}
+        self.failures: set[tuple[bytes, bytes]] = set()
+        self.newest_ack = dict.fromkeys(TABLESPACES, 0)
+        self.joints: list[tuple[bytes, ...]] = []  # the bodies of one joint entry, by tablespace
+        self.errors: list[BaseException] = []
+        self.serial = 0
+        self.strong_reads = 0
+        self.quiet = False  # clients write no more
+
+    def _latency(self) -> float:
+        return self.random.choice((0.0005, 0.001, 0.002, 0.01, 0.05 if self.faulty else 0.003))
+
+    def _store_fault(self, number: int, operation: str, name: str) -> Fault | None:
+        chance = self.random.random()
+        if self.faulty and chance < 0.04:
+            return Fault("fail")
+        if self.faulty and chance < 0.08:
+            return Fault("unknown")
+        if self.faulty and chance < 0.10:
+            return Fault("delay", self.random.uniform(0.05, 1.5))
+        return Fault("delay", self.random.uniform(0.001, 0.008)) if chance < 0.7 else None
+
+    def bulk_of(self, node: str) -> BulkFiles:
+        found = next(server.bulk for server in self.servers if server.name == node)
+        assert found is not None
+        return found
+
+    def broken(self, what: str) -> BrokenError:
+        """Noted, whoever catches it."""
+        error = BrokenError(what)
+        self.errors.append(error)
+        return error
+
+    # --- what nodes report ---------------------------------------------------------------------------------------
+
+    def head_lsn(self, tablespace: bytes) -> int:
+        data = self.service.value(paths(tablespace).head)
+        return 0 if data is None else decode_head(data).lsn
+
+    def applied(self, tablespace: bytes, lsn: int, body: bytes) -> None:
+        if lsn > self.head_lsn(tablespace):
+            raise self.broken(f"{lsn} is applied, the head is at {self.head_lsn(tablespace)}")
+        if self.truth.setdefault((tablespace, lsn), body) != body:
+            raise self.broken(f"two entries {lsn}: {self.truth[tablespace, lsn]!r} and {body!r}")
+
+    def acknowledged(self, tablespace: bytes, lsn: int, body: bytes) -> None:
+        self.acks[tablespace, lsn] = body
+        self.newest_ack[tablespace] = max(self.newest_ack[tablespace], lsn)
+
+    def failed(self, tablespace: bytes, bodies: Sequence[bytes]) -> None:
+        self.failures |= {(tablespace, body) for body in bodies}
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
+
+    def boot(self, server: Server) -> None:
+        process = server.process = Node(self.loop, server.name)
+        process.start(self._guard(process, lambda: self._run_node(server)))
+
+    async def _guard(self, process: Node, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:
+            if not process.dead:
+                self.errors.append(error)
+
+    async def _open(self, server: Server) -> NodeSession:
+        session = NodeSession(
+            server.process, self.service.session(server.name, session_timeout=SESSION_TIMEOUT, timeout=1.0)
+        )
+        server.session = session
+        await put_ephemeral(session, node_path(server.name), encode(NodeRecord(server.name, "h", 1)))
+        return session
+
+    async def _run_node(self, server: Server) -> None:
+        process = server.process
+        while True:
+            try:
+                session = await self._open(server)
+                break
+            except CoordinationUnavailableError:
+                await asyncio.sleep(0.1)
+        committer = Committer(session, SETTINGS)
+        server.bulk = BulkFiles(f"{self.directory}/{server.name}", run=_inline)
+        store = NodeStore(self.store)
+        clock = VirtualClock()
+        server.replicas, server.engines = {}, {}
+        for tablespace in TABLESPACES:
+            flushed = server.disk[tablespace]
+            kept = flushed[: self.random.randint(max(len(flushed) - 3, 0), len(flushed))]
+            engine = Engine(self, server.name, tablespace, list(kept))
+            server.engines[tablespace] = engine
+            server.disk[tablespace] = engine.applied  # the list goes on growing: a crash keeps a part of it
+            replica = ReplicatedLog(
+                server.name,
+                tablespace,
+                committer,
+                lambda url: store,
+                engine,
+                server.bulk,
+                Position(len(kept), None),
+                settings=SETTINGS,
+                clock=clock,
+            )
+            server.replicas[tablespace] = replica
+            process.start(self._guard(process, replica.run))
+        process.start(self._guard(process, lambda: self._write(server)))
+        while True:
+            await asyncio.sleep(0.05)
+            if session.state == "lost":
+                try:
+                    session = await self._open(server)
+                except CoordinationUnavailableError:
+                    continue
+                committer.use(session)
+                for replica in server.replicas.values():
+                    replica.use(session)
+
+    async def _write(self, server: Server) -> None:
+        """Clients of this node: they write what it leads."""
+        while True:
+            await asyncio.sleep(self.random.uniform(0.0, 0.06))
+            for _ in range(self.random.randint(1, 3)):
+                self._write_one(server)
+
+    def _write_one(self, server: Server) -> None:
+        if self.quiet:
+            return
+        led = [ts for ts in TABLESPACES if (leader := server.engines[ts].leader) is not None and leader.leading]
+        if not led:
+            return
+        chosen = led if len(led) > 1 and self.random.random() < 0.3 else [self.random.choice(led)]
+        engines = [server.engines[tablespace] for tablespace in chosen]
+        lsns = tuple(engine.next_lsn() for engine in engines)
+        joint = Joint(tuple(chosen), lsns) if len(chosen) > 1 else None
+        bodies = []
+        for engine, lsn in zip(engines, lsns, strict=True):
+            self.serial += 1
+            body = b"%d-%s" % (self.serial, b"x" * self.random.randint(0, 40))
+            files = []
+            if self.random.random() < 0.05:
+                files = [f"bulk{self.serial}"]
+                with open(self.bulk_of(server.name).path(files[0]), "wb") as file:
+                    file.write(body)
+            assert engine.leader is not None
+            engine.sequenced.append(body)
+            engine.leader.submit(lsn, body, self.serial, 1, files, joint)
+            bodies.append(body)
+        if joint is not None:
+            self.joints.append(tuple(bodies))
+
+    # --- faults --------------------------------------------------------------------------------------------------
+
+    async def disturb(self, seconds: float) -> None:
+        self.faulty = True
+        until = self.loop.time() + seconds
+        actions = (
+            self._crash,
+            self._stop,
+            self._stop,
+            self._partition,
+            self._suspend,
+            self._lose,
+            self._lose,
+            self._lose,
+            self._expire,
+            self._store_down,
+            self._service_down,
+            self._step_down,
+            self._lag,
+        )
+        while self.loop.time() < until:
+            await asyncio.sleep(self.random.uniform(0.05, 1.2))
+            self.random.choice(actions)(self.random.choice(self.servers))
+        self.heal()
+
+    def heal(self) -> None:
+        """Everything works again."""
+        self.faulty = False
+        self.store.down = False
+        if not self.service.running:
+            self.service.start()
+        for server in self.servers:
+            self._continue(server, server.process)
+            if server.process.dead:
+                self.boot(server)
+            elif server.session is not None:
+                server.session.session.resume()
+                server.session.session.catch_up()
+
+    def _after(self, low: float, high: float, action: Callable[[], object]) -> None:
+        self.loop.call_later(self.random.uniform(low, high), action)
+
+    def _crash(self, server: Server) -> None:
+        self.kill(server, self.random.uniform(0.2, 5.0))
+
+    def _stop(self, server: Server) -> None:
+        self.stop(server, self.random.uniform(0.05, 5.0))
+
+    def kill(self, server: Server, seconds: float) -> None:
+        """SIGKILL; another process is started so much later."""
+        process = server.process
+        if process.dead:
+            return
+        process.kill()
+        if server.session is not None:
+            server.session.session.partition(1e9)
+        self.loop.call_later(
+            seconds,
+            lambda: self.boot(server) if server.process is process else None,
+            context=contextvars.Context(),
+        )
+
+    def stop(self, server: Server, seconds: float) -> None:
+        """SIGSTOP: at whatever point the process is; often for longer than its session lives."""
+        process = server.process
+        if process.dead or process.stopped:
+            return
+        process.stop()
+        if server.session is not None:
+            server.session.session.partition(1e9)
+        self.loop.call_later(seconds, lambda: self._continue(server, process), context=contextvars.Context())
+
+    def _continue(self, server: Server, process: Node) -> None:
+        if process.stopped and not process.dead and server.process is process:
+            if server.session is not None:
+                server.session.session.resume()
+            process.resume()
+
+    def _partition(self, server: Server) -> None:
+        if server.session is not None:
+            session = server.session.session
+            session.partition(self.random.uniform(0.1, 2.0))
+            self._after(0.2, 4.0, session.resume)
+
+    def _suspend(self, server: Server) -> None:
+        if server.session is not None:
+            session = server.session.session
+            session.suspend()
+            self._after(0.0, 3.0, session.resume)
+
+    def _lose(self, server: Server) -> None:
+        if server.session is not None:
+            session = server.session.session
+            session.lose_reply(
+                self.random.choice(("before", "after", "later")), reconnect=self.random.choice((0.0, 0.3, 1.5))
+            )
+            self._after(0.1, 3.0, session.carry_out_late_requests)
+
+    def _expire(self, server: Server) -> None:
+        if server.session is not None:
+            server.session.session.expire()
+
+    def _store_down(self, server: Server) -> None:
+        def up() -> None:
+            self.store.down = False
+
+        self.store.down = True
+        self._after(0.1, 4.0, up)
+
+    def _service_down(self, server: Server) -> None:
+        if self.service.running:
+            self.service.stop()
+            self._after(0.1, 4.0, lambda: None if self.service.running else self.service.start())
+
+    def _step_down(self, server: Server) -> None:
+        replica = server.replicas.get(self.random.choice(TABLESPACES))
+        if replica is not None and not server.process.dead:
+            to = self.random.choice(["", *(other.name for other in self.servers)])
+            server.process.start(self._guard(server.process, lambda: replica.step_down(to)))
+
+    def _lag(self, server: Server) -> None:
+        if server.session is not None:
+            session = server.session.session
+            session.lag()
+            self._after(0.1, 2.0, session.catch_up)
+
+    # --- checks --------------------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Strong reads, and errors, all the time."""
+        while True:
+            await asyncio.sleep(0.011)
+            if self.errors:
+                raise self.errors[0]
+            for server in self.servers:
+                if server.process.dead or server.process.stopped:
+                    continue
+                for tablespace, replica in server.replicas.items():
+                    if self.loop.time() < replica.may_serve_until:
+                        self.strong_reads += 1
+                        if replica.applied_lsn < self.newest_ack[tablespace]:
+                            raise self.broken(f"{server.name} may serve at {replica.applied_lsn}: a stale strong read")
+
+    def check_one_leader(self) -> None:
+        for tablespace in TABLESPACES:
+            where = paths(tablespace)
+            holder: dict[int, str] = {}
+            last = 0
+            for session, operations in self.service.log:
+                for operation in operations:
+                    if not isinstance(operation, Set) or operation.path != where.head:
+                        continue
+                    head = decode_head(operation.data)
+                    if holder.setdefault(head.epoch, session) != session:
+                        raise self.broken(f"two leaders in epoch {head.epoch}: {holder[head.epoch]} and {session}")
+                    if head.lsn <= last:
+                        raise self.broken(f"the head went from {last} to {head.lsn}")
+                    last = head.lsn
+
+    def check_log(self, logs: dict[bytes, list[bytes]]) -> None:
+        for tablespace, log in logs.items():
+            if len(set(log)) != len(log):
+                raise self.broken("an entry is in the log twice")
+            for (of, lsn), body in self.acks.items():
+                if of == tablespace and (lsn > len(log) or log[lsn - 1] != body):
+                    raise self.broken(f"the acknowledged entry {lsn} {body!r} is lost")
+            for (of, lsn), body in self.truth.items():
+                if of == tablespace and (lsn > len(log) or log[lsn - 1] != body):
+                    raise self.broken(f"entry {lsn} {body!r} was applied and is not in the log")
+            for of, body in self.failures:
+                if of == tablespace and body in log:
+                    raise self.broken(f"{body!r} was said to have failed and is in the log")
+        everything = {body for log in logs.values() for body in log}
+        for bodies in self.joints:
+            if 0 < sum(body in everything for body in bodies) < len(bodies):
+                raise self.broken(f"a part of a joint entry is in the log: {bodies!r}")
+
+    async def settle(self) -> None:
+        """Progress: everybody has a leader that commits, and everybody has all of it."""
+        before = dict(self.newest_ack)
+        deadline = self.loop.time() + 60
+        while True:
+            await asyncio.sleep(0.2)
+            if self.errors:
+                raise self.errors[0]
+            if all(self.newest_ack[ts] > before[ts] + 5 for ts in TABLESPACES):
+                return
+            if self.loop.time() > deadline:
+                roles = {s.name: {ts[:1]: r.role for ts, r in s.replicas.items()} for s in self.servers}
+                epochs = [decode_epoch(self.service.value(paths(ts).epoch) or b"") for ts in TABLESPACES]
+                raise self.broken(f"no progress: {roles}, {epochs}")
+
+
+async def _inline(work: Callable[..., Any], *arguments: Any) -> Any:
+    await asyncio.sleep(0)
+    return work(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    acknowledged: int
+    failed: int
+    epochs: int
+    strong_reads: int
+
+
+async def _scenario(world: World, act: Callable[[World], Awaitable[None]]) -> Report:
+    admin = world.service.session("admin")
+    names = ("n1", "n2", "n3")
+    for tablespace in TABLESPACES:
+        await create_tablespace(admin, tablespace, Spec("t", names, 3))
+    for name in names:
+        world.servers.append(Server(name, {ts: [] for ts in TABLESPACES}, Node(world.loop, name)))
+    for server in world.servers:
+        world.boot(server)
+    watch = asyncio.ensure_future(world.watch())
+    main = asyncio.ensure_future(_act(world, act))
+    await asyncio.wait((watch, main), return_when=asyncio.FIRST_COMPLETED)
+    if watch.done():
+        main.cancel()
+        await watch
+    watch.cancel()
+    await main
+    logs = {}
+    for tablespace in TABLESPACES:
+        lsn = world.head_lsn(tablespace)
+        logs[tablespace] = [world.truth[tablespace, number] for number in range(1, lsn + 1)]
+        for server in world.servers:
+            have = server.engines[tablespace].applied
+            if have != logs[tablespace]:
+                raise world.broken(f"{server.name} has {len(have)} entries of {lsn}")
+    world.check_log(logs)
+    world.check_one_leader()
+    if world.loop.failures:
+        raise world.broken(f"errors that nobody saw: {world.loop.failures[0]}")
+    epochs = sum(decode_epoch(world.service.value(paths(ts).epoch) or b"").epoch for ts in TABLESPACES)
+    return Report(len(world.acks), len(world.failures), epochs, world.strong_reads)
+
+
+async def _act(world: World, act: Callable[[World], Awaitable[None]]) -> None:
+    await asyncio.sleep(1.0)
+    await act(world)
+    await world.settle()
+    world.quiet = True
+    deadline = world.loop.time() + 20
+    while not _even(world):
+        await asyncio.sleep(0.1)
+        if world.loop.time() > deadline:
+            raise world.broken("the replicas do not become even")
+
+
+def _even(world: World) -> bool:
+    return all(
+        server.engines[ts].applied
+        and len(server.engines[ts].applied) == world.head_lsn(ts)
+        and not server.engines[ts].sequenced
+        for server in world.servers
+        for ts in TABLESPACES
+    )
+
+
+def simulate(seed: int, directory: str, seconds: float = 12.0) -> Report:
+    """Faults of all kinds for so many seconds."""
+    return play(seed, directory, lambda world: world.disturb(seconds))
+
+
+def simulate_zombie(step: int, directory: str, fate: str) -> Report:
+    """The leader of the first tablespace is stopped before its `step`-th handle from some moment on, for longer than
+    its session lives, and goes on then; or it is killed there (`fate`: 'stop', 'kill')."""
+
+    async def act(world: World) -> None:
+        name = decode_epoch(world.service.value(paths(TABLESPACES[0]).epoch) or b"").leader
+        server = next(server for server in world.servers if server.name == name)
+        left = step
+        done = asyncio.Event()
+
+        def every_step(node: Node) -> None:
+            nonlocal left
+            if node is not server.process or done.is_set():
+                return
+            left -= 1
+            if left >= 0:
+                return
+            done.set()
+            if fate == "kill":
+                world.kill(server, 3.0)
+            else:
+                world.stop(server, 2 * SESSION_TIMEOUT)
+
+        world.loop.every_step = every_step
+        await done.wait()
+        await asyncio.sleep(3 * SESSION_TIMEOUT)
+        world.heal()
+
+    return play(step, directory, act)
+
+
+def play(seed: int, directory: str, act: Callable[[World], Awaitable[None]]) -> Report:
+    loop = VirtualLoop()
+    world = World(seed, loop, f"{directory}/{seed}")
+    try:
+        return loop.run(_scenario(world, act))
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
