@@ -1,0 +1,257 @@
+"""Placement: each rule by itself, and that any cluster comes to rest, one harmless change at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog.errors import SqlError
+from replication.interface import Epoch, Spec
+from replication.observer import Observed
+from replication.placement import (
+    AddReplica,
+    Change,
+    DropReplica,
+    Move,
+    MoveLeader,
+    Picture,
+    Placed,
+    PlacementSettings,
+    assigned,
+    decode_move,
+    encode_move,
+    plan,
+)
+
+SETTINGS = PlacementSettings()
+LONG = SETTINGS.forget_after + 1
+
+
+def placed(
+    name: str,
+    replicas: str,
+    leader: str = "",
+    *,
+    expected: int = 1,
+    preferred: str = "",
+    ready: str | None = None,
+) -> Placed:
+    """`replicas` and `ready`: nodes of one letter."""
+    spec = Spec(name, tuple(replicas), expected, preferred)
+    return Placed(name.encode(), spec, leader, frozenset(replicas if ready is None else ready))
+
+
+def nodes(names: str, **loads: float) -> Mapping[str, float]:
+    return {name: loads.get(name, 0.1) for name in names}
+
+
+def test_all_is_well() -> None:
+    assert plan(Picture(nodes("abc"), [placed("t", "abc", "a", expected=3)])) is None
+
+
+def test_a_tablespace_that_is_short_of_replicas_gets_one_where_there_is_least_to_do() -> None:
+    short = placed("t", "a", "a", expected=2)
+    assert plan(Picture(nodes("abc", b=0.6), [short])) == AddReplica(b"t", "c")
+    busy = [short, placed("u", "ac", "c"), placed("v", "ac", "a")]
+    assert plan(Picture(nodes("abc"), busy)) == AddReplica(b"t", "b")
+
+
+def test_the_one_that_lacks_most_comes_first() -> None:
+    picture = Picture(nodes("abc"), [placed("t", "ab", "a", expected=3), placed("u", "c", "c", expected=3)])
+    assert plan(picture) == AddReplica(b"u", "a")
+
+
+def test_nothing_can_be_added_where_every_node_has_one() -> None:
+    assert plan(Picture(nodes("ab"), [placed("t", "ab", "a", expected=3)])) is None
+
+
+def test_every_node_holds_pg_default() -> None:
+    assert plan(Picture(nodes("ab"), [placed("pg_default", "a", "a")])) == AddReplica(b"pg_default", "b")
+
+
+def test_a_node_that_is_away_counts_for_a_while_and_is_replaced_then() -> None:
+    item = placed("t", "ab", "a", expected=2, ready="a")
+    assert plan(Picture(nodes("ac"), [item], {"b": SETTINGS.replace_after - 1})) is None
+    assert plan(Picture(nodes("ac"), [item], {"b": SETTINGS.replace_after})) == AddReplica(b"t", "c")
+
+
+def test_a_dead_replica_is_given_up_when_enough_others_are_ready() -> None:
+    away = {"b": SETTINGS.replace_after}
+    waiting = placed("t", "abc", "a", expected=2, ready="a")  # c still begins
+    assert plan(Picture(nodes("ac"), [waiting], away)) is None
+    ready = replace(waiting, ready=frozenset("ac"))
+    assert plan(Picture(nodes("ac"), [ready], away)) == DropReplica(b"t", "b")
+
+
+def test_without_anybody_to_replace_it_a_dead_replica_stays() -> None:
+    assert plan(Picture(nodes("a"), [placed("t", "ab", "a", expected=2, ready="a")], {"b": LONG})) is None
+
+
+def test_pg_default_forgets_a_node_much_later() -> None:
+    item = placed("pg_default", "ab", "a", ready="a")
+    assert plan(Picture(nodes("a"), [item], {"b": SETTINGS.forget_after - 1})) is None
+    assert plan(Picture(nodes("a"), [item], {"b": SETTINGS.forget_after})) == DropReplica(b"pg_default", "b")
+
+
+def test_replicas_that_a_user_asked_for_beyond_the_expected_ones_stay() -> None:
+    assert plan(Picture(nodes("abc"), [placed("t", "abc", "a", expected=1)])) is None
+
+
+def test_a_tablespace_goes_to_its_preferred_leader_unless_that_is_overloaded_or_behind() -> None:
+    item = placed("t", "abc", "a", preferred="b")
+    assert plan(Picture(nodes("abc"), [item])) == MoveLeader(b"t", "a", "b", "preferred")
+    assert plan(Picture(nodes("abc", b=0.9), [item])) is None
+    assert plan(Picture(nodes("abc"), [replace(item, ready=frozenset("ac"))])) is None
+    assert plan(Picture(nodes("abc"), [item], resting=frozenset({b"t"}))) is None
+    assert plan(Picture(nodes("ac"), [item])) is None
+
+
+def test_leadership_is_spread() -> None:
+    three = [placed(name, "ab", "a") for name in "tuv"]
+    assert plan(Picture(nodes("ab"), three)) == MoveLeader(b"t", "a", "b", "spread")
+    pinned = [placed(name, "ab", "a", preferred="a") for name in "tuv"]
+    assert plan(Picture(nodes("ab"), pinned)) is None
+    assert plan(Picture(nodes("ab"), three[:1])) is None
+    assert plan(Picture(nodes("ab"), three, left=frozenset((name.encode(), "b") for name in "tuv"))) is None
+    assert plan(Picture(nodes("ab", b=0.9), three)) is None
+
+
+def test_a_tablespace_without_a_leader_is_for_the_election() -> None:
+    assert plan(Picture(nodes("ab"), [placed(name, "ab", "") for name in "tuv"])) is None
+    assert plan(Picture(nodes("ab"), [placed(name, "abc", "c") for name in "tuv"], {"c": 5.0})) is None
+
+
+def test_an_overloaded_node_gives_a_tablespace_away() -> None:
+    two = [placed(name, "ab", "a") for name in "tu"]
+    assert plan(Picture(nodes("ab", a=0.95), two)) == MoveLeader(b"t", "a", "b", "overloaded")
+    assert plan(Picture(nodes("ab", a=0.95), two, settling=frozenset("b"))) == MoveLeader(b"t", "a", "b", "spread")
+    assert plan(Picture(nodes("ab", a=0.95, b=0.4), [*two, placed("v", "ab", "b")])) is None  # b would be as bad
+    assert plan(Picture(nodes("ab", a=0.95), two[:1])) is None  # that would only move the load
+
+
+def test_only_the_named_nodes_hold_a_tablespace() -> None:
+    seen = [
+        Observed(b"t", Spec("t", ("a", "b")), Epoch(1, "a")),
+        Observed(b"u", Spec("u", ("b",)), Epoch(1, "b")),
+    ]
+    assert assigned(seen, "a") == {b"t": seen[0].spec}
+    assert set(assigned(seen, "b")) == {b"t", b"u"}
+
+
+def test_requests_to_move_a_leader_are_read_back() -> None:
+    move = Move("a", "b", 7)
+    assert decode_move(encode_move(move)) == move
+    assert decode_move(b'{"leader":"a","to":"b","epoch":7,"later":1}') == move
+    for broken in (b"", b"[]", b'{"leader":"a"}', b'{"leader":"a","to":"b","epoch":"x"}'):
+        with pytest.raises(SqlError) as raised:
+            decode_move(broken)
+        assert raised.value.sqlstate == "XX001"
+
+
+# --- any cluster -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class World:
+    """A cluster that does what it is told; a node's load is what its tablespaces weigh, or fixed."""
+
+    picture: Picture
+    weights: dict[bytes, float]
+    fixed: dict[str, float]
+
+    def look(self) -> Picture:
+        loads = dict.fromkeys(self.picture.nodes, 0.02)
+        for item in self.picture.tablespaces:
+            if item.leader in loads:
+                loads[item.leader] = min(loads[item.leader] + self.weights[item.tablespace], 1.0)
+        return replace(self.picture, nodes={**loads, **self.fixed})
+
+    def carry_out(self, change: Change) -> None:
+        items = [item if item.tablespace != change.tablespace else self._changed(item, change) for item in self.items]
+        left = self.picture.left
+        if isinstance(change, MoveLeader) and change.why != "preferred":
+            left |= {(change.tablespace, change.leader)}
+        self.picture = replace(self.picture, tablespaces=items, left=left)
+
+    @property
+    def items(self) -> list[Placed]:
+        return list(self.picture.tablespaces)
+
+    def _changed(self, item: Placed, change: Change) -> Placed:
+        replicas = item.spec.replicas
+        if isinstance(change, AddReplica):
+            assert change.node in self.picture.nodes and change.node not in replicas
+            spec = replace(item.spec, replicas=(*replicas, change.node))
+            return replace(item, spec=spec, ready=item.ready | {change.node})
+        if isinstance(change, DropReplica):
+            assert change.node in replicas
+            assert change.node not in self.picture.nodes, "a live replica is never taken"
+            assert item.able - {change.node}, "the last replica is never taken"
+            return replace(item, spec=replace(item.spec, replicas=tuple(set(replicas) - {change.node})))
+        assert change.leader == item.leader != change.to
+        assert change.to in item.able and change.to in self.picture.nodes
+        assert item.leader != item.spec.preferred_leader, "the preferred leader keeps it"
+        return replace(item, leader=change.to)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    everybody = "abcde"[: draw(st.integers(1, 5))]
+    live = [node for node in everybody if draw(st.integers(0, 3))] or [everybody[0]]
+    away = {node: draw(st.sampled_from([0.0, SETTINGS.replace_after, LONG])) for node in set(everybody) - set(live)}
+    items, weights = [], {}
+    for number in range(draw(st.integers(0, 7))):
+        name = "pg_default" if number == 0 else f"t{number}"
+        held = draw(st.lists(st.sampled_from(everybody), unique=True, min_size=1))
+        ready = frozenset(node for node in held if node in live and draw(st.integers(0, 4)))
+        leader = draw(st.sampled_from(["", *sorted(ready), *away])) if ready else ""
+        preferred = draw(st.sampled_from(["", "", *everybody]))
+        spec = Spec(name, tuple(held), draw(st.integers(1, 4)), preferred)
+        items.append(Placed(name.encode(), spec, leader, ready))
+        weights[name.encode()] = draw(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9]))
+    fixed = {node: draw(st.sampled_from([0.0, 0.5, 0.84, 0.86, 1.0])) for node in live if not draw(st.integers(0, 2))}
+    return World(Picture(dict.fromkeys(live, 0.0), items, away), weights, fixed)
+
+
+@settings(max_examples=400, deadline=None)
+@given(worlds())
+def test_any_cluster_comes_to_rest(world: World) -> None:
+    tablespaces, count = len(world.items), len(world.picture.nodes) + len(world.picture.away)
+    led_before = {item.tablespace for item in world.items if item.leader in world.picture.nodes}
+    limit = 2 * tablespaces * count + tablespaces  # replicas come and go once; a leader leaves a node once
+    changes = 0
+    while (change := plan(world.look())) is not None:
+        world.carry_out(change)
+        changes += 1
+        assert changes <= limit, "it goes round in circles"
+    picture = world.look()
+    assert {item.tablespace for item in world.items if item.leader in picture.nodes} == led_before
+    for item in world.items:
+        live = [node for node in item.spec.replicas if node in picture.nodes]
+        if item.spec.name == "pg_default":
+            assert set(live) == set(picture.nodes)
+        else:
+            counted = sum(
+                picture.away[node] < SETTINGS.replace_after for node in item.spec.replicas if node not in live
+            )
+            assert len(live) + counted >= min(item.spec.expected_replicas, len(picture.nodes))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(2, 5), st.integers(1, 20), st.randoms(use_true_random=False))
+def test_leaders_end_up_even_when_every_node_can_lead_everything(count: int, tablespaces: int, random: object) -> None:
+    everybody = "abcde"[:count]
+    items = [placed(f"t{number}", everybody, random.choice(everybody)) for number in range(tablespaces)]  # type: ignore[attr-defined]
+    world = World(Picture(nodes(everybody), items), {item.tablespace: 0.0 for item in items}, {})
+    moves = 0
+    while (change := plan(world.look())) is not None:
+        assert isinstance(change, MoveLeader) and change.why == "spread"
+        world.carry_out(change)
+        moves += 1
+    led = [sum(item.leader == node for item in world.items) for node in everybody]
+    assert max(led) - min(led) <= 1
+    assert moves <= tablespaces
