@@ -108,7 +108,9 @@ class CoordinationUnavailableError(Exception):
 
 
 class OutcomeUnknownError(CoordinationUnavailableError):
-    """The request was sent and its reply was lost: it may have been carried out."""
+    """The request was sent and its reply was lost: it may have been carried out, or still be (it may lie in a buffer of
+    the server). What is read back proves that it was done; that it never will be is settled by another write that
+    checks the same version."""
 
 
 class ConflictError(Exception):

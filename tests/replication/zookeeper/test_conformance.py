@@ -277,6 +277,13 @@ async def test_ephemeral_nodes_can_be_part_of_a_multi(open_session: Open) -> Non
     await other.create("controller", b"b", ephemeral=True)
 
 
+async def test_an_open_session_is_alive_for_sure_for_most_of_its_timeout(open_session: Open) -> None:
+    session = await open_session()
+    await session.sync()
+    left = session.alive_until - asyncio.get_running_loop().time()
+    assert session.session_timeout * 0.7 < left <= session.session_timeout
+
+
 async def test_requests_that_are_too_large_are_refused_by_their_size(open_session: Open) -> None:
     session = await open_session()
     await session.create("n", b"x" * 900_000)

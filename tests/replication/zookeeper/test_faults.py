@@ -448,7 +448,7 @@ async def test_followers_show_what_was_committed_after_a_sync(
 async def test_commits_survive_the_death_of_the_leading_server(
     open_session: Open, zookeeper_ensemble: ZooKeeper
 ) -> None:
-    session = await open_session(zookeeper_ensemble.url("election"), session_timeout=10.0, timeout=10.0)
+    session = await open_session(zookeeper_ensemble.url("election"), session_timeout=20.0, timeout=20.0)
     await session.create("head", b"")
     leader = zookeeper_ensemble.server("leader")
     version = 0
@@ -457,6 +457,7 @@ async def test_commits_survive_the_death_of_the_leading_server(
     try:
         while version < until:
             if version == leader_dies_at and leader.running:
+                zookeeper_ensemble.settle()
                 leader.stop()
             try:
                 version = await session.set("head", b"%d" % version, version)
