@@ -255,3 +255,18 @@ def test_leaders_end_up_even_when_every_node_can_lead_everything(count: int, tab
     led = [sum(item.leader == node for item in world.items) for node in everybody]
     assert max(led) - min(led) <= 1
     assert moves <= tablespaces
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(2, 4), st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 0.2, 0.45, 0.9])), max_size=8))
+def test_no_tablespace_goes_to_and_fro_between_load_and_number(count: int, led: list[tuple[int, float]]) -> None:
+    everybody = "abcd"[:count]
+    items = [placed(f"t{number}", everybody, everybody[at % count]) for number, (at, _) in enumerate(led)]
+    weights = {item.tablespace: weight for item, (_, weight) in zip(items, led, strict=True)}
+    world = World(Picture(nodes(everybody), items), weights, {})
+    been = {(item.tablespace, item.leader) for item in items}
+    while (change := plan(world.look())) is not None:
+        assert isinstance(change, MoveLeader)
+        assert (change.tablespace, change.to) not in been, "it was there before"
+        been.add((change.tablespace, change.to))
+        world.carry_out(change)
