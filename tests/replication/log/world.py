@@ -529,8 +529,11 @@ class World:
             self._after(0.1, 3.0, session.carry_out_late_requests)
 
     def _expire(self, server: Server) -> None:
+        """The server ends a session that is connected; one that is cut off has the time that it was promised."""
         if server.session is not None:
-            server.session.session.expire()
+            session = server.session.session
+            if session.state == "connected" and not session._cut:
+                session.expire()
 
     def _store_down(self, server: Server) -> None:
         def up() -> None:
