@@ -4,11 +4,12 @@ LISTEN ?= 127.0.0.1:5432
 DATA   ?= ./shoal-data
 NODES  ?= 3
 PORT   ?= 5440
+SECONDS_OF_TORTURE ?= 300
 
-.PHONY: help serve cluster install test lint types differential bench packages clean
+.PHONY: help serve cluster install test lint types differential torture-cluster bench packages clean
 
 help:            ## these lines
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 12
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 18
 
 $(VENV)/bin/python:
 	@python=$${PYTHON:-$$(tools/python.sh)} && echo "making $(VENV) with $$python" && $$python -m venv $(VENV)
@@ -47,6 +48,9 @@ test: packages lint      ## everything that shows that it works
 
 differential: $(VENV)/.development      ## generated statements on both paths and on PostgreSQL, for ten minutes
 	$(VENV)/bin/python -m tests.differential --seconds 600
+
+torture-cluster: packages $(VENV)/.development      ## kills and freezes a cluster under load, and compares everything
+	$(VENV)/bin/python -m tests.torture.cluster --seconds $(SECONDS_OF_TORTURE)
 
 bench: packages $(VENV)/.development      ## Shoal beside PostgreSQL: pgbench, COPY, scans, an analytic query
 	$(VENV)/bin/python -m bench

@@ -46,9 +46,20 @@ class LogProcess:
         self.url = line[len(READY) :].strip()
         self._listen = self.url.removeprefix("log://")
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+
+    def suspend(self) -> None:
+        """SIGSTOP: connections stay open, nothing is answered."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL."""

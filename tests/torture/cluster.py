@@ -1,0 +1,168 @@
+"""The torture of a cluster: load on all nodes, a nemesis, and then everything is compared.
+
+    python -m tests.torture.cluster --seconds 300 --seed 7 --store quorum
+
+Prints what was done and the figures; exits with 1 if anything is wrong, and keeps the directory. The seed decides what
+the nemesis and the clients choose, not when the machine does it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import sys
+import time
+from collections import Counter
+
+from tests.cluster import ShoalCluster
+from tests.torture.checks import (
+    check_increments,
+    check_inserts,
+    check_replicas,
+    check_terms,
+    check_transfers,
+    terms,
+)
+from tests.torture.faults import FAULTS
+from tests.torture.history import Outcome
+from tests.torture.load import BALANCE, Load
+from tests.torture.nemesis import Nemesis
+from tests.torture.replicas import Replayed, replay
+
+
+def main() -> int:
+    options = _options()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}", flush=True)
+    hooks = ["tests.torture.steps.install", *([f"tests.torture.faults.{options.plant}"] if options.plant else [])]
+    limits: dict[str, dict[str, float]] = {
+        "log": {"ledger_bytes": 200_000, "housekeeping": 2.0, "time_to_live": 3600.0},
+        "storage": {"flush_bytes": 400_000, "flush_versions": 4_000},
+    }
+    with ShoalCluster(
+        options.nodes, zookeepers=options.zookeepers, store=options.store, limits=limits, hooks=hooks
+    ) as cluster:
+        run = Run(cluster, seed, strong=options.strong)
+        found = run.run(options.seconds)
+        for line in run.figures():
+            print(line)
+        if found:
+            cluster.keep = True
+            print("\n".join(["", "WRONG:", *found, f"kept: {cluster.directory}"]))
+    return 1 if found else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long the nemesis works (default: 120)")
+    parser.add_argument("--seed", type=int, help="repeats the choices of a run")
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--zookeepers", type=int, default=3)
+    parser.add_argument("--store", default="quorum", choices=("file", "log", "quorum"))
+    parser.add_argument(
+        "--strong", action="store_true", help="strong reads on every node must see what was acknowledged"
+    )
+    parser.add_argument("--plant", choices=FAULTS, help="plants a fault in the nodes: the run must then go wrong")
+    return parser.parse_args()
+
+
+class Run:
+    """One run on a cluster that stands."""
+
+    def __init__(self, cluster: ShoalCluster, seed: int, *, strong: bool = False) -> None:
+        self.cluster = cluster
+        self.load = Load(cluster, seed, strong=strong)
+        self.began = time.monotonic()
+        self.nemesis = Nemesis(cluster, self.load, seed, self._tell)
+        self.epochs = 0
+        self.lsn = 0
+
+    def _tell(self, text: str) -> None:
+        print(f"{time.monotonic() - self.began:7.1f} s  {text}", flush=True)
+
+    def run(self, seconds: float) -> list[str]:
+        """What is wrong."""
+        self.load.prepare()
+        self.load.start()
+        self.began = time.monotonic()
+        self.nemesis.run(seconds)
+        self._tell("comparing")
+        self.nemesis.heal()
+        self.load.stop()
+        found = list(self.load.history.problems)
+        try:
+            self.cluster.leader()
+            self.cluster.wait_for_applied()
+            for name in self.cluster.nodes:
+                found += [f"{name}: {problem}" for problem in self._ask(name)]
+            found += self._compare()
+        except Exception as error:
+            found.append(f"after the load: {error!r}")
+        return found
+
+    def _ask(self, name: str) -> list[str]:
+        """What a running node says, once by whole tables and once by single rows."""
+        history = self.load.history
+        with self.cluster.connect(name) as connection:
+
+            def rows(text: str) -> list[tuple[int, ...]]:
+                return [tuple(map(int, row)) for row in connection.execute(text.encode()).fetchall()]
+
+            inserts = [(one, n) for one, n in rows("SELECT client, n FROM inserts")]
+            marks = {(one, n): count for one, n, count in rows("SELECT client, n, count(*) FROM marks GROUP BY 1, 2")}
+            accounts = {one: balance for one, balance in rows("SELECT id, balance FROM accounts")}
+            transfers = [(r[0], r[1], r[2], r[3], r[4]) for r in rows("SELECT * FROM transfers")]
+            counters = {one: n for one, n in rows("SELECT id, n FROM counters")}
+            found = check_inserts(history, inserts, marks)
+            found += check_transfers(history, BALANCE, accounts, transfers)
+            found += check_increments(history, counters)
+            for one, balance in accounts.items():
+                if rows(f"SELECT balance FROM accounts WHERE id = {one}") != [(balance,)]:
+                    found.append(f"account {one} differs between the row path and the columnar path")
+            for one, n in random.Random(1).sample(inserts, min(len(inserts), 100)):
+                if rows(f"SELECT client, n FROM inserts WHERE twin = {n * 100 + one}") != [(one, n)]:
+                    found.append(f"({one}, {n}) is not found by its twin")
+        return found
+
+    def _compare(self) -> list[str]:
+        """All nodes stopped: their directories, and a replica made of the log alone."""
+        cluster = self.cluster
+        tablespace = bytes.fromhex(cluster.tablespace)
+        statuses = {name: cluster.stop_politely(name) for name in cluster.nodes}
+        found = [f"{name} ended with {status}" for name, status in statuses.items() if status]
+        ledgers = cluster.ledgers()
+        whole = asyncio.run(replay(cluster.url, cluster.store_url, tablespace, cluster.directory / "replayed"))
+        replayed: dict[str, Replayed] = {"the log": whole}
+        for name, node in cluster.nodes.items():
+            replayed[name] = asyncio.run(replay(cluster.url, cluster.store_url, tablespace, node.data))
+        found += check_replicas({name: (item.digest.lsn, item.digest.total) for name, item in replayed.items()})
+        led = terms(node.text(0) for node in cluster.nodes.values())
+        self.epochs, self.lsn = len({term.epoch for term in led}), whole.digest.lsn
+        return found + check_terms(led, ledgers, whole.entries)
+
+    def figures(self) -> list[str]:
+        """What was tried, and how it went."""
+        history, nemesis = self.load.history, self.nemesis
+        events = history.events()
+        times = sorted(nemesis.failovers)
+        states = Counter(f"{event.outcome.value} {event.sqlstate}" for event in events if event.sqlstate)
+        longest = max((event.ended - event.begun for event in events), default=0.0)
+        lines = [
+            f"{len(events)} transactions: " + ", ".join(f"{count} {name}" for name, count in history.counts().items()),
+            f"{history.reads} rounds of reads; longest piece of work {longest:.1f} s",
+            "answers: " + ", ".join(f"{name} {count}" for name, count in states.most_common()),
+            f"{nemesis.kills} kills, {sum(nemesis.done.values())} actions, {self.epochs} epochs, LSN {self.lsn}",
+            "actions: " + ", ".join(f"{name} {count}" for name, count in sorted(nemesis.done.items())),
+        ]
+        if times:
+            p99 = times[min(int(len(times) * 0.99), len(times) - 1)]
+            lines.append(f"fail-over after {len(times)} kills: p50 {statistics.median(times):.2f} s, p99 {p99:.2f} s")
+        acknowledged = sum(event.outcome is Outcome.ACKNOWLEDGED for event in events)
+        lines.append(f"{acknowledged} acknowledged")
+        return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

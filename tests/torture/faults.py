@@ -1,0 +1,65 @@
+"""Faults that are planted in a node's process to see that the checkers notice: called by tests/cluster.py, `hooks`.
+
+no_fence            commits do not check the epoch, nor the head's version
+early               clients are told before ZooKeeper has answered
+forgetful           every 50th entry that is followed is not applied
+unknown_is_failed   a commit of unknown outcome is called failed
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+FAULTS = ("no_fence", "early", "forgetful", "unknown_is_failed")
+
+
+def no_fence() -> None:
+    from replication.interface import Check, Operation, Set
+    from replication.log.groups import Multi
+
+    fenced: Callable[[Multi], list[Operation]] = Multi.operations.fget  # type: ignore[attr-defined]
+
+    def operations(self: Multi) -> list[Operation]:
+        found: list[Operation] = []
+        for item in fenced(self):
+            if isinstance(item, Check):
+                found.append(Check(item.path, -1))
+            elif isinstance(item, Set):
+                found.append(Set(item.path, item.data, -1))
+        return found
+
+    Multi.operations = property(operations)  # type: ignore[method-assign, assignment]
+
+
+def early() -> None:
+    from replication.log.leader import LeaderLog
+
+    cut = LeaderLog.cut
+
+    def cut_and_tell(self: LeaderLog, group: Any, *, everything: bool) -> None:
+        cut(self, group, everything=everything)
+        self._told.on_committed(self._formed_lsn)
+
+    LeaderLog.cut = cut_and_tell  # type: ignore[method-assign]
+
+
+def forgetful() -> None:
+    from engine.storage.edits import Edits
+    from engine.storage.tablespace import Tablespace
+
+    apply, counted = Tablespace.apply, itertools.count(1)
+
+    def forget(self: Tablespace, lsn: int, body: bytes) -> Edits:
+        if next(counted) % 50 == 0:
+            body = Edits({}, [], []).encode()
+        return apply(self, lsn, body)
+
+    Tablespace.apply = forget  # type: ignore[method-assign]
+
+
+def unknown_is_failed() -> None:
+    from shoal.cluster import adapter
+
+    adapter.unknown = adapter.deposed

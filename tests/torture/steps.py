@@ -1,0 +1,168 @@
+"""Stops a node at a named step of a commit or a takeover: called in the node's process (tests/cluster.py, `hooks`).
+
+A test writes `<step>:<count>` into the node's control file (`arm`). When the node comes to that step for the count'th
+time from then on, it renames the file and stops itself by SIGSTOP, all threads at once, as a machine that freezes. The
+test then kills it, or lets it go on when others have taken its place. The product knows nothing of this: what is
+wrapped are the store and the ZooKeeper session that the node's composition root opens.
+
+    before put, after put            of a changelog object
+    before multi                     the commit is about to be asked for
+    multi sent                       ZooKeeper has been asked, and has very likely done it; no answer was read
+    before acknowledging             the answer has been read, and nobody was told
+    epoch bumped                     a takeover: the old leader is fenced, the head not read
+    ledger closed                    a takeover, or the roll of a ledger: the list is written
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import signal
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from replication.interface import ChangelogStore, Operation, Set
+from replication.log.layout import decode_epoch
+from replication.zookeeper.session import ZooKeeperCoordination
+
+COMMIT_STEPS = ("before put", "after put", "before multi", "multi sent", "before acknowledging")
+TAKEOVER_STEPS = ("epoch bumped", "ledger closed")
+SENDING = 0.02  # seconds in which kazoo's thread has written a request, and ZooKeeper done it
+
+_control = ""
+_counts: dict[str, int] = {}
+_armed: tuple[str, int] | None = None
+
+
+def control_file(node: pathlib.Path) -> pathlib.Path:
+    """`node`: what the node has in SHOAL_TEST_NODE."""
+    return node.with_suffix(".pause")
+
+
+def arm(node: pathlib.Path, step: str, count: int = 1) -> None:
+    """From now on the node stops at the step."""
+    fresh = node.with_suffix(".arming")
+    fresh.write_text(f"{step}:{count}")
+    fresh.rename(control_file(node))
+
+
+def disarm(node: pathlib.Path) -> bool:
+    """Whether the node had not stopped yet."""
+    node.with_suffix(".paused").unlink(missing_ok=True)
+    try:
+        control_file(node).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def paused(node: pathlib.Path) -> bool:
+    """Whether the node has come to the step."""
+    return node.with_suffix(".paused").exists()
+
+
+def install() -> None:
+    """Called once in the node's process, before it starts."""
+    global _control
+    from shoal.cluster.member import Member
+
+    _control = str(control_file(pathlib.Path(os.environ["SHOAL_TEST_NODE"])))
+    store_at = Member._store_at
+    Member._store_at = lambda self, url: _store(store_at(self, url))  # type: ignore[method-assign]
+    ZooKeeperCoordination.multi = _multi(ZooKeeperCoordination.multi)  # type: ignore[method-assign]
+    ZooKeeperCoordination.set = _set(ZooKeeperCoordination.set)  # type: ignore[method-assign]
+
+
+def _reached(step: str) -> bool:
+    """Whether this is where to stop. Cheap as long as nothing is armed: one failing system call."""
+    global _armed
+    if _armed is None:
+        try:
+            with open(_control) as file:
+                name, _, count = file.read().partition(":")
+        except FileNotFoundError:
+            return False
+        _armed = (name, int(count))
+        _counts.clear()
+    _counts[step] = _counts.get(step, 0) + 1
+    if step != _armed[0] or _counts[step] < _armed[1]:
+        if not os.path.exists(_control):
+            _armed = None
+        return False
+    _armed = None
+    return True
+
+
+def _stop() -> None:
+    try:
+        os.rename(_control, _control.removesuffix(".pause") + ".paused")
+    except FileNotFoundError:
+        return  # disarmed at the last moment
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _pause(step: str) -> None:
+    if _reached(step):
+        _stop()
+
+
+class _Store:
+    """A changelog store with steps around `put`."""
+
+    def __init__(self, inner: ChangelogStore) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def put(self, name: str, data: bytes) -> None:
+        _pause("before put")
+        await self._inner.put(name, data)
+        _pause("after put")
+
+
+_stores: dict[int, _Store] = {}
+
+
+def _store(inner: ChangelogStore) -> Any:
+    found = _stores.get(id(inner))
+    if found is None:
+        found = _stores[id(inner)] = _Store(inner)
+    return found
+
+
+Multi = Callable[[ZooKeeperCoordination, Sequence[Operation]], Awaitable[list[int]]]
+
+
+def _multi(original: Any) -> Any:
+    async def multi(self: ZooKeeperCoordination, operations: Sequence[Operation]) -> list[int]:
+        written = {item.path.rpartition("/")[2] for item in operations if isinstance(item, Set)}
+        if "ledgers" in written:
+            answer: list[int] = await original(self, operations)
+            _pause("ledger closed")
+            return answer
+        if "head" not in written:
+            return list(await original(self, operations))
+        _pause("before multi")
+        asked = asyncio.ensure_future(original(self, operations))
+        await asyncio.sleep(0)
+        if _reached("multi sent"):
+            time.sleep(SENDING)
+            _stop()
+        answer = await asked
+        _pause("before acknowledging")
+        return answer
+
+    return multi
+
+
+def _set(original: Any) -> Any:
+    async def set_(self: ZooKeeperCoordination, path: str, data: bytes, version: int = -1) -> int:
+        answer: int = await original(self, path, data, version)
+        if path.endswith("/epoch") and decode_epoch(data).leader:
+            _pause("epoch bumped")
+        return answer
+
+    return set_
