@@ -43,8 +43,8 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     View: 8,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
-COUNTERS = 9  # storage id of the counters: next OID, next storage id
-CHECKS = 10  # storage id of requests to compare replicas (engine/checks.py)
+COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id
+CHECKS = 11  # storage id of requests to compare replicas (engine/checks.py)
 FIRST_USER_STORAGE = 100
 SYSTEM_PREFIXES = frozenset(struct.pack(">I", number) for number in KINDS)
 

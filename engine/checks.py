@@ -1,6 +1,6 @@
 """Checks: every replica of a tablespace computes its digest at one and the same LSN, and reports it.
 
-    shoal_check() on the leader -> a commit of one row: storage id 10 + the check's id, the request as JSON
+    shoal_check() on the leader -> a commit of one row: storage id 11 + the check's id, the request as JSON
     the leader                     captures its state at that LSN when it is sequenced, and reads it when it is durable
     a follower                     captures its state when it has applied that commit, before it applies the next one
     all of them                    digest(capture), in a thread, beside everything else -> `Node.report_check`
@@ -54,6 +54,8 @@ class Checks:
         if node.report_check is None:
             raise SqlError("55000", "this node is not part of a cluster: it has no replicas to compare")
         identity = secrets.token_bytes(ID_BYTES)
+        if node.replica is not None and not node.replica.leads:
+            raise SqlError("55000", "checks are begun by the leader of the tablespace, which this node is not")
         space = spaces_of(node)[DEFAULT]
         older = space.scan(*prefix_range(PREFIX), space.sequenced_lsn)
         writes: dict[bytes, bytes | None] = {key: None for key, _ in older}

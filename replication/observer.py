@@ -1,4 +1,5 @@
 """What is going on in a cluster, kept up by watches: for the system views, `shoal status` and whoever places replicas.
+It is a node's directory (replication/directory.py) too.
 
     nodes/*                                                              as they register
     tablespaces/*/{spec,epoch,head,ledgers,checkpoints}, replicas/*      as they change (replication/picture.py)
@@ -77,6 +78,11 @@ class Observer(Picture):
     def named(self, tablespace: str) -> Observed | None:
         """The tablespace with that name in SQL."""
         return next((item for item in self._tablespaces.values() if item.spec.name == tablespace), None)
+
+    def leader(self, tablespace: str) -> str:
+        """The node that leads a tablespace (its name in SQL), '' if nobody does or the name is not known."""
+        found = self.named(tablespace)
+        return "" if found is None else found.epoch.leader
 
     def _is_folder(self, path: str) -> bool:
         return path in self._roots or path.endswith("/replicas")

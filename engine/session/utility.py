@@ -20,6 +20,7 @@ from engine.session.prepared import Portal, Prepared
 from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
+from engine.txn.interface import LockWait
 from engine.txn.locks import TABLE_MODES
 
 if TYPE_CHECKING:
@@ -196,7 +197,13 @@ async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink
     values = []
     for node, oid in zip(tree.arguments, prepared.parameter_types, strict=True):
         expression = analyze_expression(node, session.environment, None, TypeRef(oid))
-        values.append(compile_expression(expression, context.format)(context, ()))
+        compute = compile_expression(expression, context.format)
+        while True:
+            try:
+                values.append(compute(context, ()))
+                break
+            except LockWait as wait:  # engine/session/waiting.py
+                await session.wait_for(wait)
     inner = Portal(prepared, values, portal.formats or prepared.text_formats)
     await session.run(inner, 0, sink)
 

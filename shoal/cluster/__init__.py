@@ -4,5 +4,6 @@ membership.py    which cluster and node this directory belongs to; the session w
 adapter.py       the engine as the log sees it (replication.log.ReplicaEngine), the log as the engine sees it
                  (engine.replica.Replica), the leader as the relay sees it (wire.relay.Locator)
 joining.py       how a data directory becomes a replica: alone before, new, from a checkpoint
+seeing.py        what it shows of the cluster, checks, checkpoints on request
 member.py        all of it, from start to stop
 """

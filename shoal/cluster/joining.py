@@ -164,9 +164,11 @@ async def _found(coordination: Coordination, data: Path, node: str, url: str) ->
         await coordination.create("tablespaces", b"{}")
     parent = await coordination.get("tablespaces")
     assert parent is not None
+    if await find_tablespace(coordination, DEFAULT_TABLESPACE) is not None:  # whoever founds it from here on fails
+        raise ConflictError("exists", known.root)
     head = Head(lsn, 0, NO_HASH, 0, 0)
     operations: list[Operation] = [
-        Set("tablespaces", b"{}", parent.version),  # of two founders one fails here
+        Set("tablespaces", b"{}", parent.version),  # of two founders that got here one fails
         Create(known.root, b"{}"),
         Create(known.spec, encode(spec)),
         Create(known.epoch, encode(Epoch(0, ""))),

@@ -24,11 +24,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from catalog.errors import SqlError
+from catalog.functions.system import RELEASE
 from engine.checkpoint import EntryMark
 from engine.columnar.client import WorkerClient
 from engine.node import Node as EngineNode
 from engine.storage.tablespace import Tablespace
-from replication.directory import CoordinatedDirectory
 from replication.interface import ChangelogStore, Coordination, Node
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
@@ -36,6 +36,7 @@ from replication.log.layout import decode_ledgers, paths
 from replication.log.ledger_object import Position
 from replication.log.replica import ReplicatedLog
 from replication.log.settings import LogGoneError, LogSettings, SystemClock
+from replication.observer import Observer
 from replication.stores import claim, open_store
 from replication.zookeeper import join_cluster, open_coordination
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica
@@ -50,6 +51,7 @@ from shoal.cluster.membership import (
     read_identity,
     write_identity,
 )
+from shoal.cluster.seeing import connect
 from shoal.config import Config, ConfigError
 
 log = logging.getLogger("shoal.cluster")
@@ -71,7 +73,7 @@ class Member:
         self._stores: dict[str, ChangelogStore] = {}
         self._sessions: Sessions
         self._registration: Registration
-        self._directory: CoordinatedDirectory
+        self._directory: Observer
         self._committer: Committer
         self._log: ReplicatedLog
         self._engine: EngineReplica
@@ -108,7 +110,9 @@ class Member:
         self._cluster = await join_cluster(coordination, config.cluster, self._cluster)
         await self._open_store()
         host, port = config.address
-        self._registration = Registration(Node(self.name, host, port, started=self.clock.wall()), self._measure)
+        self._registration = Registration(
+            Node(self.name, host, port, started=self.clock.wall(), version=RELEASE), self._measure
+        )
         await self._registration.register(coordination)
         self._undo.callback(self._registration.stop)
         self._sessions.on_opened(self._registration.register)
@@ -230,7 +234,7 @@ class Member:
 
     async def _follow(self, joined: Joined) -> None:
         """Follows and is elected; returns when there is a catalog."""
-        self._directory = CoordinatedDirectory(self._open_session)
+        self._directory = Observer(self._open_session)
         await self._directory.start()
         self._undo.push_async_callback(self._directory.close)
         self.locator = LeaderLocator(self._directory, self.secret, self.name)
@@ -249,6 +253,15 @@ class Member:
         )
         self._checkpoints.start()
         self._undo.callback(self._checkpoints.stop)
+        connect(
+            self.node,
+            self.name,
+            joined.tablespace,
+            self._directory,
+            lambda: self._sessions.current,
+            self._checkpoints.write,
+            self.clock,
+        )
         await self._catch_up()
 
     async def _catch_up(self) -> None:

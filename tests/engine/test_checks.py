@@ -12,10 +12,10 @@ import orjson
 import pytest
 
 from catalog.errors import SqlError
-from catalog.rows import CHECKS
+from catalog.rows import CHECKS, COUNTERS, FIRST_USER_STORAGE, KINDS
 from engine import checks
 from engine.checkpoint.digest import Digest
-from engine.node import Node
+from engine.node import _OIDS, _STORAGE_IDS, Node
 from engine.storage.edits import Edits
 from engine.storage.tablespace import Tablespace
 from tests.engine.storage.harness import key as key_of
@@ -191,3 +191,9 @@ async def test_a_node_alone_has_nothing_to_compare(tmp_path: Path) -> None:
         leader.node.report_check = None
         with pytest.raises(SqlError, match="55000"):
             await leader.node.checks.request()
+
+
+def test_requests_have_a_storage_id_of_their_own() -> None:
+    taken = {*KINDS, COUNTERS, COUNTERS + 1}
+    assert CHECKS not in taken and CHECKS < FIRST_USER_STORAGE
+    assert {_OIDS.storage_id, _STORAGE_IDS.storage_id} <= taken

@@ -1,0 +1,99 @@
+"""The reports of a check: what each replica of a tablespace has computed at one LSN.
+
+    tablespaces/<ts>/checks/<check id>/<node>       Report, written once by each replica
+
+A check's id is 16 bytes that the leader made up (engine/checks.py). Whoever reports removes the reports of all but the
+newest checks, so that nothing piles up. A digest that names too many tables for a znode goes without its parts: equal
+or different is told by the whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from catalog.errors import SqlError
+from replication.interface import ConflictError, Coordination
+from replication.log.layout import paths
+
+KEPT = 4  # checks whose reports stay
+MAX_BYTES = 700_000  # ZooKeeper takes 1 MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`parts`: storage id -> (keys, hexadecimal hash); empty where there were too many. `error`: why there is no
+    digest, '' where there is one."""
+
+    lsn: int = 0
+    total: str = ""
+    parts: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    error: str = ""
+    reported: int = 0  # microseconds since 2000-01-01 UTC
+
+
+def folder(tablespace: bytes, check: bytes | str) -> str:
+    name = check if isinstance(check, str) else check.hex()
+    return f"{paths(tablespace).root}/checks/{name}"
+
+
+def encode_report(report: Report) -> bytes:
+    data = _encoded(report, report.parts)
+    return data if len(data) <= MAX_BYTES else _encoded(report, {})
+
+
+def _encoded(report: Report, parts: Mapping[int, tuple[int, str]]) -> bytes:
+    return orjson.dumps({
+        "lsn": report.lsn,
+        "total": report.total,
+        "parts": [(storage_id, *part) for storage_id, part in parts.items()],
+        "error": report.error,
+        "reported": report.reported,
+    })  # fmt: skip
+
+
+def decode_report(data: bytes) -> Report:
+    """Raises SqlError XX001."""
+    try:
+        value = orjson.loads(data)
+        parts = {int(storage_id): (int(keys), str(found)) for storage_id, keys, found in value["parts"]}
+        return Report(value["lsn"], value["total"], parts, value["error"], value["reported"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        raise SqlError("XX001", f"a znode of the cluster holds no report of a check: {data[:80]!r}") from None
+
+
+async def report(coordination: Coordination, tablespace: bytes, check: bytes, node: str, found: Report) -> None:
+    """Writes what a node has computed; the first report of a node stands. Raises CoordinationUnavailableError."""
+    with contextlib.suppress(ConflictError):
+        await coordination.create(f"{folder(tablespace, check)}/{node}", encode_report(found))
+    await _remove_old(coordination, tablespace, check)
+
+
+async def read_reports(coordination: Coordination, tablespace: bytes, check: str) -> dict[str, Report]:
+    """What there is so far, by node. Raises SqlError XX001, CoordinationUnavailableError."""
+    found: dict[str, Report] = {}
+    root = folder(tablespace, check)
+    for node in await coordination.children(root):
+        znode = await coordination.get(f"{root}/{node}")
+        if znode is not None:
+            found[node] = decode_report(znode.data)
+    return found
+
+
+async def _remove_old(coordination: Coordination, tablespace: bytes, newest: bytes) -> None:
+    root = f"{paths(tablespace).root}/checks"
+    names = [name for name in await coordination.children(root) if name != newest.hex()]
+    if len(names) < KEPT:
+        return
+    times: dict[str, int] = {}
+    for name in names:
+        reports = await read_reports(coordination, tablespace, name)
+        times[name] = max((item.reported for item in reports.values()), default=0)
+    for name in sorted(names, key=lambda item: times[item])[: len(names) - KEPT + 1]:
+        with contextlib.suppress(ConflictError):  # somebody else removes it, or reports yet
+            for node in await coordination.children(f"{root}/{name}"):
+                await coordination.delete(f"{root}/{name}/{node}")
+            await coordination.delete(f"{root}/{name}")
