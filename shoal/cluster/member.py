@@ -41,6 +41,7 @@ from replication.stores import claim, open_store
 from replication.zookeeper import join_cluster, open_coordination
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica
 from shoal.cluster.checkpoints import CheckpointKeeper
+from shoal.cluster.controller import Controller, HandOvers
 from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, restore
 from shoal.cluster.membership import (
     Identity,
@@ -253,6 +254,7 @@ class Member:
         )
         self._checkpoints.start()
         self._undo.callback(self._checkpoints.stop)
+        self._place(joined.tablespace)
         connect(
             self.node,
             self.name,
@@ -263,6 +265,20 @@ class Member:
             self.clock,
         )
         await self._catch_up()
+
+    def _place(self, tablespace: bytes) -> None:
+        """Takes part in placement: is the controller if nobody else is, hands leaderships over when asked."""
+        controller = Controller(self.name, self._directory, lambda: self._sessions.current, self.clock)
+        controller.start()
+        self._undo.push_async_callback(controller.stop)
+        hand_overs = HandOvers(
+            self.name,
+            lambda: self._sessions.current,
+            {tablespace: self._log}.get,
+            lambda tablespace: self.node.settle(),
+        )
+        hand_overs.start()
+        self._undo.callback(hand_overs.stop)
 
     async def _catch_up(self) -> None:
         """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends

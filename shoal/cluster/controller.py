@@ -1,0 +1,312 @@
+"""The controller: one node of the cluster that looks after where replicas and leaders are.
+
+    Controller    on every node: whoever makes the ephemeral znode `controller` looks every few seconds, asks
+                  replication/placement.py for the next change, and makes it: one a look
+    HandOvers     on every node: carries out the requests to give a leadership away (`moves/<tablespace>`)
+
+A change of replicas is a compare-and-set of the tablespace's spec as it was when it was planned, and a move names the
+epoch that it ends: a controller that has been cut off, and whose successor is at work already, can do no harm, and
+neither can an old request. What nodes remember (how long others have been away, what was moved lately) begins anew with
+every controller; so it is patient from the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Protocol
+
+from catalog.errors import SqlError
+from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Epoch
+from replication.log.layout import decode_spec, encode, paths
+from replication.log.settings import Clock
+from replication.observer import Observed, Observer
+from replication.placement import (
+    MOVES,
+    AddReplica,
+    Change,
+    DropReplica,
+    Move,
+    MoveLeader,
+    Picture,
+    Placed,
+    PlacementSettings,
+    decode_move,
+    encode_move,
+    move_path,
+    plan,
+)
+
+log = logging.getLogger("shoal.cluster")
+
+CONTROLLER = "controller"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Times in seconds."""
+
+    interval: float = 5.0  # between two looks, each of which makes one change at most
+    rest: float = 60.0  # in which a leader that was moved is left alone
+    settle: float = 30.0  # after which nodes' loads show what was moved
+    remember: float = 3600.0  # in which a tablespace is not moved back
+    close: int = 20_000  # LSNs behind the head at which a replica may still be asked to lead
+    placement: PlacementSettings = dataclasses.field(default_factory=PlacementSettings)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made:
+    """A move that was asked for: when, by the clock, and in which epoch."""
+
+    at: float
+    move: MoveLeader
+    epoch: int
+
+
+class Controller:
+    """`coordination` gives the session of the moment."""
+
+    def __init__(
+        self,
+        node: str,
+        observer: Observer,
+        coordination: Callable[[], Coordination],
+        clock: Clock,
+        settings: ControllerSettings | None = None,
+    ) -> None:
+        self._node = node
+        self._observer = observer
+        self._coordination = coordination
+        self._clock = clock
+        self._settings = settings or ControllerSettings()
+        self._token = b""  # what this node has written into the znode
+        self._held_in: Coordination | None = None
+        self._away: dict[str, float] = {}  # node -> clock time since which it is not there
+        self._moved: dict[tuple[bytes, str], Made] = {}  # by tablespace, and node that it left
+        self._requests: dict[str, float] = {}  # name of a znode -> clock time since which it is there
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Leaves the office to another node."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+        if self._held_in is self._coordination():
+            with contextlib.suppress(CoordinationUnavailableError, ConflictError):
+                await self._held_in.delete(CONTROLLER)
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                if await self.hold():
+                    await asyncio.sleep(self._settings.interval)
+                    await self.cycle()
+                    continue
+            except (CoordinationUnavailableError, ConflictError) as error:
+                log.info("placement waits: %s", error)
+            except SqlError as error:
+                log.warning("placement cannot go on: %s", error.message)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.interval):
+                    await self._wake.wait()
+
+    async def hold(self) -> bool:
+        """Whether this node is the controller; it becomes it if nobody is. Raises CoordinationUnavailableError."""
+        coordination = self._coordination()
+        found = await coordination.get(CONTROLLER, self._wake.set)
+        if found is not None:
+            return self._held_in is coordination and found.data == self._token
+        token = f"{self._node} {secrets.token_hex(8)}".encode()
+        with contextlib.suppress(ConflictError):
+            await coordination.create(CONTROLLER, token, ephemeral=True)
+            self._token, self._held_in = token, coordination
+            self._away.clear()
+            self._moved.clear()
+            log.info("%s places replicas and leaders from now on", self._node)
+            return True
+        return False
+
+    async def cycle(self) -> Change | None:
+        """One look; the change that was made. Raises CoordinationUnavailableError, ConflictError, SqlError."""
+        if self._observer.stale or not self._observer.nodes:
+            return None
+        coordination = self._coordination()
+        await self._clear(coordination)
+        change = plan(self.picture(), self._settings.placement)
+        if change is None:
+            return None
+        seen = self._observer.tablespaces[change.tablespace]
+        if isinstance(change, MoveLeader):
+            made = await self._move(coordination, seen, change)
+        else:
+            made = await self._replace(coordination, seen, change)
+        return change if made else None
+
+    def picture(self) -> Picture:
+        """What the observer sees now, with what this controller remembers."""
+        settings, now = self._settings, self._clock.monotonic()
+        nodes = {name: node.load for name, node in self._observer.nodes.items()}
+        seen = [item for item in self._observer.tablespaces.values() if item.spec.name]
+        named = {node for item in seen for node in item.spec.replicas}
+        self._away = {node: self._away.get(node, now) for node in named - nodes.keys()}
+        self._moved = {key: made for key, made in self._moved.items() if now - made.at < settings.remember}
+        made = list(self._moved.values())
+        resting = {item.move.tablespace: item for item in made if now - item.at < settings.rest}
+        settling = (item.move for item in made if now - item.at < settings.settle)
+        return Picture(
+            nodes,
+            [
+                self._placed(item, resting.get(item.tablespace))
+                for item in sorted(seen, key=lambda item: item.spec.name)
+            ],
+            {node: now - since for node, since in self._away.items()},
+            frozenset(resting),
+            frozenset(node for move in settling for node in (move.leader, move.to)),
+            frozenset(key for key, item in self._moved.items() if item.move.why != "preferred"),
+        )
+
+    def _placed(self, seen: Observed, made: Made | None) -> Placed:
+        ready = frozenset(
+            node
+            for node, replica in seen.replicas.items()
+            if replica.role != "bootstrapping" and replica.applied >= seen.head.lsn - self._settings.close
+        )
+        # A move that is under way counts as done, or the next one would be planned without it.
+        under_way = made is not None and made.epoch == seen.epoch.epoch
+        return Placed(seen.tablespace, seen.spec, made.move.to if made and under_way else seen.epoch.leader, ready)
+
+    # --- changes -------------------------------------------------------------------------------------------------
+
+    async def _replace(self, coordination: Coordination, seen: Observed, change: AddReplica | DropReplica) -> bool:
+        path = paths(change.tablespace).spec
+        found = await coordination.get(path)
+        if found is None or decode_spec(found.data) != seen.spec:
+            return False  # somebody has just changed it: look again
+        if isinstance(change, AddReplica):
+            replicas = (*seen.spec.replicas, change.node)
+            log.info("%s gets a replica on %s", seen.name, change.node)
+        else:
+            replicas = tuple(node for node in seen.spec.replicas if node != change.node)
+            log.info("%s gives up its replica on %s, which has gone", seen.name, change.node)
+        await coordination.set(path, encode(dataclasses.replace(seen.spec, replicas=replicas)), found.version)
+        return True
+
+    async def _move(self, coordination: Coordination, seen: Observed, change: MoveLeader) -> bool:
+        move = Move(change.leader, change.to, seen.epoch.epoch)
+        log.info("%s is to be led by %s in place of %s: %s", seen.name, change.to, change.leader, change.why)
+        with contextlib.suppress(ConflictError):
+            await coordination.create(move_path(change.tablespace), encode_move(move))
+            self._moved[change.tablespace, change.leader] = Made(self._clock.monotonic(), change, move.epoch)
+            return True
+        return False
+
+    async def _clear(self, coordination: Coordination) -> None:
+        """Removes requests that nobody has carried out: of epochs that have ended, and old ones."""
+        now = self._clock.monotonic()
+        names = await coordination.children(MOVES)
+        self._requests = {name: self._requests.get(name, now) for name in names}
+        epochs = {item.tablespace.hex(): item.epoch.epoch for item in self._observer.tablespaces.values()}
+        for name in names:
+            found = await coordination.get(f"{MOVES}/{name}")
+            old = now - self._requests[name] >= self._settings.rest
+            if found is not None and (old or _epoch_of(found.data) != epochs.get(name, -1)):
+                await coordination.delete(f"{MOVES}/{name}", found.version)
+
+
+def _epoch_of(data: bytes) -> int | None:
+    """The epoch that a request is to end; None for what is no request."""
+    with contextlib.suppress(SqlError):
+        return decode_move(data).epoch
+    return None
+
+
+class Term(Protocol):
+    """What is asked of a term: replication.log.leader.LeaderLog."""
+
+    @property
+    def leading(self) -> bool: ...
+
+    @property
+    def epoch(self) -> Epoch: ...
+
+
+class Held(Protocol):
+    """What is asked of the log of a tablespace: replication.log.replica.ReplicatedLog."""
+
+    @property
+    def leader(self) -> Term | None: ...
+
+    async def step_down(self, to: str = "") -> None: ...
+
+
+class HandOvers:
+    """Gives away the leaderships that this node is asked to give away. `log_of`: the log of a tablespace that this
+    node holds; `before` is called ahead of a hand-over with the tablespace's id."""
+
+    def __init__(
+        self,
+        node: str,
+        coordination: Callable[[], Coordination],
+        log_of: Callable[[bytes], Held | None],
+        before: Callable[[bytes], None] = lambda tablespace: None,
+        retry_pause: float = 2.0,
+    ) -> None:
+        self._node = node
+        self._coordination = coordination
+        self._log_of = log_of
+        self._before = before
+        self._retry_pause = retry_pause
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                for name in await self._coordination().children(MOVES, self._wake.set):
+                    await self._look(name)
+                await self._wake.wait()
+            except (CoordinationUnavailableError, ConflictError):
+                await asyncio.sleep(self._retry_pause)
+            except SqlError as error:
+                log.warning("a request to move a leader is passed over: %s", error.message)
+                await asyncio.sleep(self._retry_pause)
+
+    async def _look(self, name: str) -> None:
+        coordination = self._coordination()
+        tablespace = self._held_under(name)
+        held = self._log_of(tablespace) if tablespace else None
+        found = await coordination.get(f"{MOVES}/{name}") if held is not None else None
+        term = held.leader if held is not None else None
+        if held is None or found is None or term is None or not term.leading:
+            return
+        move = decode_move(found.data)
+        if move.leader != self._node or move.epoch != term.epoch.epoch:
+            return
+        await coordination.delete(f"{MOVES}/{name}", found.version)
+        log.info("%s hands %s over to %s", self._node, name, move.to)
+        self._before(tablespace)
+        await held.step_down(move.to)
+
+    @staticmethod
+    def _held_under(name: str) -> bytes:
+        with contextlib.suppress(ValueError):
+            return bytes.fromhex(name)
+        return b""
