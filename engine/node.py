@@ -189,6 +189,7 @@ class Node:
         for storage_id in edits.drops:
             self.columnar.forget(storage_id)
         self.checks.applied(edits)
+        self.sequences.forget()
 
     def lead(self) -> None:
         """This node has become the leader, and has applied everything that was committed. What former leaders knew in

@@ -5,8 +5,10 @@ commit) sets `busy`, and the events behind it stay in the core until it is done.
 one write when there is nothing more to do.
 
 Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wait; rows, and the statements of a
-pipeline, wait while the transport holds more than WRITE_BEHIND bytes (asyncio's write buffer limits); an unread COPY
-holds at most COPY_AHEAD bytes. A pipeline gives way to the other connections after TURN answers.
+pipeline, wait while the transport holds more than WRITE_BEHIND bytes (asyncio's write buffer limits); COPY has a bound
+of its own (wire/copy_feed.py). A pipeline gives way to the other connections after TURN answers.
+
+A node of a cluster has wire/carrying.py's connections, which ask first whether the node may run what has arrived.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from engine.session.settings import REPORTED
 from engine.sql import ast
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages
+from wire.copy_feed import CopyFeed
 from wire.messages import READY, command_complete
 
 READ_AHEAD = 1 << 20
 WRITE_BEHIND = 1 << 20
-COPY_AHEAD = 8 << 20
 FLUSH_AT = 1 << 16
 FLUSH_PIECES = 64  # answers of a pipeline that gather before they are sent
 QUERY, BIND = b"QB"
@@ -76,48 +78,6 @@ class Host(Protocol):
     def flush_soon(self, flush: Callable[[], None]) -> None:
         """Calls `flush` when everything that has arrived by now is answered: reads first, then writes. A write wakes
         its reader, and a reader woken in the middle of a batch takes the processor from the rest of it."""
-
-
-class CopyFeed:
-    """COPY data on its way from the connection to the statement that reads it (engine.session.session.CopySource)."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._ended = False
-        self._error: SqlError | None = None
-        self._reader: asyncio.Future[None] | None = None
-
-    def put(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size > COPY_AHEAD:
-            self._connection.pause("copy")
-        self._wake()
-
-    def end(self, error: SqlError | None = None) -> None:
-        self._ended = True
-        self._error = error
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-    async def read(self) -> bytes | None:
-        while not self._pieces:
-            if self._error is not None:
-                raise self._error
-            if self._ended:
-                return None
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        data = b"".join(self._pieces)
-        self._pieces = []
-        self._size = 0
-        self._connection.resume("copy")
-        return data
 
 
 class Connection(asyncio.Protocol):
@@ -338,6 +298,11 @@ class Connection(asyncio.Protocol):
         self.closing = True
         self._transport.close()
 
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for its client."""
+        return not self.busy
+
     def shut_down(self, error: SqlError) -> None:
         """Ends an idle connection (57P01)."""
         if not self.closing:
@@ -370,12 +335,16 @@ class Connection(asyncio.Protocol):
         self.core.ready()
         self._write(messages.AUTHENTICATION_OK)
         session.settings.changed.clear()
-        for name in REPORTED:
+        for name in self._reported():
             self._write(messages.parameter_status(name, session.settings.get(name)))
         self._write(messages.message(b"K", session.process_id.to_bytes(4, "big") + session.secret))
         if session.may_time_out:
             self._wait_idle(session)
         self._write(READY["I"])
+
+    def _reported(self) -> Sequence[str]:
+        """The settings that the other side is told at the start."""
+        return REPORTED
 
     def _on_cancel(self, event: core.CancelRequest) -> None:
         self.host.cancel(event.process_id, event.secret)

@@ -306,6 +306,25 @@ class ProtocolCore:
         self._position = position
         return NEED_DATA
 
+    def peek(self) -> tuple[list[Event], int]:
+        """The messages up to the first that ReadyForQuery answers (Query, Sync, FunctionCall), or those that are there
+        if it is not, as events; and their size in bytes. Nothing is taken: they come again from `next_event`."""
+        before, phase = self._position, self.phase
+        events: list[Event] = []
+        try:
+            while (event := self.next_event()) is not NEED_DATA:
+                events.append(event)
+                if isinstance(event, Query | Sync | FunctionCall | Terminate):
+                    break
+            return events, self._position - before
+        finally:
+            self._position, self.phase = before, phase
+
+    def take_rest(self) -> bytes:
+        """Everything that has not been given out: somebody else reads it."""
+        data, self._buffer, self._position = self._buffer[self._position :], b"", 0
+        return data
+
     def _execution(self, bind: Bind, position: int) -> Execution | None:
         """The execution that the Bind begins, if the rest of it follows at this position; remembered."""
         buffer = self._buffer

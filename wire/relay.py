@@ -3,9 +3,9 @@
     client -> Connection -> Relay -> ClientConnection -> the leader       messages as they came, with back-pressure
            <-            <-       <-                  <-
 
-The connection runs a client's statements by itself. When one must run where its tablespace is led, the connection calls
-`carry` with the messages that it has taken out of its core already, and from then on hands every byte that arrives to
-`feed`. `carry` returns after the ReadyForQuery that ends the transaction ('I'); bytes behind it are given back.
+The connection (wire/carrying.py) runs a client's statements by itself. When one must run where its tablespace is led,
+the connection hands the bytes from there on, and every byte that arrives later, to `feed` and calls `carry`, which
+returns after the ReadyForQuery that ends the transaction ('I'); bytes behind it are given back.
 
 A *cycle* is what one ReadyForQuery answers: a Query, or extended messages up to Sync. The next cycle is read only when
 the one before it is answered, so what follows a COMMIT in a pipeline runs locally again.
@@ -13,8 +13,9 @@ the one before it is answered, so what follows a COMMIT in a pipeline runs local
 What the relay adds and takes away, so that the client sees one session:
 
     settings      before a transaction, SET for each that differs from what the leader's session has (`SessionImage`);
-                  the leader reports every change by ParameterStatus (it knows a carried session by its introduction);
-                  what the client is not to be told is kept back, and all of it is given to the session at the end
+                  the leader reports every setting at the start and every change by ParameterStatus (it knows a carried
+                  session by its introduction); what the client is not to be told is kept back, and all of it is given
+                  to the session at the end
     block         a block that the client began locally is begun at the leader first (`SessionImage.block`)
     statements    a named or unnamed statement that the leader's session lacks, or has with another text, is parsed
                   there before the Bind, Describe, EXECUTE or DEALLOCATE that names it; those that the client prepares
@@ -28,6 +29,7 @@ what it holds beyond the transaction, separated by commas; '' when nothing), `_s
 When the leader's connection breaks:
 
     nothing of the client's was sent                   the leader is looked up again, until the deadline: then 57P03
+    nothing but a refusal has come (NOT_LEADING)       the same: a node that does not lead any more has done nothing
     in a transaction                                   40001, once, in answer to the running or the next statement;
                                                        the block is failed (a ROLLBACK is not refused)
     a commit was on its way                            08007 (FATAL): the outcome is unknown
@@ -47,27 +49,28 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.errors import SqlError
-from engine.session.settings import DEFINITIONS, REPORTED
+from engine.session.settings import DEFINITIONS, REPORTED, set_statement
 from wire import client_core, core, messages
 from wire.client import ClientConnection, ConnectionLostError
 from wire.client_core import FRONTEND_BULK, Frame, FrameStream
 from wire.peering import PREFIX
+from wire.relay_cycle import OTHER, Cycle, effect
 
 READ_AHEAD = 1 << 20
 DEADLINE = 15.0  # seconds within which a leader must be found and reached
 RETRY_PAUSE = 0.1
+NOT_LEADING = "NotLeading"  # the routine in the error (40001) of a node that leads no more and has done nothing
 log = logging.getLogger("shoal.relay")
 
 _SHOWN = frozenset(REPORTED)
-KEPT_MESSAGES = 8
+_SHOWN_LOWER = frozenset(map(str.lower, REPORTED))
+_NO_LEADER = "A new leader is elected when the old one's session has expired: retry in a few seconds."
 _COPY_KINDS = frozenset(b"dcf")
 _ENDS_CYCLE = frozenset(b"QSF")  # Query, Sync, FunctionCall
 _ASIDES = frozenset(b"SNA")  # ParameterStatus, NoticeResponse, NotificationResponse
 _PINNING = frozenset(("PREPARE", "DEALLOCATE"))
 _UNPINNING = frozenset(("DEALLOCATE ALL", "DISCARD ALL"))
 _NAMES_STATEMENT = re.compile(rb"\b(?:execute|deallocate)\b", re.IGNORECASE)
-_COMMITS = re.compile(rb"\bcommit\b|\bprepare\s+transaction\b|(?:^|;|\*/|--[^\n]*\n)\s*end\b", re.IGNORECASE)
-_ROLLS_BACK = re.compile(rb"\s*(?:rollback|abort)\s*(?:work\b|transaction\b)?\s*;?\s*", re.IGNORECASE)
 # FATAL errors by which a node says that it goes away, not that the session has done something wrong.
 _GOING = frozenset(("57P01", "57P02", "57P03"))
 
@@ -97,22 +100,30 @@ class Locator(Protocol):
 class SessionImage:
     """What the leader's session must be like before the client's messages come.
 
-    `startup` are the client's own startup parameters (user and database too), `defaults` the settings that the session
-    began with, `settings` those that it has now, outside of the transaction; both by lower-case names. `block` opens
-    the transaction as the client has opened it locally: BEGIN with its characteristics, then SET [LOCAL] and SAVEPOINT
-    in their order; empty outside a block. `portals` are Binds of this cycle whose portals the coming messages use.
+    `startup` are the client's own startup parameters (user and database too), `settings` those that the session has
+    now, outside of the transaction, by lower-case names. `block` opens the transaction as the client has opened it
+    locally: BEGIN with its characteristics, then SET [LOCAL] and SAVEPOINT in their order; empty outside a block.
+    `client` is the client's address.
     """
 
     startup: Mapping[str, str]
-    defaults: Mapping[str, str]
     settings: Mapping[str, str]
     block: Sequence[str] = ()
-    portals: Sequence[core.Bind] = ()
     client: str = ""
 
 
 class RelayHost(Protocol):
     """What the relay asks of the client's connection."""
+
+    @property
+    def leads_here(self) -> bool:
+        """Whether this node has become the leader itself, so that nothing needs to be carried."""
+
+    def started(self, sql: bytes) -> None:
+        """The client's statement runs at the leader now; b'' where its text is not known."""
+
+    def answered(self, status: str) -> None:
+        """It is over, with this transaction status: the client's turn."""
 
     def send(self, data: bytes) -> None:
         """Sends to the client, behind everything sent before."""
@@ -143,6 +154,9 @@ class RelayHost(Protocol):
     def end_block(self) -> None:
         """The block ended at the leader: so does the local one, in which nothing was done. Sends nothing."""
 
+    def settings_lost(self, names: Sequence[str]) -> None:
+        """The client was told of changes that were lost with their transaction: it is to be told what is true."""
+
     def fail_block(self, error: SqlError | None) -> None:
         """The session is in a failed block now, whether the block was begun here or at the leader. Sends nothing.
 
@@ -154,59 +168,20 @@ class RelayHost(Protocol):
         """The client has been sent an error in the midst of extended messages: what it sends up to Sync is dropped."""
 
 
-# What a statement's text may do to the transaction.
-COMMITS, ROLLS_BACK, OTHER = 1, 2, 4
-
-
-def _effect(sql: bytes) -> int:
-    """COMMITS for every text that might commit: a doubt makes an outcome unknown, never wrong."""
-    if _COMMITS.search(sql):
-        return COMMITS
-    return ROLLS_BACK if _ROLLS_BACK.fullmatch(sql) else OTHER
-
-
-class _Cycle:
-    """What is known of the cycle that is on its way. `status` is the transaction status before it."""
-
-    def __init__(self, status: str, extended: bool) -> None:
-        self.status = status
-        self.extended = extended
-        self.sent = False  # something of the client's
-        self.complete = False  # the Query or Sync is sent, and no COPY data is to follow
-        self.copying = False
-        self.copy_begun = asyncio.Event()
-        self.effects = 0  # of what it executes
-        self.answered = False  # the client has been sent something of the answer
-        self.quiet: asyncio.Future[bool] | None = None  # until the relay's own Sync is answered: whether it went well
-        self.quiet_failed = False
-        self.kept: list[bytes] = []  # its messages, while they are few
-
-    def begin_copy(self) -> None:
-        self.copying = True
-        self.complete = False
-        self.copy_begun.set()
-
-    def keep(self, data: bytes) -> None:
-        if len(self.kept) < KEPT_MESSAGES:
-            self.kept.append(data)
-
-    @property
-    def is_rollback(self) -> bool:
-        """Whether it does nothing but end the transaction without effect, and can be run again elsewhere."""
-        small = len(self.kept) < KEPT_MESSAGES
-        return self.effects == ROLLS_BACK and self.complete and not self.answered and small
-
-    @property
-    def may_have_committed(self) -> bool:
-        return bool(self.effects & COMMITS) or (self.status == "I" and self.complete)
-
-
 class _LeaderGoneError(Exception):
     """The leader says that it goes away."""
 
 
+class _RefusedError(_LeaderGoneError):
+    """It leads no more, and has done nothing."""
+
+
 class ClientGoneError(Exception):
     """The client has said Terminate."""
+
+
+class LeadsHereError(Exception):
+    """This node leads: `carry` has sent nothing."""
 
 
 class Relay:
@@ -224,9 +199,13 @@ class Relay:
         self._given_back = b""
         self._arrival: asyncio.Future[None] | None = None
         self._cancelling: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None  # the task of `carry` while it looks for the leader
+        self._interrupted: SqlError | None = None
+        self.idle = False  # between two cycles of a transaction: the client has not said anything
         # The leader's session: statements, what their texts and those of portals do, settings, and what it reports.
         self._there: dict[bytes, core.Parse] = {}
         self._effects: dict[bytes, int] = {}  # b"S" + statement or b"P" + portal
+        self._texts: dict[bytes, bytes] = {}  # of portals
         self._known: dict[str, str] = {}
         self._holds = ""
         self._sql_statements = False
@@ -256,42 +235,60 @@ class Relay:
         self._host.resume("relay")
         return data
 
-    async def carry(self, tablespace: str, image: SessionImage, first: Sequence[core.Event]) -> None:
-        """Runs the messages `first`, which the core has given out already, and what is fed, at the tablespace's leader,
-        until the transaction is over. The bytes behind it are in `take_rest`.
+    async def carry(self, tablespace: str, image: SessionImage) -> None:
+        """Runs what is fed at the tablespace's leader, until the transaction is over. The bytes behind it are in
+        `take_rest`.
 
-        Raises SqlError, after which nothing has happened to the session: 57P03 (no leader in time), what the leader
-        says to a setting or to BEGIN; FATAL: 08007 and whatever the leader ended the session with. Raises
-        ClientGoneError, and ConnectionLostError when a message to the client was cut: it closes without a word.
+        Raises SqlError, after which nothing has happened to the session and everything that was fed is in `take_rest`:
+        57P03 (no leader in time), what the leader says to a setting or to BEGIN; FATAL: 08007 and whatever the leader
+        ended the session with. Raises LeadsHereError, likewise; ClientGoneError, and ConnectionLostError when a message
+        to the client was cut: it closes without a word.
         """
-        self._first.extend(Frame(data[0], data) for data in map(client_core.encoded, first))
-        cycle = _Cycle("T" if image.block else "I", extended=bool(image.portals))
+        cycle = Cycle("T" if image.block else "I")
         end = self._clock() + self._deadline
         begun = False
         await self._open(tablespace, image, end)
         try:
             while True:
                 try:
-                    status = await self._run(cycle, () if begun else image.portals)
+                    status = await self._run(cycle)
                 except (_LeaderGoneError, ConnectionLostError) as error:
-                    if begun or cycle.sent or self._clock() >= end:
+                    refused = isinstance(error, _RefusedError)
+                    if begun or (cycle.sent and not refused):
                         await self._broken(cycle, error)
                         return
-                    self._drop()  # nothing of the client's was sent
-                    await self._open(tablespace, image, end)
+                    cycle = await self._again(tablespace, image, cycle, end, refused)
                     continue
+                self._host.answered(status)
                 if status == "I":
                     self._settle(image)
                     if not self.pinned:
                         return
-                cycle, begun = _Cycle(status, extended=False), True
+                cycle, begun = Cycle(status), True
         finally:
+            self._given_back += b"".join(frame.data for frame in self._first)
             self._first.clear()
+            self.idle = False
+
+    async def _again(self, tablespace: str, image: SessionImage, cycle: Cycle, end: float, elsewhere: bool) -> Cycle:
+        """The first cycle once more, at another leader or in a new session: nothing has come of it."""
+        self._first.extendleft(reversed(cycle.kept))
+        target = self._target
+        self._drop()
+        await self._open(tablespace, image, end, target if elsewhere else None)
+        return Cycle(cycle.status)
 
     def cancel(self) -> None:
         """Asks the leader to cancel what runs. The answer comes the ordinary way."""
-        if self._leader is not None and not self._leader.lost:
+        if self._leader is not None and not self._leader.lost and self._opening is None:
             self._cancelling = asyncio.get_running_loop().create_task(self._leader.cancel())
+
+    def interrupt(self, error: SqlError) -> bool:
+        """Ends the search for a leader: `carry` raises the error. False when there is one already."""
+        if self._opening is None:
+            return False
+        self._interrupted = error
+        return self._opening.cancel()
 
     def close(self) -> None:
         """The client is gone: the leader rolls back."""
@@ -312,21 +309,52 @@ class Relay:
 
     # ---- the leader's session ---------------------------------------------------------------------------------------
 
-    async def _open(self, tablespace: str, image: SessionImage, end: float) -> None:
+    async def _open(self, tablespace: str, image: SessionImage, end: float, not_this: Target | None = None) -> None:
         """A connection to the leader whose session is like the image."""
-        target = await self._locator.leader(tablespace)
+        task = self._opening = asyncio.current_task()
+        assert task is not None
+        try:
+            while True:
+                target = await self._find(tablespace, not_this, end)
+                try:
+                    await self._connect(target, image, end)
+                    await self._prepare(image)
+                    return
+                except (ConnectionLostError, _LeaderGoneError) as error:
+                    self._drop()
+                    if self._clock() >= end:
+                        message = f'the leader of tablespace "{tablespace}" cannot be reached'
+                        raise SqlError("57P03", message, detail=str(error), hint=_NO_LEADER) from error
+                    await asyncio.sleep(RETRY_PAUSE)
+                not_this = target
+        except asyncio.CancelledError:
+            interrupted, self._interrupted = self._interrupted, None
+            if interrupted is None:
+                raise
+            self._drop()
+            task.uncancel()
+            raise interrupted from None
+        finally:
+            self._opening = None
+
+    async def _find(self, tablespace: str, not_this: Target | None, end: float) -> Target:
+        """The leader; 57P03 after the deadline. Raises LeadsHereError as soon as it is this node."""
         while True:
+            search = asyncio.ensure_future(self._locator.leader(tablespace, not_this))
             try:
-                await self._connect(target, image, end)
-                await self._prepare(image)
-                return
-            except (ConnectionLostError, _LeaderGoneError) as error:
-                self._drop()
-                if self._clock() >= end:
-                    message = f'the leader of tablespace "{tablespace}" cannot be reached'
-                    raise SqlError("57P03", message, detail=str(error)) from error
+                while not search.done():
+                    if self._host.leads_here:
+                        raise LeadsHereError
+                    if self._clock() >= end:
+                        raise SqlError("57P03", f'nobody leads tablespace "{tablespace}"', hint=_NO_LEADER)
+                    await asyncio.wait((search,), timeout=min(RETRY_PAUSE, max(end - self._clock(), 0.0)))
+                return search.result()
+            except SqlError as error:
+                if error.sqlstate != "57P03" or self._clock() >= end:
+                    raise
                 await asyncio.sleep(RETRY_PAUSE)
-            target = await self._locator.leader(tablespace, not_this=target)
+            finally:
+                search.cancel()
 
     async def _connect(self, target: Target, image: SessionImage, end: float) -> None:
         if self._leader is not None and not self._leader.lost and self._target == target:
@@ -342,8 +370,7 @@ class Relay:
             error.severity = "ERROR"
             raise
         self._target = target
-        self._known = dict(image.defaults)
-        self._known.update((name.lower(), value) for name, value in self._leader.parameters.items())
+        self._known = {name.lower(): value for name, value in self._leader.parameters.items()}
 
     def _drop(self) -> None:
         if self._leader is not None:
@@ -351,6 +378,7 @@ class Relay:
         self._leader = self._target = None
         self._there.clear()
         self._effects.clear()
+        self._texts.clear()
         self._expected.clear()
         self._known = {}
         self._changed = {}
@@ -360,24 +388,23 @@ class Relay:
     async def _prepare(self, image: SessionImage) -> None:
         """Settings, then the block: in two Queries, for a ROLLBACK undoes the SETs of its own transaction."""
         wanted = _differing(self._known, image.settings)
-        queries = []
-        if wanted:
-            queries.append("; ".join(f"SET {_identifier(name)} = {_literal(value)}" for name, value in wanted.items()))
-        if image.block:
-            queries.append("; ".join(image.block))
-        if not queries:
-            return
         leader = self._connected()
-        leader.send(b"".join(client_core.query(sql.encode()) for sql in queries))
-        self._there.pop(b"", None)
         failure: SqlError | None = None
-        for _ in queries:
+        if wanted:
+            leader.send(client_core.query("; ".join(set_statement(*item) for item in wanted.items()).encode()))
+        if image.block:
+            leader.send(client_core.query("; ".join(image.block).encode()))
+        if wanted:
+            failure = await self._quiet_answer(leader)
+            self._known.update(wanted)
+        self._changed = {}  # what the block changes counts: it may be undone with it
+        if image.block:
             failure = await self._quiet_answer(leader) or failure
-        self._known.update(wanted)
-        self._changed = {}
+        if wanted or image.block:
+            self._there.pop(b"", None)
         if failure is not None:
             self._drop()
-            raise failure
+            raise _RefusedError(failure.message) if failure.routine == NOT_LEADING else failure
 
     async def _quiet_answer(self, leader: ClientConnection) -> SqlError | None:
         """Reads up to ReadyForQuery what the client does not see; the error in it, if there is one."""
@@ -398,11 +425,9 @@ class Relay:
 
     # ---- one cycle: from the client ---------------------------------------------------------------------------------
 
-    async def _run(self, cycle: _Cycle, portals: Sequence[core.Bind]) -> str:
+    async def _run(self, cycle: Cycle) -> str:
         """Carries one cycle; the transaction status after it."""
         leader = self._connected()
-        for portal in portals:
-            self._bind_there(leader, portal)
         loop = asyncio.get_running_loop()
         up = loop.create_task(self._send_cycle(leader, cycle))
         down = loop.create_task(self._answer(leader, cycle))
@@ -432,14 +457,16 @@ class Relay:
             self._arrival = asyncio.get_running_loop().create_future()
             await self._arrival
 
-    async def _send_cycle(self, leader: ClientConnection, cycle: _Cycle) -> None:
+    async def _send_cycle(self, leader: ClientConnection, cycle: Cycle) -> None:
         """The client's messages up to Query or Sync, and COPY data when the leader asks for it. Ends without a word
         when the leader is lost: what has come from it is still to be read."""
         while True:
             if cycle.complete:
                 cycle.copy_begun.clear()
                 await cycle.copy_begun.wait()
+            self.idle = not cycle.sent
             frame = await self._next(leader)
+            self.idle = False
             if frame is None:
                 return
             if frame.kind == 0x58:  # Terminate
@@ -450,7 +477,7 @@ class Relay:
                 return
             await leader.drained()
 
-    def _copy(self, leader: ClientConnection, cycle: _Cycle, frame: Frame) -> None:
+    def _copy(self, leader: ClientConnection, cycle: Cycle, frame: Frame) -> None:
         """A message of COPY; the leader ignores a Sync in the midst of it, and what comes when it has given up. So does
         the relay with what comes before anything else."""
         if not (cycle.sent or cycle.copying):
@@ -460,10 +487,13 @@ class Relay:
             cycle.copying = False
             cycle.complete = not cycle.extended
 
-    async def _forward(self, leader: ClientConnection, cycle: _Cycle, frame: Frame) -> bool:
+    async def _forward(self, leader: ClientConnection, cycle: Cycle, frame: Frame) -> bool:
         """One message of the client's, with what the leader needs before it. False: the cycle has failed before it."""
         kind, body = frame.kind, frame.body
         cycle.extended = kind != 0x51
+        cycle.keep(frame)
+        if not cycle.sent or kind == 0x45:
+            self._host.started(self._text(kind, body))
         if kind == 0x51:
             if not await self._query_named(leader, cycle, body[:-1]):
                 return False
@@ -473,6 +503,7 @@ class Relay:
             portal, statement = body.split(b"\0", 2)[:2]
             self._require(leader, statement)
             self._effects[b"P" + portal] = self._effects.get(b"S" + statement, OTHER)
+            self._texts[portal] = self._bound_text(statement)
             self._expected.append((False, None))
         elif kind == 0x44 and body[:1] == b"S":
             self._require(leader, body[1:-1])
@@ -482,15 +513,27 @@ class Relay:
             cycle.effects |= self._effects.get(b"P" + body[:-5], OTHER)
         leader.send(frame.data)
         cycle.sent = True
-        cycle.keep(frame.data)
         cycle.complete = kind in _ENDS_CYCLE
         return True
 
-    async def _query_named(self, leader: ClientConnection, cycle: _Cycle, sql: bytes) -> bool:
+    def _text(self, kind: int, body: bytes) -> bytes:
+        """What a Query or Execute runs."""
+        return body[:-1] if kind == 0x51 else self._texts.get(body[:-5], b"") if kind == 0x45 else b""
+
+    def _bound_text(self, name: bytes) -> bytes:
+        """The text of a statement that a Bind names."""
+        for _, what in reversed(self._expected):
+            if isinstance(what, core.Parse) and what.name == name:
+                return what.sql
+        there = self._there.get(name)
+        return b"" if there is None else there.sql
+
+    async def _query_named(self, leader: ClientConnection, cycle: Cycle, sql: bytes) -> bool:
         """Before a Query: the statements that it names are parsed in a cycle of their own. False if one failed: its
         error has been the answer."""
-        cycle.effects |= _effect(sql)
+        cycle.effects |= effect(sql)
         self._there.pop(b"", None)
+        self._host.forget_statement(b"")  # 55.2.3: a simple query destroys the unnamed statement
         named = self._named_in(sql)
         if not named:
             return True
@@ -509,7 +552,7 @@ class Relay:
         assert isinstance(statement, core.Parse)
         for named in self._named_in(statement.sql):
             self._parse_there(leader, named)
-        self._effects[b"S" + statement.name] = _effect(statement.sql)
+        self._effects[b"S" + statement.name] = effect(statement.sql)
         self._expected.append((False, statement))
 
     def _named_in(self, sql: bytes) -> list[core.Parse]:
@@ -518,14 +561,23 @@ class Relay:
             return []
         text = sql.lower()
         found = (self._host.statement(name) for name in self._host.statement_names() if name and name.lower() in text)
-        return [statement for statement in found if statement and self._there.get(statement.name) != statement]
+        return [statement for statement in found if statement and not self._has(statement)]
+
+    def _has(self, statement: core.Parse) -> bool:
+        """Whether the leader's session has it. Types that were not given are those that the text asks for."""
+        there = self._there.get(statement.name)
+        return (
+            there is not None
+            and there.sql == statement.sql
+            and all(given in (0, wanted) for given, wanted in zip(there.types, statement.types, strict=False))
+        )
 
     def _require(self, leader: ClientConnection, name: bytes) -> None:
         """Parses the client's statement at the leader unless it is there, or on its way."""
         if any(isinstance(what, core.Parse) and what.name == name for _, what in self._expected):
             return
         statement = self._host.statement(name)
-        if statement is not None and self._there.get(name) != statement:
+        if statement is not None and not self._has(statement):
             self._parse_there(leader, statement)
 
     def _parse_there(self, leader: ClientConnection, statement: core.Parse) -> None:
@@ -534,17 +586,11 @@ class Relay:
             self._expected.append((True, statement.name))
         leader.send(client_core.parse(statement.name, statement.sql, statement.types))
         self._expected.append((True, statement))
-        self._effects[b"S" + statement.name] = _effect(statement.sql)
-
-    def _bind_there(self, leader: ClientConnection, portal: core.Bind) -> None:
-        self._require(leader, portal.statement)
-        leader.send(client_core.encoded(portal))
-        self._effects[b"P" + portal.portal] = self._effects.get(b"S" + portal.statement, OTHER)
-        self._expected.append((True, None))
+        self._effects[b"S" + statement.name] = effect(statement.sql)
 
     # ---- one cycle: from the leader ---------------------------------------------------------------------------------
 
-    async def _answer(self, leader: ClientConnection, cycle: _Cycle) -> str:
+    async def _answer(self, leader: ClientConnection, cycle: Cycle) -> str:
         """Passes the leader's frames on up to ReadyForQuery; the status in it."""
         while True:
             frame = await leader.receive()
@@ -554,6 +600,8 @@ class Relay:
                 self._host.send(frame.data)
                 await self._host.drained()
             elif kind != 0x5A:
+                if kind == 0x45 and cycle.repeatable and _refuses(frame):
+                    raise _RefusedError("the node does not lead any more")
                 if self._shown(cycle, frame):
                     cycle.answered = cycle.answered or kind not in _ASIDES
                     self._host.send(frame.data)
@@ -571,7 +619,7 @@ class Relay:
         while not self._client.at_boundary and await self._next(None) is not None:
             pass
 
-    def _shown(self, cycle: _Cycle, frame: Frame) -> bool:
+    def _shown(self, cycle: Cycle, frame: Frame) -> bool:
         """Takes what a frame says about the session; whether the client is to see it."""
         kind = frame.kind
         if kind in (0x31, 0x32, 0x33) and self._expected:
@@ -624,12 +672,13 @@ class Relay:
 
     # ---- when the leader is lost ------------------------------------------------------------------------------------
 
-    async def _broken(self, cycle: _Cycle, cause: Exception) -> None:
+    async def _broken(self, cycle: Cycle, cause: Exception) -> None:
         """Says what has become of the transaction, and gives the session back. What `carry` raises."""
         cut = self._leader is not None and not self._leader.at_boundary
         pinned = self.pinned
+        told = [name for name in self._changed if name in _SHOWN_LOWER]
         self._drop()
-        if cycle.may_have_committed:
+        if cycle.may_have_committed and not isinstance(cause, _RefusedError):
             raise SqlError(
                 "08007",
                 "the connection to the leader broke during a commit, whose outcome is unknown",
@@ -641,8 +690,9 @@ class Relay:
         if pinned:
             message = "the node that held this session's cursors, temporary tables or prepared statements is gone"
             raise SqlError("57P01", message, detail=str(cause), severity="FATAL")
+        self._host.settings_lost(told)
         if cycle.is_rollback:
-            self._given_back = b"".join(cycle.kept)
+            self._given_back = b"".join(frame.data for frame in cycle.kept)
             self._host.fail_block(None)
             return
         error = SqlError(
@@ -680,6 +730,10 @@ def _leader_error(frame: Frame) -> SqlError:
     return error
 
 
+def _refuses(frame: Frame) -> bool:
+    return client_core.report_fields(frame.body).get("R") == NOT_LEADING
+
+
 def _differing(known: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
     """The settings to be set, who the session is first: setting that resets the role."""
     found = {
@@ -688,11 +742,3 @@ def _differing(known: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str,
         if known.get(name) != value and (name not in DEFINITIONS or DEFINITIONS[name].context != "internal")
     }
     return dict(sorted(found.items(), key=lambda item: (item[0] != "session_authorization", item[0] != "role")))
-
-
-def _identifier(name: str) -> str:
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

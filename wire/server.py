@@ -15,7 +15,9 @@ from typing import Any
 from catalog.errors import SqlError
 from engine.node import Node
 from engine.session.session import Session
+from wire.carrying import Cluster, ClusterConnection
 from wire.connection import Connection
+from wire.peering import PREFIX
 
 SHUTDOWN_GRACE = 10.0  # seconds that running statements get to finish
 CLEANUP_GRACE = 1.0  # seconds that cancelled ones get to clean up
@@ -24,8 +26,12 @@ CLEANUP_GRACE = 1.0  # seconds that cancelled ones get to clean up
 class Server:
     """Listens on one address. `start` raises OSError when the port is taken, ValueError for an address off loopback."""
 
-    def __init__(self, node: Node, host: str, port: int, max_connections: int = 500) -> None:
+    def __init__(
+        self, node: Node, host: str, port: int, max_connections: int = 500, cluster: Cluster | None = None
+    ) -> None:
+        """`cluster`: the node's part in a cluster; it has a replica then."""
         self.node = node
+        self._cluster = cluster
         self.address = (host, port)
         self.max_connections = max_connections
         self.authentication_timeout = 10.0
@@ -43,10 +49,13 @@ class Server:
                 "use --listen 127.0.0.1:PORT"
             )
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=512)
+        self._server = await loop.create_server(self._connection, host, port, backlog=512)
         bound: int = self._server.sockets[0].getsockname()[1]
         self.address = (host, bound)
         return bound
+
+    def _connection(self) -> Connection:
+        return Connection(self) if self._cluster is None else ClusterConnection(self, self._cluster)
 
     async def stop(self) -> None:
         """Takes no new connections, lets running statements finish for a while, then ends every connection."""
@@ -57,7 +66,7 @@ class Server:
         deadline = asyncio.get_running_loop().time() + SHUTDOWN_GRACE
         while self._connections and asyncio.get_running_loop().time() < deadline:
             for connection in list(self._connections):
-                if not connection.busy:
+                if connection.idle:
                     connection.shut_down(notice)
             await asyncio.sleep(0.02)
         for connection in list(self._connections):
@@ -102,6 +111,8 @@ class Server:
             raise SqlError("28000", "no PostgreSQL user name specified in startup packet", severity="FATAL")
         if self._stopping:
             raise SqlError("57P03", "the database system is shutting down", severity="FATAL")
+        if any(name.startswith(PREFIX) for name in parameters):
+            raise SqlError("28000", "this node is in no cluster: it takes no sessions of other nodes", severity="FATAL")
         database = parameters.get("database") or user
         if parameters.get("replication", "false").lower() not in ("false", "off", "no", "0"):
             raise SqlError("0A000", "the replication protocol is not supported", severity="FATAL")

@@ -219,6 +219,8 @@ def decode_literals(prepared: Prepared, literals: Sequence[bytes], tags: bytes) 
 
 def renew(session: Session, prepared: Prepared) -> Prepared:
     """The statement planned against today's catalog. Raises 0A000 when its result would have other columns."""
+    if prepared.kind == "unplanned":
+        return prepare_text(session, prepared.statement.text.encode(), prepared.parameter_types)
     again = prepare(session, prepared.statement, prepared.parameter_types)
     old, new = prepared.fields, again.fields
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog
@@ -21,6 +22,9 @@ from engine.sql import ast, tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.literals import read_literal
 
+if TYPE_CHECKING:
+    from engine.session.routing import Route
+
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 ParameterDecoder = Callable[[bytes], object]
 _NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
@@ -28,7 +32,8 @@ _NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
 
 @dataclass(slots=True)
 class Prepared:
-    """kind: row | columnar | dml | utility | empty. `row` may fall back to `columnar`/`dml`, made on first need."""
+    """kind: row | columnar | dml | utility | empty | unplanned. `row` may fall back to `columnar`/`dml`, made on first
+    need; an unplanned one has its text, and is planned when it is used first."""
 
     kind: str
     statement: ast.Statement
@@ -56,6 +61,8 @@ class Prepared:
     text_run: RunRow | None = None
 
     control: ast.TransactionStmt | None = None  # the statement, if it is BEGIN, COMMIT and their kin
+
+    route: Route | None = None  # where it may run, on a node that has asked (engine/session/routing.py)
 
     def __post_init__(self) -> None:
         if isinstance(self.statement.tree, ast.TransactionStmt):

@@ -99,6 +99,7 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
         sink.complete(f"{prepared.command} 0")
         return
     if not portal.started:
+        session.check_leads()
         portal.started = True
         session.query_text = prepared.statement.text
         session.query_start = session.node.clock()

@@ -7,9 +7,10 @@ Two ways in, both used by the wire (and by the embedded library):
                                    wait send the statement to the second way
     run / simple_query             everything: `async` calls that may wait for locks, for the worker, for durability
 
-Three layers, each of which knows only those below it, and the module that runs what may wait:
+Four layers, each of which knows only those below it, and the module that runs what may wait:
 
     Session                 this file         cached path, named statements and portals     -> running.py
+    LedSession              leadership.py     what a node of a cluster asks of it
     TransactionalSession    transactions.py   BEGIN to COMMIT, savepoints, locks and waits
     SessionState            state.py          identity, settings, catalog, what functions ask
 
@@ -28,10 +29,11 @@ from engine.node import Node
 from engine.session import planning, running
 from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error
+from engine.session.leadership import LedSession
 from engine.session.planning import LONG_TEXT
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan
 from engine.session.system import SessionSurroundings
-from engine.session.transactions import TransactionalSession, ends_block, ends_transaction
+from engine.session.transactions import ends_block, ends_transaction
 from engine.sql import ast
 from engine.sql.lift import lift
 
@@ -46,7 +48,7 @@ __all__ = [
 ]
 
 
-class Session(TransactionalSession):
+class Session(LedSession):
     """`database` is the name that goes with the OID; `parameters` are the settings of the startup packet. Raises what
     their SET does."""
 
@@ -264,36 +266,6 @@ class Session(TransactionalSession):
         await running.run(self, portal, limit, sink)
 
     # ---- ends -------------------------------------------------------------------------------------------------------
-
-    def cancel(self, error: SqlError | None = None) -> None:
-        """Ends the running statement with 57014, or with this error. A commit under way goes on."""
-        if self.task is not None and not self.task.done():
-            self.cancel_error = error or canceled()
-            if self.running:
-                self.task.cancel()
-        elif self.transaction is not None and self.transaction.waiting is not None:
-            self.transaction.waiting.cancel(error or canceled())
-        else:
-            for work in self.work.values():
-                work.cancel(error or canceled())
-
-    def lose_transaction(self, error: SqlError) -> None:
-        """The node leads no more: whatever the session runs ends with the error, and its transaction is over; a block
-        stays failed until its end."""
-        transaction = self.transaction
-        if transaction is None:
-            return
-        if transaction.waiting is not None:
-            transaction.waiting.cancel(error)
-        self.cancel(error)
-        if not self.in_block:
-            self._abort()
-            return
-        transaction.savepoints.clear()
-        if self.status != "E":
-            self.status = "E"
-            self._let_go(transaction)
-            self._close_portals(committed=False)
 
     async def close(self) -> None:
         """The connection is gone: rolls back, frees every lock, drops temporary tables."""

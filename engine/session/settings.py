@@ -315,6 +315,9 @@ DEFINITIONS: Mapping[str, Definition] = {definition.name.lower(): definition for
 IDENTITIES = ("session_authorization", "role")  # set through Session.set_identity, which checks who may
 # What RESET ALL leaves alone (GUC_NO_RESET_ALL).
 NOT_RESET = (*IDENTITIES, "is_superuser", "transaction_isolation", "transaction_read_only", "transaction_deferrable")
+# What belongs to a transaction.
+OF_TRANSACTION = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
+LISTS = ("search_path", "temp_tablespaces")  # of names, each of which is quoted by itself
 REPORTED = tuple(definition.name for definition in _DEFINITIONS if definition.report)
 
 
@@ -329,9 +332,11 @@ class PlanKey(NamedTuple):
 
 
 class Settings:
-    """The values of one session. `changed` collects the names whose new value is to be reported to the client."""
+    """The values of one session. `changed` collects the names whose new value is to be reported to the client: of those
+    that clients are told, or with `report_all` of all."""
 
     def __init__(self, initial: Mapping[str, str]) -> None:
+        self.report_all = False
         self._values: dict[str, str] = {key: definition.default for key, definition in DEFINITIONS.items()}
         self._values.update({name.lower(): value for name, value in initial.items()})
         self._session_defaults = dict(self._values)
@@ -410,13 +415,38 @@ class Settings:
         self._at_begin = self._lasting = None
         self._put(dict(values))
 
+    def adopt(self, values: Mapping[str, str]) -> None:
+        """The values that they have now on the node where the transaction was (lower-case names). Outside of a
+        transaction."""
+        self._at_begin = self._lasting = None
+        self._put({**self._values, **values})
+
+    def outside(self) -> dict[str, str]:
+        """The values without what the transaction has set, by lower-case names."""
+        values = self._values if self._at_begin is None else self._at_begin
+        return {name: value for name, value in values.items() if name not in OF_TRANSACTION}
+
+    def script(self, earlier: Mapping[str, str], later: Mapping[str, str] | None = None) -> list[str]:
+        """The SET statements by which this transaction came from one state to a later one (default: now)."""
+        values = self._values if later is None else later
+        lasting = values if self._lasting is None else self._lasting
+        changed = [
+            name
+            for name, value in values.items()
+            if earlier.get(name) != value and (name not in DEFINITIONS or DEFINITIONS[name].context != "internal")
+        ]
+        changed.sort(key=lambda name: (name != "session_authorization", name != "role"))
+        return [set_statement(name, values[name], lasting.get(name) != values[name]) for name in changed]
+
     def _put(self, values: dict[str, str]) -> None:
         old = self._values
         self._values = values
         changed = [key for key, value in values.items() if old.get(key) != value]
         if changed:
             self.changed += [
-                self.display_name(key) for key in changed if key in DEFINITIONS and DEFINITIONS[key].report
+                self.display_name(key)
+                for key in changed
+                if self.report_all or (key in DEFINITIONS and DEFINITIONS[key].report)
             ]
             self.on_change()
 
@@ -445,6 +475,16 @@ def split_identifiers(text: str) -> list[str]:
     for quoted, plain in re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))\s*(?:,|$)', text):
         names.append(quoted.replace('""', '"') if quoted else plain.lower())
     return names
+
+
+def set_statement(name: str, value: str, local: bool = False) -> str:
+    """The statement that sets it to a value in its canonical form."""
+    written = '"' + '"."'.join(part.replace('"', '""') for part in name.split(".")) + '"'
+    if name in LISTS and value.strip():
+        shown = ", ".join('"' + item.replace('"', '""') + '"' for item in split_identifiers(value))
+    else:
+        shown = "'" + value.replace("'", "''") + "'"
+    return f"SET {'LOCAL ' if local else ''}{written} = {shown}"
 
 
 def _is_custom(name: str) -> bool:

@@ -478,8 +478,10 @@ class NodeStatus:
 
 
 def _state(session: Session) -> str:
-    if session.task is not None and not session.task.done():
+    if session.carried == "active" or (session.task is not None and not session.task.done()):
         return "active"
+    if session.carried:
+        return {"I": "idle", "T": "idle in transaction"}.get(session.carried, "idle in transaction (aborted)")
     if session.status == "E":
         return "idle in transaction (aborted)"
     return "idle in transaction" if session.in_block else "idle"

@@ -130,8 +130,9 @@ class Sequences:
         room = LOG_AHEAD
         if not sequence.minimum <= ahead <= sequence.maximum:
             ahead, room = position.last, 0
-        position.logged = room
+        # First the log, which may refuse: values that no record covers are never given.
         self.last_logged_lsn = self._log({state_key(sequence.storage_id): encode_state(ahead, True)})
+        position.logged = room
 
 
 def _exhausted(sequence: Sequence) -> SqlError:

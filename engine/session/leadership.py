@@ -1,0 +1,156 @@
+"""A session on a node of a cluster: what it is told when the node is deposed, and what it takes over from another node
+on which its transactions have run.
+
+    the node is deposed     `lose_transaction`: what runs ends with the error. A client that has said nothing yet is
+                            *owed* it: the error answers the next statement, for nobody may be told COMMIT's ordinary
+                            tag of a transaction that is gone. A block in which nothing has been done goes on
+    after a wait            `check_leads`: a process may have been stopped while its statement waited, and another node
+                            may lead by now. Between the check and what is read nothing is awaited, so what is read was
+                            true when the node still led
+    carried transactions    (wire/carrying.py) `block_image` says how the block was opened, so that it can be opened at
+                            the leader; settings, statements and the block's end come back by `adopt_*`, `end_block`
+                            and `fail_block`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog
+from engine.session.errors import canceled
+from engine.session.prepared import Prepared
+from engine.session.transactions import TransactionalSession
+from engine.sql import ast
+from engine.txn.interface import LockWait
+from engine.txn.transaction import Transaction
+
+NO_CATALOG = Catalog(database=0)  # of statements that are not planned
+
+
+def deposed() -> SqlError:
+    """What a statement ends with whose node leads no more."""
+    return SqlError(
+        "40001",
+        "this node leads no more: the transaction was rolled back",
+        hint="Nothing of the transaction was committed. Retry it.",
+    )
+
+
+def is_untouched(transaction: Transaction) -> bool:
+    """Whether nothing of a transaction would be missed if it began anew elsewhere."""
+    return not (transaction.has_writes or transaction.has_snapshot or transaction.table_locks or transaction.row_locks)
+
+
+class LedSession(TransactionalSession):
+    must_lead = False  # what it runs is for the leader alone: set by the connection, which asks before each batch
+    owed: SqlError | None = None  # how the transaction has ended, which the client does not know
+    carried = ""  # '' | active, or the status of ReadyForQuery (I T E): of a session that is carried to another node
+    on_deposed: Callable[[], None] | None = None
+    canceler: Callable[[SqlError], None] | None = None  # cancels what another node runs for the session
+
+    def cancel(self, error: SqlError | None = None) -> None:
+        """Ends the running statement with 57014, or with this error. A commit under way goes on."""
+        if self.canceler is not None:
+            self.canceler(error or canceled())
+        elif self.task is not None and not self.task.done():
+            self.cancel_error = error or canceled()
+            if self.running:
+                self.task.cancel()
+        elif self.transaction is not None and self.transaction.waiting is not None:
+            self.transaction.waiting.cancel(error or canceled())
+        else:
+            for work in self.work.values():
+                work.cancel(error or canceled())
+
+    def check_leads(self) -> None:
+        """Raises 40001 for work that only the leader may do, on a node that leads no more."""
+        replica = self.node.replica
+        if self.must_lead and replica is not None and not replica.leads:
+            raise deposed()
+
+    async def wait_for(self, wait: LockWait) -> None:
+        await super().wait_for(wait)
+        self.check_leads()
+
+    def lose_transaction(self, error: SqlError) -> None:
+        """The node leads no more: whatever the session runs ends with the error, and its transaction is over; a block
+        stays failed until its end. Its temporary tables are gone: the next leader drops them."""
+        self.temporary_schema = None
+        transaction = self.transaction
+        if transaction is not None and self.canceler is None and not self._goes_on(transaction):
+            told = transaction.waiting is not None or (self.task is not None and not self.task.done())
+            if transaction.waiting is not None:
+                transaction.waiting.cancel(error)
+            self.cancel(error)
+            if not told and self.status != "E":
+                self.owed = error
+            if self.in_block:
+                self._fail_block()
+            else:
+                self._abort()
+        if self.on_deposed is not None:
+            self.on_deposed()
+
+    def _goes_on(self, transaction: Transaction) -> bool:
+        idle = self.task is None or self.task.done()
+        return self.in_block and idle and transaction.waiting is None and is_untouched(transaction)
+
+    def _fail_block(self) -> None:
+        transaction = self.transaction
+        assert transaction is not None
+        transaction.savepoints.clear()
+        if self.status != "E":
+            self.status = "E"
+            self._let_go(transaction)
+            self._close_portals(committed=False)
+
+    # ---- carried transactions ---------------------------------------------------------------------------------------
+
+    def block_image(self) -> list[str]:
+        """The statements that open the session's block as it is now; nothing outside a block."""
+        transaction = self.transaction
+        if transaction is None or not self.in_block:
+            return []
+        mode = "READ ONLY" if transaction.read_only else "READ WRITE"
+        statements = [f"BEGIN ISOLATION LEVEL {transaction.isolation} {mode}"]
+        settings = self.settings
+        state: Mapping[str, str] = {**settings.state(), **settings.outside()}
+        for point in transaction.savepoints:
+            if point.settings is not None:
+                statements += settings.script(state, point.settings)
+                state = point.settings
+            statements.append('SAVEPOINT "' + point.name.replace('"', '""') + '"')
+        return statements + settings.script(state)
+
+    def adopt_statement(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> None:
+        """It was prepared at the leader: it is planned here when it is first used here."""
+        statement = ast.Statement(ast.Node(), sql.decode(errors="replace"))
+        self.prepared[name] = Prepared("unplanned", statement, types, None, NO_CATALOG, self.key)
+
+    def adopt_settings(self, values: Mapping[str, str]) -> None:
+        """Settings as the leader has them after a transaction (lower-case names); the client has been told."""
+        self.settings.adopt(values)
+        self.settings.changed.clear()
+
+    def end_block(self) -> None:
+        """The block, in which nothing was done here, has ended at the leader, and the client has been told."""
+        self._abort()
+        self.settings.changed.clear()
+
+    def fail_block(self, error: SqlError | None) -> None:
+        """The session is in a failed block, whether it was begun here or at the leader; the client is owed an error."""
+        if not self.in_block:
+            self._abort()
+            self.begin_implicit()
+            self.in_block = True
+            self.status = "T"
+        self._fail_block()
+        self.owed = error
+
+    def forgive(self, ended: bool) -> None:
+        """The client has been told what it was owed, or has rolled back by itself. `ended`: by what it has said the
+        block ends as well."""
+        self.owed = None
+        if ended:
+            self._abort()

@@ -1,0 +1,186 @@
+"""Where the statements of a client may run, told from their syntax trees: what a node that follows decides by.
+
+    NOTHING    settings, transaction control, cursors and statements of the session's own, SELECTs that look at nothing:
+               they run on any node
+    READ       what reads the catalog or tables: it runs where the replica is fresh enough (engine/replica.py)
+    LEADER     what writes or may write: DML, DDL, COPY, LOCK, FOR UPDATE, sequences, cursors WITH HOLD
+
+A function counts by its name alone, whatever its schema: names need a catalog, and the catalog of a node that follows
+may lack what the leader has. So a function with a side effect that hides in a view is not found here; on a node that
+follows it then fails (40001), and nothing has happened.
+
+A `Route` says it of a whole query string, and what the string does to the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+from catalog.errors import SqlError
+from engine.session.prepared import utf8
+from engine.sql import ast
+from engine.sql.lift import lift
+from engine.sql.parser import parse
+
+
+class Needs(IntEnum):
+    """In the order of how much is needed."""
+
+    NOTHING = 0
+    READ = 1
+    LEADER = 2
+
+
+# What draws from sequences, or has an effect on others, or shows what only the leader knows.
+_LEADER_FUNCTIONS = frozenset((
+    "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint",
+    "txid_current", "txid_current_if_assigned", "pg_current_xact_id", "pg_current_xact_id_if_assigned",
+))  # fmt: skip
+# What looks at nothing but the session.
+_OWN_FUNCTIONS = frozenset((
+    "version", "pg_backend_pid", "current_database", "current_setting", "set_config", "shoal_last_commit",
+    "pg_advisory_unlock_all", "pg_client_encoding", "pg_is_in_recovery", "inet_client_addr", "inet_client_port",
+    "inet_server_addr", "inet_server_port", "pg_sleep",
+))  # fmt: skip
+_OWN_VALUES = frozenset(("current_user", "session_user", "user", "current_role", "current_catalog"))
+_WRITES = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+_ALONE = (
+    ast.TransactionStmt, ast.ShowStmt, ast.DeallocateStmt, ast.FetchStmt, ast.ClosePortalStmt, ast.DiscardStmt,
+    ast.NotifyStmt, ast.CheckPointStmt, ast.DoStmt,
+)  # fmt: skip
+_OFF = ("off", "false", "0")
+_ENDS = frozenset(("commit", "end", "rollback", "abort"))
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A query string. `executes`: prepared statements that EXECUTE runs in it; `relations`: what it reads, as (schema,
+    name), for whoever knows which of these are sequences."""
+
+    needs: Needs
+    executes: tuple[str, ...] = ()
+    relations: frozenset[tuple[str | None, str]] = frozenset()
+    opens_writable: bool = False  # a BEGIN that does not say READ ONLY
+    ends_first: bool = False  # it begins with COMMIT or ROLLBACK
+    commits: bool = False
+    rolls_back: bool = False  # it is a ROLLBACK and nothing else
+    discards: bool = False
+
+
+# What cannot be parsed fails, on any node, in the same way.
+INVALID = Route(Needs.NOTHING)
+
+
+class Routes:
+    """Routes of statements that came before, by their text without its literals. For all sessions of a node."""
+
+    SIZE = 8192
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Route] = {}
+
+    def of(self, sql: bytes) -> Route:
+        """The route of a query string; INVALID for one that has an error."""
+        lifted = lift(sql)
+        key = sql if lifted is None else lifted[0]
+        found = self._known.get(key)
+        if found is None:
+            found = _of_text(key) if lifted is None else _of_text(key, otherwise=sql)
+            if len(self._known) >= self.SIZE:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+
+def _of_text(sql: bytes, otherwise: bytes | None = None) -> Route:
+    try:
+        return of_trees([statement.tree for statement in parse(utf8(sql))])
+    except SqlError:
+        return INVALID if otherwise is None else _of_text(otherwise)
+
+
+def of_trees(statements: Sequence[ast.Node]) -> Route:
+    """The route of statements that are sent together."""
+    if not statements:
+        return INVALID
+    nodes = [node for statement in statements for node in walk(statement)]
+    controls = [node for node in statements if isinstance(node, ast.TransactionStmt)]
+    first = statements[0]
+    return Route(
+        max(map(needs, statements)),
+        tuple(node.name for node in nodes if isinstance(node, ast.ExecuteStmt)),
+        frozenset((node.schema, node.name) for node in nodes if isinstance(node, ast.RangeVar)),
+        any(node.kind in ("begin", "start") and node.read_only is not True for node in controls),
+        isinstance(first, ast.TransactionStmt) and first.kind in _ENDS,
+        any(node.kind in ("commit", "end") for node in controls),
+        len(statements) == 1 and isinstance(first, ast.TransactionStmt) and first.kind in ("rollback", "abort"),
+        any(isinstance(node, ast.DiscardStmt) for node in statements),
+    )
+
+
+def needs(statement: ast.Node) -> Needs:
+    """What one statement needs; EXECUTE only for its arguments."""
+    if type(statement) is ast.Node or isinstance(statement, _ALONE):
+        return Needs.NOTHING
+    if isinstance(statement, ast.SetStmt):
+        names_role = statement.name.lower() in ("role", "session_authorization")
+        return Needs.READ if names_role else Needs.NOTHING
+    if isinstance(statement, ast.SelectStmt):
+        return _select(statement)
+    if isinstance(statement, ast.ExecuteStmt):
+        return max(map(_expression, statement.arguments), default=Needs.NOTHING)
+    if isinstance(statement, ast.DeclareCursorStmt):
+        return Needs.LEADER if "hold" in statement.options else max(Needs.READ, _select(statement.query))
+    if isinstance(statement, ast.ExplainStmt):
+        runs = any(name == "analyze" and value.lower() not in _OFF for name, value in statement.options)
+        return max(Needs.READ, needs(statement.query)) if runs else Needs.READ
+    if isinstance(statement, ast.PrepareStmt | ast.VacuumStmt):
+        return Needs.READ
+    return Needs.LEADER
+
+
+def _select(statement: ast.SelectStmt) -> Needs:
+    return max((_node(node) for node in walk(statement)), default=Needs.NOTHING)
+
+
+def _expression(expression: ast.Node) -> Needs:
+    return max((_node(node) for node in walk(expression)), default=Needs.NOTHING)
+
+
+def _node(node: ast.Node) -> Needs:
+    if isinstance(node, _WRITES):
+        return Needs.LEADER
+    if isinstance(node, ast.SelectStmt):
+        return Needs.LEADER if node.locking or node.into is not None else Needs.NOTHING
+    if isinstance(node, ast.FuncCall):
+        name = node.names[-1]
+        if name in _LEADER_FUNCTIONS or (name.startswith("pg_advisory") and name not in _OWN_FUNCTIONS):
+            return Needs.LEADER
+        return Needs.NOTHING if name in _OWN_FUNCTIONS else Needs.READ
+    if isinstance(node, ast.SqlValueFunction):
+        return Needs.NOTHING if node.name in _OWN_VALUES else Needs.READ
+    return Needs.READ if isinstance(node, ast.RangeVar | ast.RangeFunction | ast.TypeCast) else Needs.NOTHING
+
+
+_parts: dict[type, tuple[str, ...]] = {}
+
+
+def walk(node: ast.Node) -> Iterator[ast.Node]:
+    """The node and every node below it."""
+    pending: list[object] = [node]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, tuple):
+            pending.extend(item)
+        elif isinstance(item, ast.Node):
+            yield item
+            pending.extend(getattr(item, name) for name in _names(type(item)))
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    found = _parts.get(kind)
+    if found is None:
+        found = _parts[kind] = tuple(item.name for item in fields(kind) if item.name != "location")
+    return found

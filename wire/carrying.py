@@ -1,0 +1,597 @@
+"""A client's connection on a node of a cluster: what the node may run itself, and what is carried to the leader.
+
+Before anything is run, `Replica.leads` is asked anew: for every batch of messages, and for what had to wait. While the
+node leads, everything runs here, as on a node alone. While it does not, the messages up to the next ReadyForQuery (a
+*cycle*) are looked at together, before any of them is taken out of the core:
+
+    NOTHING     settings, transaction control, the session's own cursors and statements: here
+    READ        outside a block, or in a block that is READ ONLY: here, once the replica is as fresh as
+                read_consistency asks (`admit_read`)
+    the rest    carried to the leader, with its block, from its first statement that touches data (wire/relay.py)
+
+(engine/session/routing.py says which statement is which.) An extended cycle that is not all here is carried as soon as
+it binds something that touches data: what the rest of it does is not known, and its statements are one transaction.
+
+A block that was begun here is begun again at the leader when it is carried, so nothing may have been done in it: one
+that is READ ONLY and has read here stays, and refuses what only the leader can do (25006). A block in which this node
+has worked as the leader is lost with the leadership (40001): it cannot go on elsewhere.
+
+A session that another node carries here is refused (40001, routine NotLeading) when this node does not lead: nothing
+has been done then, and the other node's relay goes on at the new leader. If the leadership is lost while such a session
+is idle it ends (57P01). It is told what its client is not: every setting, `_shoal.holds`, `_shoal.last_commit`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Catalog
+from catalog.schema import Sequence as SequenceObject
+from engine.replica import Replica, admit_read, parse_token, token
+from engine.session.leadership import deposed, is_untouched
+from engine.session.routing import INVALID, Needs, Route, Routes, of_trees
+from engine.session.session import Session
+from engine.session.settings import milliseconds
+from engine.txn.interface import WaitTicket
+from wire import core, messages
+from wire.client import ConnectionLostError
+from wire.connection import FLUSH_AT, READ_AHEAD, Connection, Host
+from wire.peering import Peer, PeerVerifier
+from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
+
+TABLESPACE = "pg_default"
+_PREPARE = re.compile(
+    r'\s*prepare\s+(?:"(?:[^"]|"")+"|[\w$]+)\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?as\b\s*', re.IGNORECASE
+)
+
+
+class Cluster:
+    """What the composition root hands to the server of a node in a cluster.
+
+    `node` is this node's name, `secret` the cluster's (wire/peering.py), `locator` finds leaders, `deadline` is how
+    long (seconds) a statement waits for one.
+    """
+
+    def __init__(
+        self, replica: Replica, node: str, secret: bytes, locator: Locator, deadline: float = DEADLINE
+    ) -> None:
+        self.replica = replica
+        self.locator = locator
+        self.deadline = deadline
+        self.verifier = PeerVerifier(secret, node)
+        self.routes = Routes()
+
+
+def refused() -> SqlError:
+    """What a session is told that another node carries here."""
+    return SqlError(
+        "40001",
+        "this node does not lead the tablespace",
+        hint="Nothing was done. Retry at the leader.",
+        routine=NOT_LEADING,
+    )
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """What the messages of a cycle need, as far as they are here."""
+
+    events: list[core.Event]
+    size: int  # bytes
+    whole: bool = True
+    needs: Needs = Needs.NOTHING
+    binds: Needs = Needs.NOTHING  # of what is bound or executed
+    speaks: bool = False  # it has a statement in it
+    rolls_back: bool = False
+    commits: bool = False
+    ends_first: bool = False
+    opens_writable: bool = False
+    discards: bool = False
+    own_portals: bool = False  # it uses portals of this node
+
+    def add(self, route: Route, needs: Needs, bound: bool) -> None:
+        if not self.speaks:
+            self.rolls_back, self.ends_first = route.rolls_back, route.ends_first
+        self.rolls_back &= route.rolls_back
+        self.speaks = True
+        self.needs = max(self.needs, needs)
+        if bound:
+            self.binds = max(self.binds, needs)
+        self.commits |= route.commits
+        self.opens_writable |= route.opens_writable
+        self.discards |= route.discards
+
+
+class ClusterConnection(Connection):
+    """See the module's text."""
+
+    def __init__(self, host: Host, cluster: Cluster) -> None:
+        super().__init__(host)
+        self._cluster = cluster
+        self._replica = cluster.replica
+        self._relay: Relay | None = None
+        self._carrying: asyncio.Task[None] | None = None
+        self._cleared = 0  # bytes in the core that may run here although the node does not lead
+        self._admitting = False
+        self._has_read = False  # in the block of a session whose node does not lead
+        self._ending: SqlError | None = None
+        self._startup: Mapping[str, str] = {}
+        self._peer: Peer | None = None
+        self._told = {"_shoal.holds": "", "_shoal.last_commit": token(0)}
+        self._free_of_sequences: tuple[Catalog | None, set[Route]] = (None, set())
+
+    # ---- what arrives -----------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        session = self.session
+        if self._carrying is not None and self._relay is not None:
+            self._relay.feed(data)
+        elif session is None or (self._replica.leads and session.owed is None):
+            if session is not None:
+                session.must_lead = True
+                self._cleared = 0
+            super().data_received(data)
+        else:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self.core.receive_data(data)
+            if self._copy is not None:
+                self._take_copy()
+            elif not self.busy and not self._resting:
+                self._process()
+            elif self.core.buffered > READ_AHEAD:
+                self.pause("busy")
+
+    def _process(self) -> None:
+        session = self.session
+        if self._carrying is not None:
+            return
+        if session is None:
+            super()._process()
+        elif self._replica.leads and session.owed is None:
+            session.must_lead = True
+            self._cleared = 0
+            super()._process()
+        else:
+            self._follow(session)
+
+    def _granted(self, event: core.Query | core.Bind, ticket: WaitTicket) -> None:
+        session = self.session
+        if session is None or self.closing or not session.must_lead or self._replica.leads:
+            super()._granted(event, ticket)
+            return
+        self.busy = False
+        self._failed(event, ticket.error or deposed())
+        self._continue()
+
+    def _follow(self, session: Session) -> None:
+        """As `_process`, on a node that does not lead, and for sessions that are owed an error."""
+        if session.must_lead:
+            session.must_lead = False
+            transaction = session.transaction
+            if transaction is not None and session.status != "E" and not is_untouched(transaction):
+                session.lose_transaction(deposed())
+        try:
+            while not (self.busy or self.closing or self._resting):
+                if self._cleared <= 0:
+                    if self._clear(session):
+                        continue
+                    break
+                left = self.core.buffered - self._cleared
+                event = self.core.next_event()
+                if event is core.NEED_DATA:
+                    self._cleared = 0
+                    continue
+                try:
+                    self._handlers[type(event)](event)
+                except Exception as error:
+                    self._failed(event, error)
+                self._cleared = self.core.buffered - left  # a handler may have taken more than the event
+        except SqlError as error:
+            self._fatal(error)
+        if self._out and not self._flushing:
+            self._flushing = True
+            self.host.flush_soon(self.flush)
+
+    def _clear(self, session: Session) -> bool:
+        """Looks at what comes next and clears it, or answers it with an error. False when there is nothing, or nothing
+        that can run here now."""
+        if not self.core.buffered:
+            return False
+        if self.core.phase == "skipping":
+            return self._skip_ends()
+        cycle = self._survey(session)
+        if not cycle.events:
+            return False
+        try:
+            return self._decide(session, cycle)
+        except SqlError as error:
+            self._fail_cycle(error)
+            return True
+
+    def _skip_ends(self) -> bool:
+        """Whether the Sync that ends the skipping is there; what is before it is dropped if not."""
+        events, size = self.core.peek()
+        if events:
+            self._cleared = size
+            return True
+        self.core.next_event()
+        return False
+
+    # ---- what it needs ----------------------------------------------------------------------------------------------
+
+    def _survey(self, session: Session) -> _Cycle:
+        events, size = self.core.peek()
+        last = events[-1] if events else None
+        cycle = _Cycle(events, size, isinstance(last, core.Query | core.Sync | core.FunctionCall | core.Terminate))
+        parsed: dict[bytes, Route] = {}
+        bound: set[bytes] = set()
+        for event in events:
+            if isinstance(event, core.Query):
+                route = self._cluster.routes.of(event.sql)
+                cycle.add(route, self._needs(session, route), bound=True)
+            elif isinstance(event, core.Parse):
+                route = parsed[event.name] = self._cluster.routes.of(event.sql)
+                cycle.add(route, self._needs(session, route), bound=False)
+            elif isinstance(event, core.Bind):
+                bound.add(event.portal)
+                route = parsed.get(event.statement) or self._prepared_route(session, event.statement)
+                cycle.add(route, self._needs(session, route), bound=True)
+            elif isinstance(event, core.Describe) and event.kind == "S":
+                route = parsed.get(event.name) or self._prepared_route(session, event.name)
+                cycle.add(route, self._needs(session, route), bound=False)
+            elif isinstance(event, core.Execute | core.Describe):
+                name = event.portal if isinstance(event, core.Execute) else event.name
+                cycle.own_portals |= name in session.portals and name not in bound
+                cycle.speaks = True
+        return cycle
+
+    def _prepared_route(self, session: Session, name: bytes) -> Route:
+        prepared = session.prepared.get(name)
+        if prepared is None:
+            return INVALID
+        if prepared.route is None:
+            unplanned = prepared.kind == "unplanned"
+            statement = prepared.statement
+            prepared.route = (
+                self._cluster.routes.of(statement.text.encode()) if unplanned else of_trees([statement.tree])
+            )
+        return prepared.route
+
+    def _needs(self, session: Session, route: Route) -> Needs:
+        """What a route needs in this session: with what EXECUTE runs, and sequences, which only the leader can read."""
+        needs = route.needs
+        for name in route.executes:
+            needs = max(needs, self._needs(session, self._prepared_route(session, name.encode())))
+        if needs is Needs.READ and route.relations and self._reads_sequence(session, route):
+            return Needs.LEADER
+        return needs
+
+    def _reads_sequence(self, session: Session, route: Route) -> bool:
+        catalog = session.committed_catalog
+        if self._free_of_sequences[0] is not catalog:
+            self._free_of_sequences = (catalog, set())
+        free = self._free_of_sequences[1]
+        if route in free:
+            return False
+        environment = session.environment
+        if any(isinstance(environment.find_relation(*name), SequenceObject) for name in route.relations):
+            return True
+        free.add(route)
+        return False
+
+    # ---- where it runs ----------------------------------------------------------------------------------------------
+
+    def _decide(self, session: Session, cycle: _Cycle) -> bool:
+        """Clears the cycle for this node, or sees to it that it runs elsewhere or later: then False. Raises what its
+        answer is."""
+        if session.owed is not None and (cycle.speaks or not session.in_block):
+            self._pay(session, cycle)
+        if self._replica.leads:
+            session.must_lead = True
+            return self._run_here(cycle)
+        if session.in_block and cycle.rolls_back:
+            return self._run_here(cycle)
+        if session.status == "E":
+            if cycle.needs is Needs.NOTHING or not cycle.ends_first:
+                return self._run_here(cycle)
+            session.forgive(ended=True)  # ROLLBACK, and more that does not run here
+        if self._peer is not None and cycle.speaks:
+            raise refused()
+        if not session.in_block:
+            self._has_read = False
+        if cycle.needs is Needs.NOTHING:
+            if cycle.discards and self._relay is not None:
+                self._relay.close()
+            return self._run_here(cycle)
+        if self._is_carried(session, cycle):
+            self._carry(session)
+            return False
+        return self._admit(session, cycle)
+
+    def _run_here(self, cycle: _Cycle) -> bool:
+        self._cleared = cycle.size
+        return True
+
+    def _pay(self, session: Session, cycle: _Cycle) -> None:
+        """The client is owed an error: this is its turn, unless it rolls back by itself."""
+        error = session.owed
+        assert error is not None
+        if cycle.rolls_back and session.in_block:
+            session.forgive(ended=False)
+            return
+        session.forgive(ended=cycle.commits)
+        raise error
+
+    def _is_carried(self, session: Session, cycle: _Cycle) -> bool:
+        """Raises 25006, 25001, 0A000 for what can run nowhere."""
+        transaction = session.transaction
+        if not session.in_block or transaction is None:
+            incomplete = not cycle.whole and cycle.binds is not Needs.NOTHING
+            return cycle.needs is Needs.LEADER or cycle.opens_writable or incomplete
+        if cycle.needs is Needs.READ and transaction.read_only:
+            return False
+        if cycle.own_portals:
+            not_supported("a statement for the leader together with a portal of a node that follows")
+        if not self._has_read or cycle.ends_first:
+            return True
+        if transaction.read_only:
+            raise SqlError(
+                "25006",
+                "cannot execute this statement in a read-only transaction that has read on a node that follows",
+                hint="Only the leader can run it: use another transaction.",
+            )
+        raise SqlError("25001", "transaction read-write mode must be set before any query")
+
+    def _admit(self, session: Session, cycle: _Cycle) -> bool:
+        """Clears a read, at once or when the replica is fresh enough."""
+        settings = session.settings
+        transaction = session.transaction
+        if self._has_read and transaction is not None and transaction.has_snapshot:
+            return self._run_here(cycle)
+        self._has_read = True
+        consistency = settings.get("read_consistency")
+        after = parse_token(settings.get("read_after"))
+        if consistency == "session":
+            after = max(after, session.last_commit)
+        if after <= session.node.store.durable_lsn:
+            after = 0
+        if not after and consistency in ("eventual", "session"):
+            return self._run_here(cycle)
+        self._extended = not isinstance(cycle.events[0], core.Query)
+        self._admitting = True
+        self._start(self._admitted(cycle, consistency, milliseconds(settings.get("max_staleness")) / 1000, after))
+        return False
+
+    async def _admitted(self, cycle: _Cycle, consistency: str, max_staleness: float, after: int) -> None:
+        try:
+            await admit_read(self._replica, consistency, max_staleness, after)
+        except SqlError as error:
+            self._fail_cycle(error)
+        else:
+            self._cleared = cycle.size
+        self._admitting = False
+
+    def _ended(self, error: SqlError) -> None:
+        if self._admitting:
+            self._admitting = False
+            self._fail_cycle(error)
+        else:
+            super()._ended(error)
+
+    def _fail_cycle(self, error: SqlError) -> None:
+        """The error is the answer to a cycle of which nothing has been taken."""
+        if error.severity == "FATAL":
+            self._fatal(error)
+            return
+        self._failed(self.core.next_event(), error)
+
+    # ---- carrying ---------------------------------------------------------------------------------------------------
+
+    def _carry(self, session: Session) -> None:
+        if session.transaction is not None and not session.in_block:
+            session.finish()  # of statements that looked at nothing
+        relay = self._relay
+        if relay is None:
+            relay = self._relay = Relay(self, self._cluster.locator, deadline=self._cluster.deadline)
+        address = session.client_address
+        client = f"{address[0]}:{address[1]}" if address is not None else ""
+        image = SessionImage(self._startup, session.settings.outside(), session.block_image(), client)
+        relay.feed(self.core.take_rest())
+        self._cleared = 0
+        self.busy = True
+        session.carried = "active"
+        session.canceler = self._cancel_carried
+        self._ending = None
+        self._carrying = asyncio.get_running_loop().create_task(self._carried(session, relay, image))
+
+    async def _carried(self, session: Session, relay: Relay, image: SessionImage) -> None:
+        """Runs the relay, and takes the session back. Whatever happens, the connection goes on or ends."""
+        timer = None
+        if session.statement_timeout:
+            error = SqlError("57014", "canceling statement due to statement timeout")
+            timer = asyncio.get_running_loop().call_later(session.statement_timeout / 1000, relay.interrupt, error)
+        failure: SqlError | None = None
+        try:
+            await relay.carry(TABLESPACE, image)
+        except LeadsHereError:
+            pass
+        except (ClientGoneError, ConnectionLostError):
+            self._close()
+        except asyncio.CancelledError:
+            failure = self._ending or SqlError("57P01", "terminating connection", severity="FATAL")
+        except SqlError as error:
+            failure = error
+        except Exception as error:
+            failure = self._defect(error)
+            failure.severity = "FATAL"
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self._take_back(session, relay, failure)
+
+    def _take_back(self, session: Session, relay: Relay, failure: SqlError | None) -> None:
+        self._carrying = None
+        session.canceler = None
+        session.carried = ""
+        self.core.receive_data(relay.take_rest())
+        self.busy = False
+        if failure is not None and not self.closing:
+            self._fail_cycle(failure)
+        if self.closing:
+            relay.close()
+        elif session.may_time_out and not self.core.buffered:
+            self._wait_idle(session)
+        self._continue()
+
+    def _cancel_carried(self, error: SqlError) -> None:
+        relay, task = self._relay, self._carrying
+        assert relay is not None and task is not None
+        if error.severity == "FATAL":
+            self._ending = error
+            task.cancel()
+        elif not relay.interrupt(error):
+            relay.cancel()
+
+    @property
+    def idle(self) -> bool:
+        carried_idle = self._carrying is not None and self._relay is not None and self._relay.idle
+        return carried_idle or not self.busy
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        if self._carrying is not None:
+            self._carrying.cancel()
+
+    def _end_session(self) -> None:
+        if self._relay is not None:
+            self._relay.close()
+        super()._end_session()
+
+    # ---- RelayHost --------------------------------------------------------------------------------------------------
+
+    @property
+    def leads_here(self) -> bool:
+        return self._replica.leads
+
+    def started(self, sql: bytes) -> None:
+        session = self.session
+        if session is not None:
+            session.carried = "active"
+            session.query_start = session.node.clock()
+            if sql:
+                session.query_text = sql.decode(errors="replace")
+
+    def answered(self, status: str) -> None:
+        if self.session is not None:
+            self.session.carried = status
+
+    def send(self, data: bytes) -> None:
+        self._write(data)
+        if self._out_size >= FLUSH_AT:
+            self.flush()
+        elif not self._flushing:
+            self._flushing = True
+            self.host.flush_soon(self.flush)
+
+    async def drained(self) -> None:
+        if self._drained is not None:
+            await self._drained
+        if self.closing:
+            raise asyncio.CancelledError
+
+    def statement(self, name: bytes) -> core.Parse | None:
+        prepared = self.session.prepared.get(name) if self.session is not None else None
+        if prepared is None:
+            return None
+        text = prepared.statement.text
+        found = _PREPARE.match(text)
+        if found is not None and prepared.kind != "utility":
+            text = text[found.end() :]
+        return core.Parse(name, text.encode(), prepared.parameter_types)
+
+    def statement_names(self) -> Sequence[bytes]:
+        return list(self.session.prepared) if self.session is not None else []
+
+    def adopt_statement(self, statement: core.Parse) -> None:
+        if self.session is not None:
+            self.session.adopt_statement(statement.name, statement.sql, statement.types)
+
+    def forget_statement(self, name: bytes | None) -> None:
+        if self.session is None:
+            return
+        if name is None:
+            self.session.prepared.clear()
+        else:
+            self.session.prepared.pop(name, None)
+
+    def adopt_settings(self, settings: Mapping[str, str]) -> None:
+        if self.session is not None:
+            self.session.adopt_settings(settings)
+
+    def settings_lost(self, names: Sequence[str]) -> None:
+        if self.session is not None:
+            self.session.settings.changed += [self.session.settings.display_name(name) for name in names]
+
+    def committed(self, token: str) -> None:
+        if self.session is not None:
+            self.session.last_commit = max(self.session.last_commit, parse_token(token))
+
+    def end_block(self) -> None:
+        if self.session is not None:
+            self.session.end_block()
+
+    def fail_block(self, error: SqlError | None) -> None:
+        if self.session is not None:
+            self.session.fail_block(error)
+
+    def skip_to_sync(self) -> None:
+        self.core.error()
+
+    # ---- a session that another node carries here -------------------------------------------------------------------
+
+    def _on_startup(self, event: core.Startup) -> None:
+        self._peer, parameters = self._cluster.verifier.check(event.parameters)
+        if self._peer is not None and not self._replica.leads:
+            raise SqlError("57P03", "this node does not lead the tablespace", severity="FATAL")
+        self._startup = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
+        super()._on_startup(core.Startup(event.minor, parameters))
+        session = self.session
+        assert session is not None
+        if self._peer is not None:
+            host, _, port = self._peer.client.rpartition(":")
+            session.client_address = (host, int(port)) if port.isdigit() else None
+            session.settings.report_all = True
+            session.on_deposed = self._peer_deposed
+
+    def _reported(self) -> Sequence[str]:
+        session = self.session
+        if self._peer is None or session is None:
+            return super()._reported()
+        return [name for name, _ in session.settings.items()]
+
+    def _peer_deposed(self) -> None:
+        if not self.busy:
+            self.shut_down(SqlError("57P01", "this node leads no more", severity="FATAL"))
+
+    def _ready(self) -> None:
+        if self._peer is not None and self.session is not None:
+            for name, value in _state_of(self.session):
+                if self._told[name] != value:
+                    self._told[name] = value
+                    self._write(messages.parameter_status(name, value))
+        super()._ready()
+
+
+def _state_of(session: Session) -> Iterable[tuple[str, str]]:
+    """What a carried session's own node is to know: what outlives the transaction, and the last commit."""
+    holds = [name.decode() for name, portal in session.portals.items() if portal.holdable]
+    schema = session.temporary_schema
+    if schema is not None and any(getattr(item, "schema", 0) == schema for item in session.catalog.objects.values()):
+        holds.append("pg_temp")
+    return ("_shoal.holds", ",".join(holds)), ("_shoal.last_commit", token(session.last_commit))

@@ -1,0 +1,62 @@
+"""COPY data between the connection that it comes from and the statement that reads it.
+
+An unread COPY holds at most COPY_AHEAD bytes: above that the connection stops reading from its client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from catalog.errors import SqlError
+
+COPY_AHEAD = 8 << 20
+
+
+class Pausable(Protocol):
+    """A connection whose reading can stop for several reasons at once."""
+
+    def pause(self, reason: str) -> None: ...
+    def resume(self, reason: str) -> None: ...
+
+
+class CopyFeed:
+    """COPY data on its way from the connection to the statement that reads it (engine.session.session.CopySource)."""
+
+    def __init__(self, connection: Pausable) -> None:
+        self._connection = connection
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._ended = False
+        self._error: SqlError | None = None
+        self._reader: asyncio.Future[None] | None = None
+
+    def put(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > COPY_AHEAD:
+            self._connection.pause("copy")
+        self._wake()
+
+    def end(self, error: SqlError | None = None) -> None:
+        self._ended = True
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def read(self) -> bytes | None:
+        while not self._pieces:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return None
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        data = b"".join(self._pieces)
+        self._pieces = []
+        self._size = 0
+        self._connection.resume("copy")
+        return data
