@@ -54,8 +54,10 @@ class Committer:
         self.use(coordination)
 
     def use(self, coordination: Coordination) -> None:
-        self.coordination = coordination
+        before, self.coordination = self.coordination, coordination
         coordination.on_state(lambda state: self._state_changed(coordination, state))
+        if before is not coordination:  # a session that was closed on purpose tells nobody
+            self._state_changed(before, "lost")
         self._wake()
 
     def add(self, leader: LeaderLog) -> None:

@@ -2,7 +2,8 @@
 
 A leader counts as gone when its node has left (nodes/<node> is ephemeral: its session is over), when it has said so
 (the epoch names no leader), or, with max_leader_inactivity, when its replica's znode has not changed for the time that
-it promised to keep, by the clock of whoever looks.
+it promised to keep, by the clock of whoever looks. The epoch is then bumped on condition that it has still not changed,
+and a leader's lease is renewed on condition that the epoch has not: one of the two comes first.
 
 Candidates are the replicas of the spec that live and are no longer bootstrapping. The best one tries at once, every
 other waits `rank_pause` for each that is better, and looks again: the wish of the last leader, the preferred leader,
@@ -15,11 +16,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from replication.interface import Coordination, CoordinationUnavailableError, Epoch, Replica, Spec, Znode
+from replication.interface import Check, Coordination, CoordinationUnavailableError, Epoch, Replica, Spec, Znode
 from replication.log.layout import decode_epoch, decode_replica, decode_spec, node_path, paths
 from replication.log.presence import LEASE
 from replication.log.settings import Clock, LogSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The epoch that is to be bumped, and what must still be true then."""
+
+    epoch: Znode
+    checks: tuple[Check, ...]
 
 
 def rank(node: str, spec: Spec, epoch: Epoch, replicas: dict[str, Replica], resigned: bool) -> int | None:
@@ -53,8 +63,8 @@ class Election:
         self._seen: tuple[bytes, float] | None = None  # the leader's replica node, and since when it has been like that
         self.resigned = -1  # the epoch that this node gave up
 
-    async def wait_for_turn(self, current: Callable[[], Coordination]) -> Znode:
-        """The epoch's znode, when this node should bump it. `current` gives the session to use."""
+    async def wait_for_turn(self, current: Callable[[], Coordination]) -> Turn:
+        """Returns when this node should bump the epoch. `current` gives the session to use."""
         while True:
             self._wake.clear()
             try:
@@ -68,15 +78,17 @@ class Election:
                 async with asyncio.timeout(self._settings.poll):
                     await self._wake.wait()
 
-    async def _look(self, coordination: Coordination) -> Znode | None:
+    async def _look(self, coordination: Coordination) -> Turn | None:
         where = paths(self._tablespace)
         if coordination.state == "lost":
             return None
         znode = await coordination.get(where.epoch, self._wake.set)
         spec_node = await coordination.get(where.spec)
-        if znode is None or spec_node is None or not await self._vacant(coordination, decode_epoch(znode.data)):
+        if znode is None or spec_node is None:
             return None
         spec, epoch = decode_spec(spec_node.data), decode_epoch(znode.data)
+        if await self._vacancy(coordination, epoch) is None:
+            return None
         replicas = await self._replicas(coordination)
         place = rank(self._node, spec, epoch, replicas, self.resigned == epoch.epoch)
         if place is None:
@@ -84,30 +96,32 @@ class Election:
         if epoch.leader != self._node:
             await asyncio.sleep(place * self._settings.rank_pause)
         again = await coordination.get(where.epoch)
-        if again is None or again.version != znode.version or not await self._vacant(coordination, epoch):
+        checks = await self._vacancy(coordination, epoch)
+        if checks is None or again is None or again.version != znode.version:
             return None
-        return again
+        return Turn(again, checks)
 
-    async def _vacant(self, coordination: Coordination, epoch: Epoch) -> bool:
-        """Whether nobody leads. This node asks only while it does not lead itself."""
+    async def _vacancy(self, coordination: Coordination, epoch: Epoch) -> tuple[Check, ...] | None:
+        """What makes it so that nobody leads; None if somebody does. This node asks while it does not lead itself."""
         if epoch.leader in ("", self._node):
-            return True
+            return ()
         if await coordination.get(node_path(epoch.leader), self._wake.set) is None:
-            return True
-        return await self._silent(coordination, epoch.leader)
+            return ()
+        return await self._silence(coordination, epoch.leader)
 
-    async def _silent(self, coordination: Coordination, leader: str) -> bool:
-        """Whether a leader that lives has let its lease run out."""
-        found = await coordination.get(paths(self._tablespace).replica(leader))
+    async def _silence(self, coordination: Coordination, leader: str) -> tuple[Check, ...] | None:
+        """The check that a leader that lives has let its lease run out; None if it has not."""
+        path = paths(self._tablespace).replica(leader)
+        found = await coordination.get(path)
         now = self._clock.monotonic()
         if found is None:
             self._seen = None
-            return False
+            return None
         if self._seen is None or self._seen[0] != found.data:
             self._seen = (found.data, now)
-            return False
+            return None
         lease = float(decode_replica(found.data).detail.get(LEASE, "0"))
-        return lease > 0 and now - self._seen[1] > lease
+        return (Check(path, found.version),) if lease > 0 and now - self._seen[1] > lease else None
 
     async def _replicas(self, coordination: Coordination) -> dict[str, Replica]:
         where = paths(self._tablespace)

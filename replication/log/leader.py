@@ -249,10 +249,11 @@ class LeaderLog:
         await self._over.wait()
 
     def move_to(self, store: str) -> None:
-        """New ledgers lie in the store at this URL; the next entries open one."""
+        """New ledgers lie in the store at this URL; one is opened at once, so that a member can leave an idle log."""
         if store != self.store_url:
             self.store_url = store
-            self.form()
+            if self.state == "leading" and not self._rolls():
+                self.form()
 
     async def edit_ledgers(self, change: Callable[[Ledgers], Ledgers]) -> Ledgers:
         """Changes the list under the epoch. Raises DeposedError; waits while there is no connection."""

@@ -3,8 +3,11 @@
 Written when something has changed, at most once in `presence` seconds, and every ten times that in any case. A leader
 whose tablespace has max_leader_inactivity writes four times in that time: others may take over when they have not seen
 it change for so long, by their own clocks. So such a leader has a lease: from the *sending* of its last write that was
-answered. What it promises to keep stands in the node (`detail["lease"]`): nobody counts on a lease that the leader does
-not know of.
+answered, under its epoch.
+
+The time that others count on stands in the node itself (`detail["lease"]`), so the leader knows which one it may be: a
+longer one, or none, counts when it has been written, a shorter one as soon as it may have been. Before the first write
+of a session nothing is known of what stands there, and there is no lease at all.
 """
 
 from __future__ import annotations
@@ -14,7 +17,16 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 
-from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Create, Delete, Replica
+from replication.interface import (
+    Check,
+    ConflictError,
+    Coordination,
+    CoordinationUnavailableError,
+    Create,
+    Delete,
+    Replica,
+    Set,
+)
 from replication.log.layout import encode, paths
 from replication.log.settings import Clock, LogSettings
 
@@ -25,10 +37,14 @@ IDLE_PERIODS = 10
 
 async def put_ephemeral(coordination: Coordination, path: str, data: bytes) -> None:
     """Creates an ephemeral node of this session, in place of one that an earlier session of this node has left."""
-    try:
-        await coordination.create(path, data, ephemeral=True)
-    except ConflictError:
-        await coordination.multi([Delete(path), Create(path, data, ephemeral=True)])
+    while True:
+        try:
+            await coordination.create(path, data, ephemeral=True)
+            return
+        except ConflictError:
+            with contextlib.suppress(ConflictError):  # it has gone meanwhile
+                await coordination.multi([Delete(path), Create(path, data, ephemeral=True)])
+                return
 
 
 class Presence:
@@ -44,8 +60,10 @@ class Presence:
         settings: LogSettings,
         clock: Clock,
     ) -> None:
-        self.lease = 0.0  # seconds, of a leader; 0: none
-        self.lease_from = float("-inf")  # clock time of the sending of the last write that was answered with this lease
+        self.lease = 0.0  # seconds, as wanted, of a leader; 0: none
+        self.term: Check | None = None  # of a leader: that its epoch stands, without which there is no lease
+        self._visible: float | None = None  # the lease that others may count on; None: not known
+        self._renewed = float("-inf")  # clock time of the sending of the last write that was answered
         self._coordination = coordination
         self._path = paths(tablespace).replica(node)
         self._report = report
@@ -58,7 +76,15 @@ class Presence:
 
     def use(self, coordination: Coordination) -> None:
         self._coordination = coordination
+        self._visible = None
         self._wake.set()
+
+    @property
+    def lease_until(self) -> float:
+        """Clock time up to which nobody can have taken over because this replica was silent."""
+        if self._visible is None:
+            return float("-inf")
+        return self._renewed + self._visible if self._visible else float("inf")
 
     def changed(self) -> None:
         """Something has changed that others should know now (the role)."""
@@ -78,7 +104,7 @@ class Presence:
                     await self._wake.wait()
 
     async def _write(self) -> None:
-        coordination, lease = self._coordination, self.lease
+        coordination, lease, term = self._coordination, self.lease, self.term
         now = self._clock.monotonic()
         detail = {LEASE: f"{lease:g}"} if lease else {}
         report = dataclasses.replace(self._report(), detail=detail)
@@ -86,11 +112,18 @@ class Presence:
         if self._created_in is coordination and report == self._written and idle and not lease:
             return
         data = encode(dataclasses.replace(report, seen=self._clock.wall()))
-        if self._created_in is coordination:
-            await coordination.set(self._path, data)
-        else:
+        if self._visible and lease:
+            self._visible = min(self._visible, lease)
+        if self._created_in is not coordination:
             await put_ephemeral(coordination, self._path, data)
             self._created_in = coordination
-        self._written, self._written_at = report, now
-        if lease and lease == self.lease:
-            self.lease_from = now
+            now = float("-inf")  # written whether its term stands or not
+        elif term is not None:
+            if self._visible == 0 and lease:
+                self._visible, self._renewed = lease, float("-inf")
+            await coordination.multi((term, Set(self._path, data, -1)))
+        else:
+            await coordination.set(self._path, data)
+        if coordination is self._coordination:
+            self._visible, self._renewed = lease, now
+        self._written, self._written_at = report, self._clock.monotonic()

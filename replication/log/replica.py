@@ -18,7 +18,7 @@ import logging
 from typing import Any
 
 from catalog.errors import SqlError
-from replication.interface import Coordination, CoordinationUnavailableError, Head, Replica, Spec
+from replication.interface import Check, Coordination, CoordinationUnavailableError, Head, Replica, Spec
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
 from replication.log.election import Election
@@ -95,7 +95,7 @@ class ReplicatedLog:
         """Clock time before which a strong read may be answered from what is committed here; -inf: never."""
         if self.leader is None:
             return float("-inf")
-        self.leader.lease_limit = self._lease_limit()
+        self.leader.lease_limit = self._presence.lease_until
         return self.leader.may_serve_until
 
     @property
@@ -191,12 +191,12 @@ class ReplicatedLog:
             await _end(following, trying)
 
     async def _win(self) -> Term | None:
-        seen = await self._election.wait_for_turn(lambda: self._coordination)
+        turn = await self._election.wait_for_turn(lambda: self._coordination)
         coordination = self._coordination
         self._set_role("candidate")
         claimed = None
         try:
-            claimed = await claim_epoch(coordination, self.tablespace, self.node, seen)
+            claimed = await claim_epoch(coordination, self.tablespace, self.node, turn)
             store = self.spec.store if self.spec is not None else ""
             return await take_over(coordination, self.tablespace, claimed, self._catch_up, store, self._clock)
         except (LostElectionError, CoordinationUnavailableError) as error:
@@ -213,10 +213,10 @@ class ReplicatedLog:
         async with asyncio.timeout(self._settings.takeover_timeout):
             await self._follower.wait_for(head.lsn)
         position = self._follower.position
-        if position.lsn != head.lsn or (position.hash is not None and position.hash.hex() != head.hash):
-            raise SqlError(
-                "XX001", f"this replica's LSN {position.lsn} is not a part of the log, which ends at {head.lsn}"
-            )
+        if position.lsn > head.lsn:
+            raise LostElectionError("the log has gone on")  # this process was stopped for long
+        if position.hash is not None and position.hash.hex() != head.hash:
+            raise SqlError("XX001", f"this replica has another entry at LSN {head.lsn} than the log")
 
     # --- leading -------------------------------------------------------------------------------------------------
 
@@ -235,6 +235,7 @@ class ReplicatedLog:
             clock=self._clock,
         )
         self.leader = leader
+        self._presence.term = Check(paths(term.tablespace).epoch, term.epoch_version)
         self._set_role("leader")
         log.info(
             "%s leads %s from LSN %d on, epoch %d", self.node, term.tablespace.hex(), term.head.lsn, term.epoch.epoch
@@ -249,7 +250,7 @@ class ReplicatedLog:
             if leader.state != "over":
                 with contextlib.suppress(SqlError):
                     leader.close()
-            self.leader = None
+            self.leader = self._presence.term = None
             self._set_role("follower")
         if self._gone:
             raise LogGoneError(leader.committed_lsn)
@@ -271,10 +272,6 @@ class ReplicatedLog:
         self._gone = True
         self._over.set()
 
-    def _lease_limit(self) -> float:
-        lease = self._presence.lease
-        return self._presence.lease_from + lease if lease else float("inf")
-
     # --- what others see -----------------------------------------------------------------------------------------
 
     def _set_role(self, role: Role) -> None:
@@ -285,7 +282,7 @@ class ReplicatedLog:
     def _set_lease(self) -> None:
         lease = self.spec.max_leader_inactivity if self.spec is not None and self.role == "leader" else 0.0
         if lease != self._presence.lease:
-            self._presence.lease, self._presence.lease_from = lease, float("-inf")
+            self._presence.lease = lease
             self._presence.changed()
 
     def _report(self) -> Replica:

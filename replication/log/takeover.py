@@ -30,8 +30,8 @@ from replication.interface import (
     OutcomeUnknownError,
     Set,
     Spec,
-    Znode,
 )
+from replication.log.election import Turn
 from replication.log.layout import (
     decode_epoch,
     decode_head,
@@ -87,17 +87,18 @@ async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None
     await coordination.multi(operations)
 
 
-async def claim_epoch(coordination: Coordination, tablespace: bytes, node: str, seen: Znode) -> tuple[Epoch, int]:
+async def claim_epoch(coordination: Coordination, tablespace: bytes, node: str, turn: Turn) -> tuple[Epoch, int]:
     """Bumps the epoch that was seen: it, and its node's version. Raises LostElectionError.
 
     After CoordinationUnavailableError it may have been bumped; then its leader is this node, which leads nothing, and
     claims it again.
     """
     path = paths(tablespace).epoch
+    seen = turn.epoch
     epoch = Epoch(decode_epoch(seen.data).epoch + 1, node, secrets.token_hex(16))
     while True:
         try:
-            return epoch, await coordination.set(path, encode(epoch), seen.version)
+            return epoch, (await coordination.multi((*turn.checks, Set(path, encode(epoch), seen.version))))[-1]
         except ConflictError:
             raise LostElectionError from None
         except OutcomeUnknownError:

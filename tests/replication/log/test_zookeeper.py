@@ -27,6 +27,7 @@ from replication.zookeeper import ZooKeeperCoordination, open_coordination
 from tests.zookeeper_server import ZooKeeper
 
 TABLESPACE = b"T" * 16
+SESSION_TIMEOUT = 6.0  # seconds: longer than a busy machine lets a process wait; crashed nodes close theirs
 SETTINGS = LogSettings(commit_timeout=5.0, ledger_bytes=20_000, presence=0.2, rank_pause=0.05)
 
 
@@ -96,8 +97,8 @@ class Cluster:
         self.store: ChangelogStore = open_store(f"file://{directory}/store")
         self.nodes: dict[str, Node] = {}
 
-    async def add(self, name: str, session_timeout: float = 1.0) -> Node:
-        session = await open_coordination(self.url, session_timeout=session_timeout, timeout=5.0)
+    async def add(self, name: str) -> Node:
+        session = await open_coordination(self.url, session_timeout=SESSION_TIMEOUT, timeout=5.0)
         await put_ephemeral(session, node_path(name), b"{}")
         committer = Committer(session, SETTINGS)
         bulk = BulkFiles(str(self.directory / name))
@@ -196,7 +197,7 @@ async def test_a_new_session_goes_on_after_the_old_one_is_over(cluster: Cluster)
     first = await cluster.leader()
     await asyncio.wait_for(first.engine.commit(b"one"), 5)
     await first.session.close()  # without telling anybody, as far as the replica is concerned
-    first.session = await open_coordination(cluster.url, session_timeout=1.0)
+    first.session = await open_coordination(cluster.url, session_timeout=SESSION_TIMEOUT)
     await put_ephemeral(first.session, node_path(first.name), b"{}")
     first.committer.use(first.session)
     first.replica.use(first.session)

@@ -20,9 +20,11 @@ import contextvars
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from replication.interface import (
+    Checkpoint,
     CoordinationUnavailableError,
     LogEntry,
     ObjectInfo,
@@ -37,6 +39,7 @@ from replication.interface import Node as NodeRecord
 from replication.log import (
     BulkFiles,
     Committer,
+    LogGoneError,
     LogSettings,
     Position,
     ReplicatedLog,
@@ -44,7 +47,7 @@ from replication.log import (
     put_ephemeral,
 )
 from replication.log.interface import Leader
-from replication.log.layout import decode_epoch, decode_head, encode, node_path, paths
+from replication.log.layout import decode_epoch, decode_head, encode, encode_list, node_path, paths
 from tests.replication.log.virtual import Node, VirtualLoop
 from tests.replication.memory_coordination import MemoryCoordination, MemorySession
 from tests.replication.memory_store import Fault, MemoryStore
@@ -53,6 +56,7 @@ T = TypeVar("T")
 
 TABLESPACES = (b"A" * 16, b"B" * 16)
 SESSION_TIMEOUT = 2.0
+UNFLUSHED = 3  # entries that a crash may take from a replica's tables
 SETTINGS = LogSettings(
     commit_timeout=3.0,
     group_bytes=64,
@@ -67,6 +71,8 @@ SETTINGS = LogSettings(
     turn_entries=2,
     housekeeping=1.0,
     fetch_ahead=2,
+    time_to_live=1.0,
+    lost_replica_grace=2.0,
 )
 
 
@@ -208,7 +214,10 @@ class Engine:
         self.sequenced: list[bytes] = []
         self.unknown = False
         self.leader: Leader | None = None
-        self.flushed_lsn = len(applied)
+
+    @property
+    def flushed_lsn(self) -> int:
+        return max(len(self.applied) - UNFLUSHED, 0)
 
     def apply(self, entry: LogEntry) -> None:
         if entry.lsn != len(self.applied) + 1:
@@ -276,6 +285,7 @@ class World:
         self.faulty = False
         self.service = MemoryCoordination(latency=lambda session: self._latency())
         self.store = MemoryStore(decide=self._store_fault)
+        self.admin: MemorySession
         self.servers: list[Server] = []
         self.truth: dict[tuple[bytes, int], bytes] = {}
         self.acks: dict[tuple[bytes, int], bytes] = {}
@@ -285,6 +295,8 @@ class World:
         self.errors: list[BaseException] = []
         self.serial = 0
         self.strong_reads = 0
+        self.bootstraps = 0
+        self.checkpoints = dict.fromkeys(TABLESPACES, 0)  # LSN of the one that is kept
         self.quiet = False  # clients write no more
 
     def _latency(self) -> float:
@@ -363,28 +375,12 @@ class World:
                 await asyncio.sleep(0.1)
         committer = Committer(session, SETTINGS)
         server.bulk = BulkFiles(f"{self.directory}/{server.name}", run=_inline)
-        store = NodeStore(self.store)
-        clock = VirtualClock()
         server.replicas, server.engines = {}, {}
         for tablespace in TABLESPACES:
             flushed = server.disk[tablespace]
-            kept = flushed[: self.random.randint(max(len(flushed) - 3, 0), len(flushed))]
-            engine = Engine(self, server.name, tablespace, list(kept))
-            server.engines[tablespace] = engine
-            server.disk[tablespace] = engine.applied  # the list goes on growing: a crash keeps a part of it
-            replica = ReplicatedLog(
-                server.name,
-                tablespace,
-                committer,
-                lambda url: store,
-                engine,
-                server.bulk,
-                Position(len(kept), None),
-                settings=SETTINGS,
-                clock=clock,
-            )
-            server.replicas[tablespace] = replica
-            process.start(self._guard(process, replica.run))
+            kept = flushed[: self.random.randint(max(len(flushed) - UNFLUSHED, 0), len(flushed))]
+            self._make_replica(server, committer, tablespace, kept)
+            process.start(self._guard(process, partial(self._run_replica, server, committer, tablespace)))
         process.start(self._guard(process, lambda: self._write(server)))
         while True:
             await asyncio.sleep(0.05)
@@ -396,6 +392,34 @@ class World:
                 committer.use(session)
                 for replica in server.replicas.values():
                     replica.use(session)
+
+    def _make_replica(self, server: Server, committer: Committer, tablespace: bytes, rows: list[bytes]) -> None:
+        engine = Engine(self, server.name, tablespace, list(rows))
+        server.engines[tablespace] = engine
+        server.disk[tablespace] = engine.applied  # the list goes on growing: a crash keeps a part of it
+        store = NodeStore(self.store)
+        assert server.bulk is not None
+        server.replicas[tablespace] = ReplicatedLog(
+            server.name,
+            tablespace,
+            committer,
+            lambda url: store,
+            engine,
+            server.bulk,
+            Position(len(rows), None),
+            settings=SETTINGS,
+            clock=VirtualClock(),
+        )
+
+    async def _run_replica(self, server: Server, committer: Committer, tablespace: bytes) -> None:
+        while True:
+            try:
+                await server.replicas[tablespace].run()
+            except LogGoneError:
+                lsn = self.checkpoints[tablespace]
+                self.bootstraps += 1
+                rows = [self.truth[tablespace, number] for number in range(1, lsn + 1)]
+                self._make_replica(server, committer, tablespace, rows)
 
     async def _write(self, server: Server) -> None:
         """Clients of this node: they write what it leads."""
@@ -449,6 +473,8 @@ class World:
             self._service_down,
             self._step_down,
             self._lag,
+            self._checkpoint,
+            self._checkpoint,
         )
         while self.loop.time() < until:
             await asyncio.sleep(self.random.uniform(0.05, 1.2))
@@ -553,6 +579,15 @@ class World:
             to = self.random.choice(["", *(other.name for other in self.servers)])
             server.process.start(self._guard(server.process, lambda: replica.step_down(to)))
 
+    def _checkpoint(self, server: Server) -> None:
+        """Somebody has made a checkpoint of everything that this node has, in place of the one before."""
+        for tablespace, engine in server.engines.items():
+            lsn = len(engine.applied)
+            if lsn > self.checkpoints[tablespace]:
+                self.checkpoints[tablespace] = lsn
+                record = Checkpoint(lsn, "", "folder", 1, 0)
+                apart(self.admin.set(paths(tablespace).checkpoints, encode_list((record,))))
+
     def _lag(self, server: Server) -> None:
         if server.session is not None:
             session = server.session.session
@@ -637,13 +672,15 @@ class Report:
     failed: int
     epochs: int
     strong_reads: int
+    bootstraps: int
 
 
 async def _scenario(world: World, act: Callable[[World], Awaitable[None]]) -> Report:
-    admin = world.service.session("admin")
+    admin = world.admin = world.service.session("admin")
+    inactivity = world.random.choice((0.0, 1.0))
     names = ("n1", "n2", "n3")
     for tablespace in TABLESPACES:
-        await create_tablespace(admin, tablespace, Spec("t", names, 3))
+        await create_tablespace(admin, tablespace, Spec("t", names, 3, max_leader_inactivity=inactivity))
     for name in names:
         world.servers.append(Server(name, {ts: [] for ts in TABLESPACES}, Node(world.loop, name)))
     for server in world.servers:
@@ -669,7 +706,7 @@ async def _scenario(world: World, act: Callable[[World], Awaitable[None]]) -> Re
     if world.loop.failures:
         raise world.broken(f"errors that nobody saw: {world.loop.failures[0]}")
     epochs = sum(decode_epoch(world.service.value(paths(ts).epoch) or b"").epoch for ts in TABLESPACES)
-    return Report(len(world.acks), len(world.failures), epochs, world.strong_reads)
+    return Report(len(world.acks), len(world.failures), epochs, world.strong_reads, world.bootstraps)
 
 
 async def _act(world: World, act: Callable[[World], Awaitable[None]]) -> None:
