@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from catalog.errors import SqlError
+from shoal.commands import add_commands, run_command
 from shoal.config import ConfigError, load
 
 EXAMPLES = """examples:
@@ -60,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--node", metavar="ID", help="name of this node in the cluster (default: the host's name)")
     _logstore_parser(commands)
     _router_parser(commands)
+    add_commands(commands)
     return top
 
 
@@ -102,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from shoal.router import RouterConfig, route
 
             return route(RouterConfig(options.cluster, options.listen, options.http, options.max_connections))
+        if options.command != "serve":
+            return run_command(options)
         names = ("data", "listen", "cluster", "store", "node")
         config = load(options.config, {name: getattr(options, name) for name in names})
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them

@@ -34,12 +34,14 @@ async def open_coordination(
     timeout: float = 10.0,
     known_cluster: str = "",
     environment: Mapping[str, str] | None = None,
+    create: bool = True,
 ) -> ZooKeeperCoordination:
     """Opens a session of the running loop below the chroot of `zk://HOST:PORT,HOST:PORT/NAME`.
 
     `session_timeout`: seconds, asked for (the servers may agree on another); `timeout`: seconds that opening, and
     requests while there is no connection, may take. `known_cluster`: the id of the cluster that the caller belongs
-    to, '' if it joins for the first time; then the chroot is made where it is missing. `environment`: os.environ.
+    to, '' if it joins for the first time; then the chroot is made where it is missing, unless `create` is false: who
+    only looks makes nothing. `environment`: os.environ.
 
     Raises SqlError: 08001 for a wrong URL, credentials or an ensemble that does not answer, 28000 if ZooKeeper
     refuses access, 55000 for a newer format, or if it does not hold the known cluster.
@@ -52,6 +54,8 @@ async def open_coordination(
         if not await _has_format(session):
             if known_cluster:
                 raise _lost(address.url, known_cluster)
+            if not create:
+                raise SqlError("55000", f"{address.url} holds no cluster: check the address and the name behind it")
             await session.make_chroot()
             await _make_format(session)
         if known_cluster:

@@ -1,0 +1,221 @@
+"""What the commands share: opening a cluster without changing it, tables of text, asking a node something in SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import shlex
+import time
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from catalog.errors import SqlError
+from replication.interface import ChangelogStore, Coordination, CoordinationUnavailableError, StoreUnavailableError
+from replication.observer import Observed, Observer
+from replication.stores import open_store
+from replication.zookeeper.cluster import open_coordination
+from shoal.config import ConfigError
+from wire import client_core
+from wire.client import ClientConnection, ConnectionLostError
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+PATIENCE = 10.0  # seconds for ZooKeeper and stores to answer
+ROW_LIMIT = 1 << 24
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A cluster that is looked at. `url` is without credentials."""
+
+    url: str
+    coordination: Coordination
+    observer: Observer
+
+    def tablespace(self, name: str) -> Observed:
+        """Raises ConfigError with the names that there are."""
+        found = self.observer.named(name)
+        if found is None:
+            names = ", ".join(sorted(item.name for item in self.observer.tablespaces.values())) or "none"
+            raise ConfigError(f'there is no tablespace "{name}" in {self.url}; there are: {names}')
+        return found
+
+    def address(self, node: str) -> tuple[str, int]:
+        """Where a node listens. Raises ConfigError for one that is not there."""
+        found = self.observer.nodes.get(node)
+        if found is None:
+            raise ConfigError(f"node {node} is not there")
+        return found.host, found.port
+
+    def leader(self, tablespace: Observed) -> tuple[str, int]:
+        """Where the leader listens. Raises ConfigError."""
+        if not tablespace.epoch.leader:
+            raise ConfigError(f'tablespace "{tablespace.name}" has no leader at the moment; retry in a few seconds')
+        return self.address(tablespace.epoch.leader)
+
+
+def run_looking(work: Coroutine[Any, Any, int]) -> int:
+    """Runs a command; what keeps it from its end is a ConfigError or SqlError."""
+    logging.getLogger("shoal").setLevel(logging.ERROR)  # who looks is told what matters by the command itself
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    try:
+        return asyncio.run(work)
+    except (CoordinationUnavailableError, StoreUnavailableError, ConnectionLostError) as error:
+        raise ConfigError(str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def looking_at(url: str) -> AsyncIterator[Cluster]:
+    """The cluster at an address, as it is now. Raises SqlError, ConfigError."""
+    coordination = await open_coordination(url, timeout=PATIENCE, create=False)
+    try:
+
+        async def shared() -> Coordination:
+            return coordination
+
+        observer = Observer(shared, shared_session=True)
+        await observer.start()
+        try:
+            if observer.stale:
+                raise ConfigError(f"{coordination.address.url} does not answer")
+            yield Cluster(coordination.address.url, coordination, observer)
+        finally:
+            await observer.close()
+    finally:
+        await coordination.close()
+
+
+class Stores:
+    """The changelog stores of a tablespace, opened once each."""
+
+    def __init__(self, default: str) -> None:
+        """`default`: the tablespace's own."""
+        self._default = default
+        self._open: dict[str, ChangelogStore] = {}
+
+    def __call__(self, url: str) -> ChangelogStore:
+        """replication.log.settings.StoreOf. Raises SqlError for a URL that is none."""
+        wanted = url or self._default
+        if wanted not in self._open:
+            self._open[wanted] = open_store(wanted, timeout=PATIENCE)
+        return self._open[wanted]
+
+    async def close(self) -> None:
+        for store in self._open.values():
+            await store.close()
+
+
+# ---- SQL ------------------------------------------------------------------------------------------------------------
+
+
+async def ask(host: str, port: int, user: str, sql: str, *, timeout: float) -> list[list[str | None]]:
+    """The rows of a query, as text. Raises SqlError with what the node says, ConnectionLostError, ConfigError."""
+    connection = await ClientConnection.open(
+        host, port, {"user": user, "database": "postgres", "application_name": "shoal"}
+    )
+    try:
+        async with asyncio.timeout(timeout):
+            return await _answer(connection, sql)
+    except TimeoutError:
+        raise ConfigError(f"{host}:{port} did not answer within {timeout:g} s") from None
+    finally:
+        connection.close()
+
+
+async def _answer(connection: ClientConnection, sql: str) -> list[list[str | None]]:
+    connection.send(client_core.query(sql.encode()))
+    reader = client_core.RowReader(ROW_LIMIT)
+    rows: list[list[str | None]] = []
+    error: SqlError | None = None
+    while True:
+        frame = await connection.receive()
+        if frame.kind == ord("D"):
+            rows += [[None if value is None else value.decode() for value in row] for row in reader.rows(frame.data)]
+        elif frame.kind == ord("E"):
+            error = client_core.report_error(frame.body)
+        elif frame.kind == ord("Z"):
+            if error is not None:
+                raise error
+            return rows
+
+
+def parse_dsn(dsn: str) -> tuple[str, int, str]:
+    """Host, port and user ('' if it names none) of "host=... port=... user=..." or postgresql://user@host:port/.
+    Raises ConfigError."""
+    if dsn.startswith(("postgresql://", "postgres://")):
+        try:
+            parts = urlsplit(dsn)
+            return parts.hostname or "127.0.0.1", parts.port or 5432, unquote(parts.username or "")
+        except ValueError:
+            raise ConfigError(f'"{dsn}" is not postgresql://USER@HOST:PORT/') from None
+    try:
+        words = dict(item.split("=", 1) for item in shlex.split(dsn))
+        return words.get("host", "127.0.0.1"), int(words.get("port", "5432")), words.get("user", "")
+    except ValueError:
+        raise ConfigError(f'"{dsn}" is not of the form "host=127.0.0.1 port=5432 user=postgres"') from None
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+
+def now() -> int:
+    """Microseconds since 2000-01-01 UTC."""
+    return int((time.time() - EPOCH.timestamp()) * 1_000_000)
+
+
+def timestamp(value: int) -> str:
+    """'2026-11-20 09:42:46.915Z'."""
+    return (EPOCH + timedelta(microseconds=value)).isoformat(" ", "milliseconds").replace("+00:00", "Z")
+
+
+def moment(value: int) -> str | None:
+    """For JSON; None for 0, which is never."""
+    return timestamp(value) if value else None
+
+
+def plural(count: int, what: str) -> str:
+    """'1 ledger', '2 ledgers'."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def age(value: int) -> str:
+    """How long ago, in its two largest units: '2 d 3 h', '4 min 5 s', '1 s'."""
+    seconds = max(0, (now() - value) // 1_000_000)
+    parts: list[str] = []
+    for name, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, seconds = divmod(seconds, length)
+        if count or parts or name == "s":
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2])
+
+
+def size(value: int) -> str:
+    """'512 B', '1.5 MiB'."""
+    amount = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{value} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> str:
+    """Columns of text under their names; columns of numbers to the right."""
+    cells = [list(header), *([("" if cell is None else str(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [
+        all(re.fullmatch(r"[\d.]*( [KMGT]?i?B|%)?", cell) for cell in column) and any(column)
+        for column in zip(*cells[1:], strict=True)
+    ] or [False] * len(header)
+    lines = []
+    for row in cells:
+        shown = [
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
+        ]
+        lines.append((indent + "  ".join(shown)).rstrip())
+    return "\n".join(lines)

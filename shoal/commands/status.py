@@ -1,0 +1,161 @@
+"""`shoal status`: the nodes of a cluster, who leads what, how far the replicas are, and what is wrong.
+
+Wrong is: no leader, or one that is not there; fewer live replicas than expected; a replica that should be there and is
+not; a replica that has given no sign of life for SILENT seconds, or still has to begin.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+
+import orjson
+
+from engine.cluster_view import ReplicaView, TablespaceView
+from shoal.cluster.seeing import ObservedCluster
+from shoal.commands.looking import Cluster, age, looking_at, moment, now, plural, size, table
+
+SILENT = 15.0  # seconds; replicas report at least every few
+
+
+@dataclass(slots=True)
+class Picture:
+    """What `status` shows. Plain values, as its JSON has them."""
+
+    nodes: list[dict[str, object]] = field(default_factory=list)
+    tablespaces: list[dict[str, object]] = field(default_factory=list)
+    replicas: dict[str, list[dict[str, object]]] = field(default_factory=dict)  # by tablespace
+    problems: list[str] = field(default_factory=list)
+
+
+async def run(options: argparse.Namespace) -> int:
+    async with looking_at(options.cluster) as cluster:
+        picture = take(cluster)
+    if options.json:
+        tablespaces = [{**item, "replicas": picture.replicas[str(item["id"])]} for item in picture.tablespaces]
+        value = {
+            "cluster": cluster.url,
+            "ok": not picture.problems,
+            "problems": picture.problems,
+            "nodes": picture.nodes,
+            "tablespaces": tablespaces,
+        }
+        print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(cluster.url, picture)
+    return 1 if picture.problems else 0
+
+
+def take(cluster: Cluster) -> Picture:
+    """The cluster as it is now."""
+    view = ObservedCluster(cluster.observer, "")
+    picture = Picture()
+    nodes = {node.node: node for node in view.nodes()}
+    named = {name for tablespace in view.tablespaces() for name in tablespace.assigned}
+    for name in sorted({*nodes, *named}):
+        node = nodes.get(name)
+        if node is None:
+            picture.nodes.append({"node": name, "alive": False})
+            picture.problems.append(f"node {name} is not there")
+            continue
+        picture.nodes.append({
+            "node": name, "alive": True, "host": node.host, "port": node.port, "admin": node.admin or None,
+            "load": node.load, "connections": node.connections, "started": moment(node.started or 0),
+            "version": node.version or None,
+        })  # fmt: skip
+    for tablespace in view.tablespaces():
+        replicas = {item.node: item for item in view.replicas() if item.tablespace == tablespace.tablespace}
+        picture.replicas[tablespace.tablespace.hex()] = _replicas(picture, tablespace, replicas)
+        picture.tablespaces.append(_tablespace(picture, cluster, tablespace, replicas, set(nodes)))
+    if not picture.tablespaces:
+        picture.problems.append("there are no tablespaces: no node has ever been started")
+    return picture
+
+
+def _tablespace(
+    picture: Picture,
+    cluster: Cluster,
+    item: TablespaceView,
+    replicas: dict[str, ReplicaView],
+    nodes: set[str],
+) -> dict[str, object]:
+    observed = cluster.observer.tablespaces[item.tablespace]
+    live = sum(replica.role != "bootstrapping" for replica in replicas.values())
+    if not item.leader:
+        picture.problems.append(f"tablespace {item.name} has no leader")
+    elif item.leader not in nodes:
+        picture.problems.append(f"tablespace {item.name} is led by {item.leader}, which is not there")
+    if live < item.expected_replicas:
+        picture.problems.append(f"tablespace {item.name} has {live} of {item.expected_replicas} replicas")
+    checkpoint = max(observed.checkpoints, key=lambda found: found.lsn, default=None)
+    return {
+        "tablespace": item.name, "id": item.tablespace.hex(), "leader": item.leader or None, "epoch": item.epoch,
+        "head_lsn": item.head, "head_time": moment(item.head_time), "live_replicas": live,
+        "expected_replicas": item.expected_replicas, "under_replicated": live < item.expected_replicas,
+        "ledgers": len(observed.ledgers),
+        "bytes": sum(ledger.bytes for ledger in observed.ledgers if ledger.last is not None) + observed.head.bytes,
+        "checkpoint_lsn": checkpoint.lsn if checkpoint else None,
+        "checkpoint_created": moment(checkpoint.created) if checkpoint else None, "store": item.store or None,
+    }  # fmt: skip
+
+
+def _replicas(picture: Picture, item: TablespaceView, replicas: dict[str, ReplicaView]) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for name in sorted({*replicas, *item.assigned}):
+        replica = replicas.get(name)
+        if replica is None:
+            rows.append({"node": name, "role": "missing"})
+            picture.problems.append(f"tablespace {item.name} has no replica on {name}, where it should")
+            continue
+        if replica.role == "bootstrapping":
+            picture.problems.append(f"the replica of {item.name} on {name} is still being made")
+        elif replica.seen and (now() - replica.seen) / 1e6 > SILENT:
+            picture.problems.append(f"the replica of {item.name} on {name} was last heard of {age(replica.seen)} ago")
+        rows.append({
+            "node": name, "role": replica.role, "applied_lsn": replica.applied, "flushed_lsn": replica.flushed,
+            "lag": max(0, item.head - replica.applied), "seen": moment(replica.seen),
+        })  # fmt: skip
+    return rows
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+
+def _print(url: str, picture: Picture) -> None:
+    print(f"cluster {url}\n")
+    print(
+        table(("NODE", "STATE", "ADDRESS", "LOAD", "CONNECTIONS", "SINCE", "VERSION"), list(map(_node, picture.nodes)))
+    )
+    for item in picture.tablespaces:
+        replicas = f"replicas {item['live_replicas']} (expected {item['expected_replicas']})"
+        marked = " UNDER-REPLICATED" if item["under_replicated"] else ""
+        committed = f", committed {item['head_time']}" if item["head_time"] else ""
+        checkpoint = "none"
+        if item["checkpoint_lsn"] is not None:
+            checkpoint = f"LSN {item['checkpoint_lsn']}, made {item['checkpoint_created']}"
+        print(f"\ntablespace {item['tablespace']}: leader {item['leader'] or 'NONE'}, {replicas}{marked}")
+        print(f"  head        LSN {item['head_lsn']}, epoch {item['epoch']}{committed}")
+        used = f"{plural(int(str(item['ledgers'])), 'ledger')}, {size(int(str(item['bytes'])))}"
+        print(f"  changelog   {used}, {item['store']}")
+        print(f"  checkpoint  {checkpoint}")
+        rows = [_replica(row) for row in picture.replicas[str(item["id"])]]
+        print(table(("REPLICA", "ROLE", "APPLIED", "LAG", "FLUSHED"), rows, "  "))
+    print()
+    for problem in picture.problems:
+        print(f"WRONG: {problem}")
+    if not picture.problems:
+        print("everything is as it should be")
+
+
+def _node(row: dict[str, object]) -> tuple[object, ...]:
+    if not row["alive"]:
+        return (row["node"], "NOT THERE", "", "", "", "", "")
+    load = row["load"]
+    busy = f"{load:.0%}" if isinstance(load, float) else ""
+    return (row["node"], "up", f"{row['host']}:{row['port']}", busy, row["connections"], row["started"], row["version"])
+
+
+def _replica(row: dict[str, object]) -> tuple[object, ...]:
+    if row["role"] == "missing":
+        return (row["node"], "MISSING", "", "", "")
+    return (row["node"], row["role"], row["applied_lsn"], row["lag"], row["flushed_lsn"])
