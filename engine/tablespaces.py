@@ -13,7 +13,6 @@ again.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -185,8 +184,3 @@ def _observing(
     """A transaction of a node that has several tablespaces."""
     assert isinstance(store, Stores)
     return Transaction(ObservedStores(store), row_space, table_space, process_id, start_time, isolation, read_only)
-
-
-def new_identity() -> str:
-    """The id of a new tablespace, as the catalog keeps it."""
-    return uuid.uuid4().hex

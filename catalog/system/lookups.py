@@ -224,9 +224,10 @@ _by_key("pg_get_function_result", FUNCTION_NAMES, "result")
 _register(
     "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext pg_get_partkeydef "
     "pg_get_partition_constraintdef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
-    "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default pg_tablespace_location",
+    "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default",
     lambda a: "NULL::VARCHAR",
 )
+_register("pg_tablespace_location", lambda a: f"CASE WHEN {a[0]} IS NOT NULL THEN '' END")
 _register(
     "pg_get_serial_sequence",
     lambda a: (

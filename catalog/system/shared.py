@@ -175,4 +175,8 @@ def _tablespaces(items: list[Item], _: Surroundings) -> Columns:
         "oid": [item.oid for item in found],
         "spcname": [item.name for item in found],
         "spcowner": [item.owner for item in found],
+        "spcoptions": [
+            Array.of(tuple(f"{name}={value}" for name, value in item.options)) if item.options else None
+            for item in found
+        ],
     }

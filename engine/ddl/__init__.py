@@ -6,7 +6,8 @@
     sequences.py  CREATE / ALTER SEQUENCE
     views.py      CREATE VIEW
     drop.py       DROP and TRUNCATE, with what depends on what
-    objects.py    schemas, databases, roles, tablespaces, comments, renames, owners
+    tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
+    objects.py    schemas, databases, roles, comments, renames, owners
     names.py      how objects are found, named and refused
 
 Everything is synchronous and works on catalog objects only; what touches rows is a Job (context.py) that the session
@@ -19,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from catalog.errors import not_supported
-from engine.ddl import alter, drop, indexes, objects, sequences, tables, views
+from engine.ddl import alter, drop, indexes, objects, sequences, tables, tablespaces, views
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -38,7 +39,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.CreateDatabaseStmt: objects.create_database,
     ast.DropDatabaseStmt: objects.drop_database,
     ast.AlterDatabaseStmt: objects.alter_database,
-    ast.TablespaceStmt: objects.tablespace,
+    ast.TablespaceStmt: tablespaces.tablespace,
     ast.RoleStmt: objects.role,
     ast.CommentStmt: objects.comment,
 }

@@ -5,7 +5,7 @@ nothing to do on rows   ADD COLUMN without default or with a constant one (older
 a check of every row    SET NOT NULL, ADD CHECK, ADD FOREIGN KEY                       (job ValidateConstraint)
 a new index             ADD UNIQUE                                                     (job BuildIndex)
 every row anew          ADD / DROP PRIMARY KEY (rows are clustered by it), ALTER TYPE, ADD COLUMN with a volatile
-                        default or GENERATED                                           (job RewriteTable)
+                        default or GENERATED, SET TABLESPACE (with its indexes)        (job RewriteTable)
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
 from engine.ddl.tables import TableBuilder, layout, must_have_order
+from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import compile_expression
 from engine.sql import ast, tree
@@ -68,6 +69,8 @@ def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: 
             context.change({item.oid: replace(item, owner=_owner(context, command))})
         elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
             continue  # storage parameters of a tree that has none
+        elif command.action == "tablespace" and isinstance(item, Index):
+            place_of_index(context, command.value, context.catalog.table(item.table))
         else:
             not_supported(f"ALTER {statement.kind.upper()} {command.action.upper().replace('_', ' ')}")
 
@@ -91,6 +94,7 @@ class Alteration:
         self.builder = TableBuilder(context, table)
         self.conversions: dict[int, tree.Expr] = {}
         self.rewrite = False
+        self.moved = False
         self.new_layout = False
         self.validations: list[Constraint] = []
         self.dropped: list[Index | Sequence] = []
@@ -140,15 +144,16 @@ class Alteration:
     def _with_new_storage(self, table: Table, made: dict[int, Index]) -> Table:
         """New storage ids for the table and every index; only the newest layout is left."""
         self.context.drop_storage(self.old.storage_id)
-        table = replace(table, storage_id=self.context.new_storage_id(), layouts=(layout(0, table.columns),))
+        place = table.tablespace
+        table = replace(table, storage_id=self.context.new_storage_id(place), layouts=(layout(0, table.columns),))
         columns = tuple(replace(column, missing=None) for column in table.columns)
         table = replace(table, columns=columns)
         for oid in table.indexes:
             index = made.get(oid) or self.context.catalog.index(oid)
             if oid not in made and not index.primary:
                 self.context.drop_storage(index.storage_id)
-            storage = table.storage_id if index.primary else self.context.new_storage_id()
-            made[oid] = replace(index, storage_id=storage)
+            storage = table.storage_id if index.primary else self.context.new_storage_id(place)
+            made[oid] = replace(index, storage_id=storage, tablespace=place)
         return table
 
     # ---- columns ------------------------------------------------------------------------------------------------
@@ -487,9 +492,13 @@ class Alteration:
                 self.context.change({item.oid: replace(item, owner=owner)})
 
     def tablespace(self, command: ast.AlterTableCmd) -> None:
-        oid = names.tablespace_oid(self.context, command.value)
-        assert oid is not None
-        self.builder.table = replace(self.table, tablespace=oid)
+        if self.moved:
+            raise SqlError("42601", "cannot have multiple SET TABLESPACE subcommands")
+        self.moved = True
+        oid = place_of_table(self.context, command.value)
+        if oid != self.table.tablespace:
+            self.builder.table = replace(self.table, tablespace=oid)
+            self.rewrite = True
 
 
 def _not_null(column: Column) -> Constraint:

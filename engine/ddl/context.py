@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Constraint, Index, Schema, SchemaObject, Sequence, Table
+from catalog.schema import (
+    DEFAULT_TABLESPACE_OID,
+    Catalog,
+    Constraint,
+    Index,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+    Tablespace,
+)
 from engine.execute.context import ExecContext
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -69,7 +79,19 @@ class DdlContext(Protocol):
         """Writes objects (None drops) as rows of system tables in the transaction; `catalog` shows them at once."""
 
     def new_oid(self) -> int: ...
-    def new_storage_id(self) -> int: ...
+
+    def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
+        """For what is to lie in a tablespace (OID)."""
+
+    @property
+    def default_tablespace(self) -> str:
+        """The setting; '' is the database's."""
+
+    def create_tablespace(self, item: Tablespace) -> None:
+        """Makes its storage, which goes away again if the transaction does not commit. Raises 58030."""
+
+    def drop_tablespace(self, item: Tablespace) -> None:
+        """Its storage goes away when the transaction is durable."""
 
     def lock_relation(self, oid: int, mode: str) -> None:
         """mode as in LOCK TABLE ('access exclusive', 'share', ...)."""

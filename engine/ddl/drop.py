@@ -47,7 +47,8 @@ class Removal:
         self.gone: dict[int, SchemaObject] = {}
         self.foreign_keys: list[tuple[int, int]] = []  # (table OID, constraint OID)
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
-        self._extra: list[tuple[str, str, str]] = []  # what CASCADE would have to take: (what, on what, root)
+        self._extra: list[tuple[str, str, int]] = []
+        """What CASCADE would have to take: (what, on what, OID of the table that it is a part of, or 0)."""
 
     def add(self, item: SchemaObject) -> None:
         """Takes an object, and what belongs to it or depends on it."""
@@ -93,7 +94,7 @@ class Removal:
                         (
                             f"default value for column {column.name} of table {table.name}",
                             f"sequence {sequence.name}",
-                            "",
+                            0,
                         )
                     )
                     self.defaults.append((table.oid, column.number))
@@ -104,17 +105,17 @@ class Removal:
                 yield item
 
     def _depend(self, item: SchemaObject, on: SchemaObject) -> None:
-        self._extra.append((f"{WORD[type(item)]} {item.name}", f"{WORD[type(on)]} {on.name}", ""))
+        self._extra.append((f"{WORD[type(item)]} {item.name}", f"{WORD[type(on)]} {on.name}", 0))
         self.add(item)
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
         what = f"constraint {constraint.name} on table {other.name}"
-        self._extra.append((what, f"table {table.name}", ""))
+        self._extra.append((what, f"table {table.name}", other.oid))
         self.foreign_keys.append((other.oid, constraint.oid))
 
     def carry_out(self, roots: list[SchemaObject]) -> None:
         """Writes it. Raises 2BP01 when something else depends on it and CASCADE was not said."""
-        extra = [item for item in self._extra if not self._is_root(item[0], roots)]
+        extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
             word = f"{WORD[type(root)]} {root.name}" if len(roots) == 1 else "desired object(s)"
@@ -161,7 +162,7 @@ class Removal:
     def _is_root(what: str, roots: list[SchemaObject]) -> bool:
         return any(what == f"{WORD[type(root)]} {root.name}" for root in roots)
 
-    def _notify(self, extra: list[tuple[str, str, str]]) -> None:
+    def _notify(self, extra: list[tuple[str, str, int]]) -> None:
         if not extra:
             return
         if len(extra) == 1:
@@ -308,7 +309,7 @@ def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Tabl
 def emptied(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]:
     """The table and its indexes with new, empty storage."""
     context.drop_storage(table.storage_id)
-    fresh = replace(table, storage_id=context.new_storage_id())
+    fresh = replace(table, storage_id=context.new_storage_id(table.tablespace))
     changes: dict[int, SchemaObject | None] = {table.oid: fresh}
     for oid in table.indexes:
         index = context.catalog.index(oid)
@@ -316,5 +317,5 @@ def emptied(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]
             changes[oid] = replace(index, storage_id=fresh.storage_id)
         else:
             context.drop_storage(index.storage_id)
-            changes[oid] = replace(index, storage_id=context.new_storage_id())
+            changes[oid] = replace(index, storage_id=context.new_storage_id(index.tablespace))
     return changes

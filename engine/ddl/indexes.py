@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import DEFAULT_TABLESPACE_OID, Index, IndexColumn, Table
+from catalog.schema import Index, IndexColumn, Table
 from engine.ddl import names
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_index_expression, stored_predicate
 from engine.ddl.tables import must_have_order
+from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast
 from engine.sql.analyze.targets import column_name
 
@@ -35,14 +36,14 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         name,
         table.oid,
         tuple(_column(context, table, element) for element in statement.elements),
-        context.new_storage_id(),
+        context.new_storage_id(table.tablespace),
         unique=statement.unique,
         nulls_not_distinct=statement.nulls_not_distinct,
         include=tuple(_included(table, item) for item in statement.include),
         predicate=stored_predicate(context, table, statement.where) if statement.where is not None else None,
         method=statement.method,
         owner=table.owner,
-        tablespace=names.tablespace_oid(context, statement.tablespace) or DEFAULT_TABLESPACE_OID,
+        tablespace=place_of_index(context, statement.tablespace, table),
     )
     changed = replace(table, indexes=(*table.indexes, index.oid))
     context.change({index.oid: index, table.oid: changed})

@@ -104,13 +104,3 @@ def refuse_if_taken(context: DdlContext, schema: int, name: str, if_not_exists: 
         raise SqlError("42P07", f'relation "{name}" already exists')
     context.notice(SqlError("42P07", f'relation "{name}" already exists, skipping', severity="NOTICE"))
     return True
-
-
-def tablespace_oid(context: DdlContext, name: str | None) -> int | None:
-    """The OID of a named tablespace, None for none. Raises 42704."""
-    if name is None:
-        return None
-    found = context.catalog.tablespaces.get(name)
-    if found is None:
-        raise SqlError("42704", f'tablespace "{name}" does not exist')
-    return found

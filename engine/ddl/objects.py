@@ -1,4 +1,4 @@
-"""Schemas, databases, roles, tablespaces; comments, renames, owners, moves between schemas."""
+"""Schemas, databases, roles; comments, renames, owners, moves between schemas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catalog.schema import (
     View,
 )
 from catalog.scram import verifier
-from engine.ddl import names
+from engine.ddl import names, tablespaces
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
@@ -89,6 +89,8 @@ def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> s
     template = str(options.get("template", "template1")).lower()
     if template not in ("template0", "template1", "default"):
         not_supported(f'CREATE DATABASE with template "{template}"')
+    if str(options.get("tablespace", "default")) not in ("default", "pg_default"):
+        not_supported(f'CREATE DATABASE with tablespace "{options["tablespace"]}"')
     context.lock_name(0, statement.name)
     if statement.name in context.catalog.databases:
         raise SqlError("42P04", f'database "{statement.name}" already exists')
@@ -164,13 +166,7 @@ def _with_setting(settings: tuple[tuple[str, str], ...], change: ast.SetStmt) ->
     return tuple(kept)
 
 
-# ---- tablespaces and roles ----------------------------------------------------------------------------------------
-
-
-def tablespace(context: DdlContext, statement: ast.TablespaceStmt) -> str:
-    """Tablespaces of their own come with the cluster; one node has pg_default."""
-    not_supported(f"{statement.action.upper()} TABLESPACE")
-
+# ---- roles --------------------------------------------------------------------------------------------------------
 
 _ROLE_OPTIONS: dict[str, str] = {
     "superuser": "superuser", "login": "login", "createdb": "create_db", "createrole": "create_role",
@@ -265,7 +261,11 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
     kinds: dict[str, type[Any]] = {"schema": Schema, "database": Database, "role": Role, "tablespace": Tablespace}
     if statement.kind in kinds:
         found = _find(context, kinds[statement.kind], statement.name or "")
-        _superuser_only(context, f"rename {statement.kind}")
+        if isinstance(found, Tablespace):
+            tablespaces.must_own(context, found)
+            tablespaces.refuse_name(context, statement.new_name)
+        else:
+            _superuser_only(context, f"rename {statement.kind}")
         change: dict[int, SchemaObject | None] = {found.oid: replace(found, name=statement.new_name)}
         if statement.kind == "schema":
             rename_relations(context, change, f"renaming schema {found.name}")
@@ -351,7 +351,10 @@ def set_owner(context: DdlContext, statement: ast.AlterOwnerStmt) -> str:
     if statement.kind not in kinds:
         not_supported(f"ALTER {statement.kind.upper()} OWNER")
     found = _find(context, kinds[statement.kind], statement.name)
-    _superuser_only(context, f"alter {statement.kind}")
+    if isinstance(found, Tablespace):
+        tablespaces.must_own(context, found)
+    else:
+        _superuser_only(context, f"alter {statement.kind}")
     context.change({found.oid: replace(found, owner=_find(context, Role, statement.owner).oid)})
     return f"ALTER {statement.kind.upper()}"
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import (
-    DEFAULT_TABLESPACE_OID,
     Column,
     Constraint,
     Index,
@@ -28,6 +27,7 @@ from engine.ddl import names
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_check, stored_default, stored_generated
 from engine.ddl.sequences import new_sequence
+from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
 
@@ -183,6 +183,7 @@ class TableBuilder:
             not_supported("deferrable unique constraints")
         if primary and any(item.kind == "p" for item in self.table.constraints):
             raise SqlError("42P16", f'multiple primary keys for table "{self.table.name}" are not allowed')
+        place_of_index(self.context, constraint.tablespace, self.table)
         if constraint.using_index is not None:
             return self._key_from_index(constraint, primary)
         numbers = self._key_columns(constraint)
@@ -203,7 +204,7 @@ class TableBuilder:
             name,
             self.table.oid,
             columns,
-            self.table.storage_id if primary else self.context.new_storage_id(),
+            self.table.storage_id if primary else self.context.new_storage_id(self.table.tablespace),
             unique=True,
             primary=primary,
             nulls_not_distinct=constraint.nulls_not_distinct,
@@ -291,14 +292,15 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     schema = context.creation_schema(relation, persistence)
     if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_not_exists):
         return "CREATE TABLE"
+    tablespace = place_of_table(context, statement.tablespace, persistence)
     table = Table(
         context.new_oid(),
         schema.oid,
         relation.name,
         (),
-        context.new_storage_id(),
+        context.new_storage_id(tablespace),
         owner=context.user_oid,
-        tablespace=names.tablespace_oid(context, statement.tablespace) or DEFAULT_TABLESPACE_OID,
+        tablespace=tablespace,
         persistence=persistence,
         options=statement.options,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Catalog, Role, Schema, SchemaObject, Table
+from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Role, Schema, SchemaObject, Table, Tablespace
 from catalog.schema import Sequence as SequenceObject
 from engine import ddl
 from engine.ddl.context import Job
@@ -110,8 +110,18 @@ class SessionDdl:
     def new_oid(self) -> int:
         return self._session.node.new_oid()
 
-    def new_storage_id(self) -> int:
-        return self._session.node.new_storage_id()
+    def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
+        return self._session.node.new_storage_id(tablespace)
+
+    @property
+    def default_tablespace(self) -> str:
+        return self._session.setting("default_tablespace")
+
+    def create_tablespace(self, item: Tablespace) -> None:
+        self._session.node.held.create(item)
+
+    def drop_tablespace(self, item: Tablespace) -> None:
+        self._session.node.held.doubt(item.oid)
 
     def lock_relation(self, oid: int, mode: str) -> None:
         number = TABLE_MODES[mode]
@@ -156,6 +166,8 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
     if isinstance(statement, ast.CreateDatabaseStmt | ast.DropDatabaseStmt) and session.in_block:
         word = "CREATE" if isinstance(statement, ast.CreateDatabaseStmt) else "DROP"
         raise SqlError("25001", f"{word} DATABASE cannot run inside a transaction block")
+    if isinstance(statement, ast.TablespaceStmt) and statement.action != "alter" and session.in_block:
+        raise SqlError("25001", f"{statement.action.upper()} TABLESPACE cannot run inside a transaction block")
     tag, context = await _change(session, statement)
     if context.jobs:
         from engine.bulk import backfill

@@ -1,6 +1,6 @@
 """What a session is between statements: who it is, its settings, the catalog it sees, and what functions ask of it.
 
-The lowest of a session's three layers (engine/session/session.py has the picture). Plans depend on some settings, and
+The lowest of a session's four layers (engine/session/session.py has the picture). Plans depend on some settings, and
 those are kept as one `PlanKey`: when a setting changes, the session moves to the plan cache of its new key.
 """
 
@@ -228,10 +228,17 @@ class SessionState:
     def setting(self, name: str) -> str:
         return self.settings.get(name)
 
+    def check_setting(self, name: str, value: str | None) -> None:
+        """What a setting's own check cannot know. Raises 22023 for a `default_tablespace` that does not exist."""
+        if name.lower() == "default_tablespace" and value and value not in self.catalog.tablespaces:
+            message = f'invalid value for parameter "{name}": "{value}"'
+            raise SqlError("22023", message, detail=f'Tablespace "{value}" does not exist.')
+
     def set_setting(self, name: str, value: str, local: bool) -> None:
         if name.lower() in IDENTITIES:
             self.set_identity(name.lower(), value, local)
         else:
+            self.check_setting(name, value)
             self.settings.set(name, value, local=local, in_transaction=True)
 
     def next_value(self, sequence: int) -> int:

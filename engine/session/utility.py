@@ -112,6 +112,7 @@ async def _set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sink) 
         if tree.local and not session.in_block:
             session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
         value = _joined(name, tree.values) if tree.values else None
+        session.check_setting(name, value)
         session.settings.set(name, value, local=tree.local, in_transaction=in_transaction)
     sink.complete(tag)
 

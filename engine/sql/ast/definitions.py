@@ -246,7 +246,7 @@ class AlterDatabaseStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class TablespaceStmt(Node):
-    """CREATE, ALTER and DROP TABLESPACE; action: create alter drop."""
+    """CREATE, ALTER and DROP TABLESPACE; action: create alter drop. `reset`: ALTER takes the options away."""
 
     action: str
     name: str
@@ -254,6 +254,7 @@ class TablespaceStmt(Node):
     directory: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     if_exists: bool = False
+    reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)

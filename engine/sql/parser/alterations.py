@@ -313,5 +313,6 @@ class Alterations(Roles):
         name = self.column_name()
         if self._curr.key in ("rename", "owner"):
             return self._rename_or_own("tablespace", name, start)
+        reset = self._curr.key == "reset"
         self.expect_one_of("set", "reset")
-        return ast.TablespaceStmt("alter", name, options=self.option_list(), location=start)
+        return ast.TablespaceStmt("alter", name, options=self.option_list(), reset=reset, location=start)

@@ -166,8 +166,7 @@ class Objects(Tables):
         self.expect("tablespace")
         name = self.column_name()
         owner = self.role_name() if self.accept("owner") else None
-        self.expect("location")
-        directory = self.string()
+        directory = self.string() if self.accept("location") else None
         options = self.option_list() if self.accept("with") else ()
         return ast.TablespaceStmt("create", name, owner, directory, options, location=start)
 
