@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal")
 
+CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node would make another history
+
 
 def serve(config: Config) -> int:
     """Runs the server; returns the exit status."""
@@ -65,6 +67,8 @@ async def _run(config: Config) -> int:
         finally:
             await member.stop()
         return 0
+    if (data / CLUSTER_MARKER).exists():
+        raise ConfigError(f"{data} belongs to a node of a cluster: start it with --cluster")
     spaces = open_spaces(data, loop.call_soon_threadsafe, fatal, loop)
     store = spaces.open()
     try:
@@ -88,7 +92,8 @@ async def _run(config: Config) -> int:
 async def _serve_clients(config: Config, node: Node, stop: asyncio.Future[None], member: Member | None) -> None:
     """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
-    server = Server(node, host, port, config.max_connections)
+    cluster = member.for_clients() if member is not None else None
+    server = Server(node, host, port, config.max_connections, cluster)
     try:
         bound = await server.start()
     except OSError as error:

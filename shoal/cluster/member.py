@@ -54,6 +54,7 @@ from shoal.cluster.membership import (
 )
 from shoal.cluster.seeing import connect
 from shoal.config import Config, ConfigError
+from wire.carrying import Cluster
 
 log = logging.getLogger("shoal.cluster")
 
@@ -177,7 +178,7 @@ class Member:
 
     async def _behind_the_log(self, joined: Joined) -> Joined:
         """A replica whose place in the log has been dropped begins anew, with a checkpoint."""
-        if joined.founded or joined.position.lsn == 0:
+        if joined.founded:
             return joined
         coordination = self._sessions.current
         found = await coordination.get(paths(joined.tablespace).ledgers)
@@ -185,7 +186,7 @@ class Member:
         if not ledgers or ledgers[0].first <= joined.position.lsn + 1:
             return joined
         log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", joined.position.lsn)
-        await asyncio.to_thread(shutil.rmtree, self._data / "rows")
+        await asyncio.to_thread(shutil.rmtree, self._data / "rows", ignore_errors=True)
         return replace(joined, position=await restore(coordination, self._stores[""], joined.tablespace, self._data))
 
     def _open_tables(self, joined: Joined) -> None:
@@ -289,7 +290,11 @@ class Member:
         if not ready.done():
             ready.cancel()
             await self._running
-        await ready
+        try:
+            await ready
+        except LogGoneError:
+            await self._running  # which starts anew
+            raise
 
     async def _ready(self, lsn: int) -> None:
         await self._log.wait_for(lsn)
@@ -333,6 +338,12 @@ class Member:
         return min(share, 1.0), len(self.node.sessions)
 
     # --- running and stopping ------------------------------------------------------------------------------------
+
+    def for_clients(self) -> Cluster:
+        """What a server needs to carry sessions to the leader."""
+        replica = self.node.replica
+        assert replica is not None
+        return Cluster(replica, self.name, self.secret, self.locator)
 
     async def listening(self, host: str, port: int) -> None:
         """Clients are let in at this address."""

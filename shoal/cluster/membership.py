@@ -31,6 +31,7 @@ MARKER = "cluster.json"
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 SECRET = "secret"
 LOAD_INTERVAL = 2.0  # seconds
+STOOD = 3  # sessions that ZooKeeper gives while it does not take up ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +150,18 @@ Opened = Callable[[Coordination], Awaitable[None]]
 
 class Sessions:
     """The session with ZooKeeper: when it is over, another one is opened, for as long as it takes, and `opened` is
-    told. Raises nothing once the first one stands."""
+    told. Raises nothing once the first one stands.
+
+    ZooKeeper that has lost data never takes up a session that has seen them, which then stays suspended for ever
+    (replication/zookeeper/session.py). So while it is, another one is opened now and then: it tells whether the cluster
+    is still there. If that one stands and the first is still not taken up, ZooKeeper has gone back in time.
+    """
 
     def __init__(self, open_session: Callable[[], Awaitable[Coordination]], retry_pause: float = 0.5) -> None:
         self._open = open_session
         self._retry_pause = retry_pause
         self._opened: list[Opened] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._lost = asyncio.Event()
         self.current: Coordination
         self.fatal: Callable[[BaseException], None] = _ignore
@@ -163,7 +169,8 @@ class Sessions:
     async def start(self) -> Coordination:
         """Raises SqlError as `open_coordination` does."""
         self._use(await self._open())
-        self._task = asyncio.get_running_loop().create_task(self._reopen())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(work) for work in (self._reopen(), self._doubt())]
         return self.current
 
     def on_opened(self, opened: Opened) -> None:
@@ -201,9 +208,30 @@ class Sessions:
                 self.fatal(error)
                 return
 
+    async def _doubt(self) -> None:
+        """Ends the node when ZooKeeper no longer has what its session has seen."""
+        doubted, stood = self.current, 0
+        while True:
+            await asyncio.sleep(2 * self.current.session_timeout)
+            if self.current.state != "suspended" or self.current is not doubted:
+                doubted, stood = self.current, 0
+                continue
+            try:
+                await (await self._open()).close()
+                stood += 1
+            except SqlError as error:
+                if error.sqlstate == "55000":
+                    self.fatal(error)
+                    return
+            except CoordinationUnavailableError:
+                continue
+            if stood >= STOOD and doubted.state == "suspended":
+                self.fatal(SqlError("55000", "ZooKeeper takes no session up that it gave before: it has lost data"))
+                return
+
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
         with contextlib.suppress(CoordinationUnavailableError):
             await self.current.close()
 
