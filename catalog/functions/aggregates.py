@@ -112,11 +112,11 @@ def _numeric_sums() -> None:
 
 
 # PostgreSQL raises where a sum of finite numbers is infinite.
-_OVERFLOWN = f"isinf({call('sum')}) AND NOT {call('bool_or', 'isinf({0})')}"
+_OVERFLOWN = f"isinf({call('sum')}) AND NOT bool_or(isinf({{0}})){FILTER_MARK}"
 _FLOAT_SQL = f"(CASE WHEN {_OVERFLOWN} THEN {sql_error_call('22003', 'value out of range: overflow')} ELSE @ END)"
 
 # PostgreSQL's average also sums squares, and so raises for some finite numbers whose squares do not fit a double.
-_LARGE = f"{call('max', 'CASE WHEN isfinite({0}) THEN abs({0}) END')} > 1e150"
+_LARGE = f"max(CASE WHEN isfinite({{0}}) THEN abs({{0}}) END){FILTER_MARK} > 1e150"
 _REFUSED = sql_error_call("0A000", "avg of double precision beyond 1e150 is not supported")
 _AVERAGE_OF_FLOATS_SQL = f"(CASE WHEN {_LARGE} THEN {_REFUSED} ELSE {call('avg')} END)"
 

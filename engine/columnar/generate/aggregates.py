@@ -129,8 +129,23 @@ def aggregate_call(call: Call) -> Piece:
         not_supported(f"aggregate {call.shown}")
     if call.arguments and call.arguments[0].scale:
         return _scaled(call)
+    if call.distinct and not call.order and _depends_on_order(call):
+        # PostgreSQL sorts to find duplicates, and takes the values in that order.
+        call.order = " ORDER BY " + sort_item(call.generation, call.arguments[0], call.types[0], False, False)
     native = _keyed(call) or _native(call, found)
     return native if native is not None else _over_lists(call, found)
+
+
+def _depends_on_order(call: Call) -> bool:
+    """Whether the order of the values makes a difference: to what collects them, and to the last digit of what adds up
+    floats."""
+    if call.function.name in ("array_agg", "string_agg"):
+        return True
+    return _of_floats(call) and call.function.name not in ("count", "min", "max")
+
+
+def _of_floats(call: Call) -> bool:
+    return bool(call.types) and call.types[0].oid in (oids.FLOAT4, oids.FLOAT8)
 
 
 def _scaled(call: Call) -> Piece:
@@ -180,9 +195,6 @@ def _native(call: Call, found: Implementation) -> Piece | None:
     if found.duckdb is None or call.direct:
         return None
     physical = [physical_type(type_, piece.form) for piece, type_ in zip(call.arguments, call.types, strict=True)]
-    if call.distinct and not call.order and call.function.name in ("array_agg", "string_agg"):
-        # PostgreSQL sorts to find duplicates, and gives the values in that order.
-        call.order = " ORDER BY " + sort_item(call.generation, call.arguments[0], call.types[0], False, False)
     if isinstance(found.duckdb, str):
         declared = call.function.argument_types
         arguments = [
@@ -209,7 +221,7 @@ def _over_lists(call: Call, found: Implementation) -> Piece:
         not_supported(f"aggregate {call.shown}")
     if any(piece.fields for piece in call.arguments):
         not_supported(f"a record as argument of aggregate {call.function.name} on this query")
-    if call.distinct and (len(call.arguments) != 1 or call.order):
+    if call.distinct and (len(call.arguments) != 1 or (call.order and not _of_floats(call))):
         not_supported(f"DISTINCT in aggregate {call.shown} on this query")
     signature = aggregate_signature(call.function, found, call.types, call.result, call.direct)
     arguments = [as_declared(piece, type_.oid) for piece, type_ in zip(call.arguments, call.types, strict=True)]

@@ -39,6 +39,7 @@ NUMERICS = [[], [None], ["1.10"], ["1.10", None, "2.5", "-3", "2.50"], ["0.00", 
 FLOATS = [[], [None], ["1.5"], ["1.5", None, "2.25", "-3"], ["NaN", "1"], ["Infinity", "1"], ["Infinity", "-Infinity"],
           ["1e38", "1e38"], ["0.1", "0.2", "0.3"], ["5", "5", "5"]]  # fmt: skip
 BIG_FLOATS = [*FLOATS, ["1e308", "1e308"], ["1e200", "1e200", "3"]]
+FLOAT_TYPES = ("float4", "float8")
 TEXTS = [[], [None], ["a"], ["b", None, "a", "é", "", "B"]]
 STATISTICS = "variance var_samp var_pop stddev stddev_samp stddev_pop"
 
@@ -135,7 +136,10 @@ def duckdb_answer(connection: Any, function: Any, types: Sequence[str], rows: Ro
     for source in found.duckdb_udfs:
         register_udf(connection, source)
     sql = sql.replace(DISTINCT_MARK, distinct).replace(FILTER_MARK, "")
-    sql = sql.replace(ORDER_MARK, "" if distinct else " ORDER BY n")
+    # Where the order makes a difference, the engine has DuckDB take distinct values in PostgreSQL's.
+    sql = sql.replace(
+        ORDER_MARK, ("" if types[0] not in FLOAT_TYPES else " ORDER BY c0") if distinct else " ORDER BY n"
+    )
     body = ", ".join(
         "(" + ", ".join([*(duckdb_literal(t, x, f) for t, x, f in zip(types, row, forms, strict=True)), str(n)]) + ")"
         for n, row in enumerate(rows or [(None,) * len(types)])

@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 DATABASE = "described"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def described(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[tuple[str, str]]:
     """Connection strings of two databases with the same objects in them: Shoal's and the oracle's."""
     strings = []
@@ -27,7 +27,7 @@ def described(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[t
             for statement in (HERE / "schema.sql").read_text().splitlines():
                 connection.execute(statement)
     yield strings[0], strings[1]
-    for server in (shoal, postgres_server):
+    for server in (shoal, postgres_server):  # whatever the servers show to the tests of other packages
         with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {DATABASE}")
             for role in ("bob", "team"):

@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -47,7 +48,7 @@ def _answer(connection: psycopg.Connection, query: str) -> object:
 
 
 @pytest.fixture(scope="module")
-def connections(described: tuple[str, str]) -> tuple[psycopg.Connection, psycopg.Connection]:
+def connections(described: tuple[str, str]) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
     made = []
     for dsn in described:
         connection = psycopg.connect(dsn, autocommit=True)
@@ -55,7 +56,9 @@ def connections(described: tuple[str, str]) -> tuple[psycopg.Connection, psycopg
             connection.adapters.register_loader(info.oid, _Text)
             connection.adapters.register_loader(info.array_oid, _Text)
         made.append(connection)
-    return made[0], made[1]
+    yield made[0], made[1]
+    for connection in made:  # else the database cannot be dropped
+        connection.close()
 
 
 class _Text(psycopg.adapt.Loader):

@@ -124,6 +124,8 @@ select sum(a) filter (where b = 10), count(*) filter (where ok), avg(n) filter (
 select sum(distinct b), avg(distinct b), count(distinct g), count(distinct ch) from t
 select string_agg(s, ',' order by a desc), array_agg(a order by a desc), array_agg(b order by a) from t
 select string_agg(distinct v, '-') from t
+select avg(DISTINCT x), sum(DISTINCT x), stddev(DISTINCT x), var_pop(DISTINCT x), count(DISTINCT x), max(DISTINCT x) FROM (VALUES (0.3::float8), (0.1), (0.2), (NULL), (1e10), (-7.7), (0.1)) AS t(x)
+select avg(DISTINCT x) FILTER (WHERE x < 1), sum(DISTINCT x ORDER BY x DESC), avg(DISTINCT x::float4), sum(DISTINCT x::float4), stddev(DISTINCT x::float4) FROM (VALUES (0.3::float8), (0.1), (0.2), (1e10), ('NaN'), (0.1)) AS t(x)
 select string_agg(s, v order by a) from t
 select bool_and(ok), bool_or(ok), every(a > 0), bit_and(a), bit_or(a) from t
 select stddev(a), variance(a), var_pop(f), stddev_samp(n), corr(a, b), regr_slope(a, b) from t where a in (1,2,5)
