@@ -42,12 +42,12 @@ class ObjectMap:
         recent = [item for item in head.recent if item.last > after]
         if not recent or recent[0].first > after + 1:
             await self._refresh(coordination)
-            return await self._list(head, after, at_end)
+            return await self._list(coordination, head, after, at_end)
         known = {ledger.ledger: ledger for ledger in self._ledgers}
         if any(item.ledger not in known for item in recent):
             known = {ledger.ledger: ledger for ledger in await self._refresh(coordination)}
             if any(item.ledger not in known for item in recent):  # dropped since
-                return await self._list(head, after, at_end)
+                return await self._list(coordination, head, after, at_end)
         return [Found(item, known[item.ledger]) for item in recent]
 
     async def still_listed(self, coordination: Coordination, ledger: int) -> bool:
@@ -60,7 +60,7 @@ class ObjectMap:
         self._ledgers = () if found is None else decode_ledgers(found.data)
         return self._ledgers
 
-    async def _list(self, head: Head, after: int, at_end: bool) -> list[Found]:
+    async def _list(self, coordination: Coordination, head: Head, after: int, at_end: bool) -> list[Found]:
         ledgers = self._ledgers
         if not ledgers or ledgers[0].first > after + 1:
             raise LogGoneError(after)
@@ -87,5 +87,7 @@ class ObjectMap:
             if reached < last:
                 if result:
                     return result  # the rest is looked for when these are applied
+                if not await self.still_listed(coordination, ledger.ledger):
+                    raise LogGoneError(after)  # dropped since the list was read
                 raise SqlError("XX001", f"LSN {reached + 1} is missing in ledger {ledger.ledger} of the store")
         return result
