@@ -115,7 +115,7 @@ async def restore(coordination: Coordination, store: ChangelogStore, tablespace:
     started = asyncio.get_running_loop().time()
     await read_checkpoint(store, root, manifest, str(data))
     seconds = asyncio.get_running_loop().time() - started
-    log.info("restored %d rows in %.1f s", manifest.table_rows, seconds)
+    log.info("restored %d rows in %.1f s", manifest.table_rows(), seconds)
     return Position(newest.lsn, bytes.fromhex(newest.hash))
 
 

@@ -60,6 +60,8 @@ log = logging.getLogger("shoal.cluster")
 
 
 class Member:
+LEASE_MARGINS = 12  # in a session timeout: a leader that is cut off stops answering strong reads so long before its end
+
     """Made by `start`. `node` is ready for a Server when it returns."""
 
     def __init__(self, config: Config, fatal: Callable[[BaseException], None]) -> None:
@@ -216,7 +218,8 @@ class Member:
         node = self.node = EngineNode(store, worker)
         node.follow()
         self._engine = EngineReplica(node, store, follower_log)
-        settings = LogSettings(commit_timeout=self.config.commit_timeout)
+        margin = min(LogSettings().lease_margin, self.config.session_timeout / LEASE_MARGINS)
+        settings = LogSettings(commit_timeout=self.config.commit_timeout, lease_margin=margin)
         self._committer = Committer(self._sessions.current, settings)
         position = joined.position
         if position.lsn != store.flushed_lsn:
