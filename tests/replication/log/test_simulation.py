@@ -21,7 +21,7 @@ from replication.log.groups import Group, Multi
 from replication.log.layout import encode_head, paths
 from replication.log.leader import LeaderLog
 from replication.log.ledgers import Ledgers
-from tests.replication.log.world import NodeSession, Report, simulate, simulate_zombie
+from tests.replication.log.world import BrokenError, NodeSession, Report, simulate, simulate_zombie
 
 _FIRST, _, _END = os.environ.get("SHOAL_SEEDS", "0:10").partition(":")
 SEEDS = range(int(_FIRST), int(_END))
@@ -101,7 +101,7 @@ def applies_past_head(patch: pytest.MonkeyPatch) -> None:
     async def find(self: Any, coordination: Any, head: Any, after: int, *, at_end: bool) -> Any:
         await self._refresh(coordination)
         try:
-            return await self._list(head, after, at_end)
+            return await self._list(coordination, head, after, at_end)
         except SqlError:
             return []
 
@@ -185,7 +185,7 @@ def test_a_planted_fault_is_noticed(
     for seed in PLANTED_SEEDS:
         try:
             run(seed, tmp_path)
-        except Exception as error:
+        except (BrokenError, SqlError) as error:
             print(f"{plant.__name__}: seed {seed}: {error!r}")
             return
     pytest.fail(f"{len(PLANTED_SEEDS)} seeds have not noticed it")
