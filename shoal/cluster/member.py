@@ -58,10 +58,10 @@ from wire.carrying import Cluster
 
 log = logging.getLogger("shoal.cluster")
 
-
-class Member:
 LEASE_MARGINS = 12  # in a session timeout: a leader that is cut off stops answering strong reads so long before its end
 
+
+class Member:
     """Made by `start`. `node` is ready for a Server when it returns."""
 
     def __init__(self, config: Config, fatal: Callable[[BaseException], None]) -> None:
