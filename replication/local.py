@@ -251,8 +251,12 @@ class LocalChangelog:
 
     def close(self) -> None:
         """See engine.storage.interface.Changelog; closing twice is the same as once."""
-        if self._closing:
-            return
+        if not self._closing:
+            self._close()
+        if self._failure is not None:
+            raise SqlError("58030", f"changelog has failed: {self._failure}")
+
+    def _close(self) -> None:
         self._chores.put(None)
         self._keeper.join()
         self._closing = True
@@ -268,8 +272,6 @@ class LocalChangelog:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        if self._failure is not None:
-            raise SqlError("58030", f"changelog has failed: {self._failure}")
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
         if self._committed is not None:

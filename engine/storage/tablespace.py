@@ -264,9 +264,9 @@ class Tablespace:
         return diverted
 
     def _committed(self, lsn: int) -> None:
+        self.durable_lsn = self.current.lsn = lsn
         if self._closed:
             return
-        self.durable_lsn = self.current.lsn = lsn
         self._horizon = min(min(self._snapshots, default=lsn), lsn)
         if self._frozen:
             self._hand_over()
@@ -487,6 +487,10 @@ class Tablespace:
     def close_changelog(self) -> None:
         """The first step of `close`: makes everything sequenced durable. Where there are several tablespaces all take
         it before any goes on, because a commit may have parts in each. Raises 58030."""
+        if not self._closed:
+            self._closed = True
+            for layer in self._history:
+                self._drop_files(layer)
         self._changelog.close()
 
     def close(self) -> None:
@@ -494,21 +498,18 @@ class Tablespace:
 
         Raises 58030 if something sequenced could not be made durable; the rest is done all the same.
         """
-        if self._closed:
+        flusher, self._flusher = self._flusher, None
+        if flusher is None:
             return
-        self._closed = True
-        assert self._flusher is not None
-        for layer in self._history:
-            self._drop_files(layer)
         try:
-            self._changelog.close()
-            self._flusher.stop()
-            if self._failure is None and not self._flusher.failed:
+            self.close_changelog()
+            flusher.stop()
+            if self._failure is None and not flusher.failed:
                 for layer in (*reversed(self._frozen), self._active):
-                    if layer.last_lsn > self._checkpoint.flushed_lsn:
+                    if self._checkpoint.flushed_lsn < layer.last_lsn <= self.durable_lsn:
                         self._checkpoint.write(layer, _no_pause)
         finally:
-            self._flusher.stop()
+            flusher.stop()
             self._checkpoint.close()
             os.close(self._lock)
 

@@ -371,3 +371,16 @@ def test_a_removed_tablespace_is_gone_and_the_rest_goes_on(tmp_path: Path) -> No
     directory.first.sequence(Edits({key(1, 1): b"1"}), 0, 0)
     directory.spaces.close()
     assert Directory(tmp_path).first.current.get(key(1, 1)) == b"1"
+
+
+def test_closing_does_not_flush_a_commit_whose_other_part_could_not_be_written(tmp_path: Path) -> None:
+    spaces = Spaces(tmp_path)
+    spaces.commit({key(1, 100): b"1", key(1, 101): b"1"})
+    spaces.sequence({key(1, 100): b"2", key(1, 101): b"2"})
+    broken = spaces.recovering[1].changelog
+    broken._fail(OSError(5, "planted"))  # type: ignore[attr-defined]
+    with pytest.raises(SqlError, match="planted"):
+        spaces.close()
+    again = Spaces(tmp_path)
+    assert (again.stores.current.get(key(1, 100)), again.stores.current.get(key(1, 101))) == (b"1", b"1")
+    again.close()
