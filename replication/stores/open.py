@@ -12,10 +12,10 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from catalog.errors import SqlError
 from replication.interface import ChangelogStore
 from replication.stores.files import FileStore
+from replication.stores.members import LEAVING, parse_quorum
 from replication.stores.names import is_name
-from replication.stores.quorum import LEAVING, QuorumStore
+from replication.stores.quorum import QuorumStore
 
-_QUORUM = re.compile(r"quorum\((\d{1,3}),(\d{1,3}),(\d{1,3})\):(.+)", re.DOTALL)
 _EXPECTED = "file:///directory, s3://bucket/prefix, log://host:port/prefix or quorum(E,W,A):url,url,..."
 MAX_URL = 4000
 
@@ -109,12 +109,18 @@ def store_secret(secret: str | None, file: str | None) -> str:
 
 
 def _quorum(url: str, timeout: float) -> ChangelogStore:
-    match = _QUORUM.fullmatch(url)
-    if match is None:
+    parsed = parse_quorum(url)
+    if parsed is None:
         raise _bad(url, "quorum(E,W,A):url,url,... with the sizes of the ensemble, write quorum and ack quorum")
-    ensemble, write, ack = (int(match[index]) for index in (1, 2, 3))
-    urls = [member.strip() for member in match[4].split(",")]
-    return QuorumStore(urls, ensemble, write, ack, opener=lambda member: _member(member, timeout), timeout=timeout)
+    urls = [*parsed.active, *(LEAVING + member for member in parsed.leaving)]
+    return QuorumStore(
+        urls,
+        parsed.ensemble,
+        parsed.write,
+        parsed.ack,
+        opener=lambda member: _member(member, timeout),
+        timeout=timeout,
+    )
 
 
 def _member(url: str, timeout: float) -> ChangelogStore:

@@ -41,10 +41,10 @@ from replication.interface import (
     StoreUnavailableError,
 )
 from replication.stores.calls import Calls
+from replication.stores.members import LEAVING
 from replication.stores.names import check_folder, check_name
 from replication.stores.placement import member_order
 
-LEAVING = "-"
 MAX_MEMBERS = 100
 PATIENCE = 0.25  # seconds without an answer after which another member is asked too
 SHUNNED = 2.0  # seconds for which a member that failed is asked last

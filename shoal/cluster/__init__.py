@@ -5,5 +5,7 @@ adapter.py       the engine as the log sees it (replication.log.ReplicaEngine), 
                  (engine.replica.Replica), the leader as the relay sees it (wire.relay.Locator)
 joining.py       how a data directory becomes a replica: alone before, new, from a checkpoint
 seeing.py        what it shows of the cluster, checks, checkpoints on request
+controller.py    replicas and leaders are where they should be: one node's office
+mending.py       a quorum store is kept whole, and lets members go
 member.py        all of it, from start to stop
 """

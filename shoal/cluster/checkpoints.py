@@ -33,13 +33,13 @@ KEPT = 2
 
 
 class CheckpointKeeper:
-    """`coordination` gives the session of the moment; `mark` what the log knows of the entry at an LSN; `leads` whether
-    this node is to write them. `scratch` is a local directory with room for two files."""
+    """`store` and `coordination` give the store and the session of the moment; `mark` what the log knows of the entry
+    at an LSN; `leads` whether this node is to write them. `scratch` is a local directory with room for two files."""
 
     def __init__(
         self,
         tablespace: Tablespace,
-        store: ChangelogStore,
+        store: Callable[[], ChangelogStore],
         coordination: Callable[[], Coordination],
         mark: Callable[[int], EntryMark],
         leads: Callable[[], bool],
@@ -92,7 +92,7 @@ class CheckpointKeeper:
             previous = max(known, key=lambda manifest: manifest.lsn, default=None)
             self._scratch.mkdir(parents=True, exist_ok=True)
             manifest = await write_checkpoint(
-                self._tablespace, self._store, self._root, str(self._scratch), self._mark, previous=previous
+                self._tablespace, self._store(), self._root, str(self._scratch), self._mark, previous=previous
             )
             entry = Checkpoint(
                 manifest.lsn,
@@ -112,7 +112,7 @@ class CheckpointKeeper:
 
     async def _manifest(self, lsn: int) -> Manifest | None:
         with contextlib.suppress(ObjectMissingError):
-            return await read_manifest(self._store, self._root, lsn)
+            return await read_manifest(self._store(), self._root, lsn)
         return None
 
     async def _list(self, entry: Checkpoint) -> tuple[Checkpoint, ...]:
@@ -133,8 +133,8 @@ class CheckpointKeeper:
         gone = [manifest for manifest in manifests if manifest.lsn not in lsns]
         names = removable(gone, stay)
         prefix = self._root + "/"
-        objects = [info.name async for info in self._store.list(prefix)]
+        objects = [info.name async for info in self._store().list(prefix)]
         relative = [name[len(prefix) :] for name in objects if name.startswith(prefix + "checkpoint-")]
         names += leftovers(relative, stay, below=max(lsns))
         for name in dict.fromkeys(names):
-            await self._store.delete(prefix + name)
+            await self._store().delete(prefix + name)

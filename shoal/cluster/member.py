@@ -38,6 +38,7 @@ from replication.log.replica import ReplicatedLog
 from replication.log.settings import LogGoneError, LogSettings, SystemClock
 from replication.observer import Observer
 from replication.stores import claim, open_store
+from replication.stores.members import parse_quorum
 from replication.zookeeper import join_cluster, open_coordination
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica
 from shoal.cluster.checkpoints import CheckpointKeeper
@@ -52,6 +53,7 @@ from shoal.cluster.membership import (
     read_identity,
     write_identity,
 )
+from shoal.cluster.mending import StoreMender
 from shoal.cluster.seeing import connect
 from shoal.config import Config, ConfigError
 from wire.carrying import Cluster
@@ -138,9 +140,11 @@ class Member:
         )
 
     async def _open_store(self) -> None:
-        """Opens the cluster's changelog store: the one that is given, or that the cluster has already."""
+        """Opens the cluster's changelog store: the one that it has already, or the one that is given."""
         found = await find_tablespace(self._sessions.current, DEFAULT_TABLESPACE)
-        url = self.config.store or (found[1].store if found else "")
+        if found is not None and self.config.store:
+            await self._check_store(found[1].store)
+        url = found[1].store if found else self.config.store
         if not url:
             raise ConfigError(
                 "a new cluster needs a changelog store: --store file:///DIR, s3://BUCKET/PREFIX, log://HOST:PORT or "
@@ -148,9 +152,20 @@ class Member:
             )
         store = self._stores[""] = open_store(url, timeout=self.config.commit_timeout)
         self._undo.push_async_callback(store.close)
-        if found is not None and found[1].store != store.url:
-            raise ConfigError(f"the cluster keeps its changelog in {found[1].store}, not in {store.url}")
         await claim(store, self._cluster, create=found is None)
+
+    async def _check_store(self, kept: str) -> None:
+        """Raises ConfigError when --store is not the cluster's. A quorum some members of which have been replaced since
+        the command line was written is."""
+        store = open_store(self.config.store)
+        given = store.url
+        await store.close()
+        if given == kept:
+            return
+        ours, theirs = parse_quorum(given), parse_quorum(kept)
+        if ours is None or theirs is None or not set(ours.active) & {*theirs.active, *theirs.leaving}:
+            raise ConfigError(f"the cluster keeps its changelog in {kept}, not in {given}")
+        log.warning("--store names other members than the cluster has, which are used: %s", kept)
 
     def _store_at(self, url: str) -> ChangelogStore:
         """replication.log.settings.StoreOf."""
@@ -161,6 +176,10 @@ class Member:
             store = self._stores[url] = open_store(url, timeout=self.config.commit_timeout)
             self._undo.push_async_callback(store.close)
         return store
+
+    def _current_store(self) -> ChangelogStore:
+        """Where the tablespace's changelog is written now: its members may have been replaced since the start."""
+        return self._store_at(self._log.spec.store if self._log.spec is not None else "")
 
     async def _bring_along(self) -> None:
         """A directory that was a node alone: what its local changelog has goes into its LMDB, and from then on the
@@ -248,7 +267,7 @@ class Member:
         self._sessions.on_opened(self._use_session)
         self._checkpoints = CheckpointKeeper(
             self._store,
-            self._stores[""],
+            self._current_store,
             lambda: self._sessions.current,
             self._mark,
             lambda: self._engine.leading,
@@ -271,7 +290,8 @@ class Member:
         await self._catch_up()
 
     def _place(self, tablespace: bytes) -> None:
-        """Takes part in placement: is the controller if nobody else is, hands leaderships over when asked."""
+        """Takes part in what a cluster does by itself: is the controller if nobody else is, hands leaderships over when
+        it is asked, keeps the store whole while it leads."""
         controller = Controller(self.name, self._directory, lambda: self._sessions.current, self.clock)
         controller.start()
         self._undo.push_async_callback(controller.stop)
@@ -283,6 +303,11 @@ class Member:
         )
         hand_overs.start()
         self._undo.callback(hand_overs.stop)
+        mender = StoreMender(
+            tablespace, lambda: self._log.leader, self._store_at, lambda: self._sessions.current, self.clock
+        )
+        mender.start()
+        self._undo.callback(mender.stop)
 
     async def _catch_up(self) -> None:
         """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends

@@ -4,6 +4,7 @@
     ledger.py        the changelog's ledgers: which there are, their objects, their entries
     checkpoint.py    a checkpoint now
     check.py         whether all replicas hold the same
+    store.py         another member for a quorum store, or one less
     looking.py       what they share: opening a cluster without changing it, tables of text, talking SQL
 
 A command prints to standard output and gives the exit status: 0, or 1 when something is wrong with the cluster. What is
@@ -43,6 +44,13 @@ Every replica hashes everything that it holds at one and the same LSN, beside it
 hashes differ, or when a replica does not answer in time.
 """
 
+STORE_EXAMPLES = """examples:
+  shoal store replace --cluster zk://127.0.0.1:2181/shoal log://10.0.0.8:7301 log://10.0.0.12:7301
+  shoal store drain --cluster zk://127.0.0.1:2181/shoal log://10.0.0.8:7301
+Nothing stops meanwhile: what is committed from then on goes to the other members, and what the old one holds, or held,
+is copied from those that have it too. When the command ends the old member may be switched off. If it is interrupted
+the cluster goes on with the work; shoal_tablespaces shows the stores, with a "-" before members that leave.
+"""
 
 URL = "zk://HOST:PORT,.../NAME"
 
@@ -64,6 +72,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     check.add_argument("--timeout", metavar="SECONDS", type=float, default=300.0, help="default: 300")
     check.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
     check.add_argument("--json", action="store_true", help="one JSON object")
+    _store(_parser(commands, "store", "replace and remove members of a quorum store", STORE_EXAMPLES))
 
 
 def _cluster(command: argparse.ArgumentParser) -> None:
@@ -100,12 +109,30 @@ def _ledger(ledger: argparse.ArgumentParser) -> None:
             action.add_argument("--to", dest="last", metavar="LSN", type=int, help="default: the newest")
 
 
+def _store(store: argparse.ArgumentParser) -> None:
+    actions = store.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in (("replace", "another member in place of one"), ("drain", "one member less")):
+        action = _parser(actions, name, text, STORE_EXAMPLES)
+        _cluster(action)
+        action.add_argument("--tablespace", metavar="NAME", help="default: all whose store has the member")
+        action.add_argument("--no-wait", action="store_true", help="do not wait until the member is no longer needed")
+        action.add_argument("old", metavar="OLD", help="URL of the member that leaves")
+        if name == "replace":
+            action.add_argument("new", metavar="NEW", help="URL of the member that takes its place")
+
+
 def run_command(options: argparse.Namespace) -> int:
     """Runs one of them; its exit status. Raises ConfigError, SqlError."""
-    from shoal.commands import check, checkpoint, ledger, status
+    from shoal.commands import check, checkpoint, ledger, status, store
     from shoal.commands.looking import run_looking
 
-    work = {"status": status.run, "ledger": ledger.run, "checkpoint": checkpoint.run, "check": check.run}
+    work = {
+        "status": status.run,
+        "ledger": ledger.run,
+        "checkpoint": checkpoint.run,
+        "check": check.run,
+        "store": store.run,
+    }
     try:
         return run_looking(work[options.command](options))
     except BrokenPipeError:  # `... | head`

@@ -1,0 +1,79 @@
+"""The members of a quorum store, as its URL has them: how one is replaced, and when it is out.
+
+    quorum(3,3,2):a,b,c            replaced c by d            quorum(3,3,2):a,b,d,-c
+    quorum(3,3,2):a,b,c,d          drained c                  quorum(3,3,2):a,b,d,-c
+    quorum(3,3,2):a,b,d,-c         settled                    quorum(3,3,2):a,b,d
+
+A member that leaves ('-') is read and no longer written, until the others hold what it has. A new member takes the
+place of the old one, so that as few objects as possible change hands (replication/stores/placement.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+
+LEAVING = "-"
+_QUORUM = re.compile(r"quorum\((\d{1,3}),(\d{1,3}),(\d{1,3})\):(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumUrl:
+    """quorum(E,W,A):... `active` and `leaving` are URLs, without the '-'."""
+
+    ensemble: int
+    write: int
+    ack: int
+    active: tuple[str, ...]
+    leaving: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        members = [*self.active, *(LEAVING + url for url in self.leaving)]
+        return f"quorum({self.ensemble},{self.write},{self.ack}):{','.join(members)}"
+
+    def replaced(self, old: str, new: str) -> QuorumUrl:
+        """`new` in place of `old`, which leaves. Raises SqlError 22023, 55000."""
+        self._check_active(old)
+        if new in self.active or new in self.leaving:
+            raise SqlError("22023", f"{new} is a member of {self} already")
+        active = tuple(new if url == old else url for url in self.active)
+        return dataclasses.replace(self, active=active, leaving=(old,))
+
+    def drained(self, old: str) -> QuorumUrl:
+        """Without `old`, which leaves. Raises SqlError 22023, 55000."""
+        self._check_active(old)
+        if len(self.active) <= self.ensemble:
+            raise SqlError(
+                "22023",
+                f"{self} needs {self.ensemble} members",
+                hint="Replace the member by another one: shoal store replace OLD NEW.",
+            )
+        return dataclasses.replace(self, active=tuple(url for url in self.active if url != old), leaving=(old,))
+
+    def settled(self) -> QuorumUrl:
+        """Without those that leave."""
+        return dataclasses.replace(self, leaving=())
+
+    def _check_active(self, old: str) -> None:
+        if self.leaving:
+            raise SqlError("55000", f"{self.leaving[0]} is still being emptied", hint="One member leaves at a time.")
+        if old not in self.active:
+            raise SqlError("22023", f"{old} is no member of {self}")
+
+
+def parse_quorum(url: str) -> QuorumUrl | None:
+    """None for the URL of another kind of store. Members are not looked at."""
+    match = _QUORUM.fullmatch(url)
+    if match is None:
+        return None
+    members = [member.strip() for member in match[4].split(",")]
+    return QuorumUrl(
+        int(match[1]),
+        int(match[2]),
+        int(match[3]),
+        tuple(member for member in members if not member.startswith(LEAVING)),
+        tuple(member.removeprefix(LEAVING) for member in members if member.startswith(LEAVING)),
+    )

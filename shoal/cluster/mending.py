@@ -1,0 +1,188 @@
+"""Keeps a tablespace's quorum store whole: what the leader's node does now and then, and when a member leaves.
+
+    a member leaves     (`shoal store replace`, `shoal store drain`: '-' before its URL in the tablespace's spec)
+                        1  the leader opens a ledger in the store as the spec has it: nothing goes there any more
+                        2  everything of the tablespace is copied until W of the others hold it
+                        3  closed ledgers are listed under the URL without the member, then the spec is: it may go
+    otherwise           every `interval`, what fewer than W members hold is copied, and deletes that a member has missed
+                        are made up for
+
+Only entries whose checksums hold are copied. Nothing here is needed for a commit, and everything may be done twice:
+when the leadership changes the next leader begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.errors import SqlError
+from replication.interface import (
+    ConflictError,
+    Coordination,
+    CoordinationUnavailableError,
+    Ledger,
+    StoreUnavailableError,
+)
+from replication.log.layout import (
+    decode_spec,
+    encode,
+    parse_ledger,
+    parse_object_name,
+    paths,
+    tablespace_folder,
+)
+from replication.log.leader import DeposedError, LeaderLog
+from replication.log.ledger_object import Position, decode_object
+from replication.log.ledgers import Ledgers, close_committed
+from replication.log.settings import Clock, StoreOf
+from replication.stores.claim import CLUSTER
+from replication.stores.members import QuorumUrl, parse_quorum
+from replication.stores.quorum import QuorumStore
+from replication.stores.repair import Repairer, RepairSummary
+
+log = logging.getLogger("shoal.cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class MendingSettings:
+    """Times in seconds."""
+
+    interval: float = 900.0  # between two looks at everything
+    watch: float = 2.0  # between two looks whether a member is leaving
+    bytes_per_second: float = 20 << 20
+
+
+class StoreMender:
+    """Of one tablespace. `leader` gives the term that this node leads it in, if it does; `coordination` the session of
+    the moment."""
+
+    def __init__(
+        self,
+        tablespace: bytes,
+        leader: Callable[[], LeaderLog | None],
+        stores: StoreOf,
+        coordination: Callable[[], Coordination],
+        clock: Clock,
+        settings: MendingSettings | None = None,
+    ) -> None:
+        self._tablespace = tablespace
+        self._leader = leader
+        self._stores = stores
+        self._coordination = coordination
+        self._clock = clock
+        self._settings = settings or MendingSettings()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._settings.interval
+        while True:
+            await asyncio.sleep(self._settings.watch)
+            leader = self._leader()
+            quorum = parse_quorum(leader.store_url) if leader is not None else None
+            if leader is None or quorum is None or not (quorum.leaving or loop.time() >= due):
+                continue
+            try:
+                await self.once(leader)
+                due = loop.time() + self._settings.interval
+            except (CoordinationUnavailableError, StoreUnavailableError, ConflictError, DeposedError) as error:
+                log.info("the changelog store is not mended for now: %s", error)
+            except SqlError as error:
+                log.warning("the changelog store cannot be mended: %s", error.message)
+
+    async def once(self, leader: LeaderLog) -> RepairSummary | None:
+        """What was done; None if the store is no quorum, or a ledger has to be closed first.
+
+        Raises what store and coordination raise, and DeposedError.
+        """
+        url = leader.store_url
+        quorum, store = parse_quorum(url), self._stores(url)
+        if quorum is None or not isinstance(store, QuorumStore):
+            return None
+        if quorum.leaving:
+            now = self._clock.wall()
+            await leader.edit_ledgers(
+                lambda all_: close_committed(all_, leader.committed_lsn, leader.ledger_sizes, now)
+            )
+        covered = {ledger.ledger for ledger in leader.ledgers if ledger.last is not None}
+        if quorum.leaving and any(ledger.store != url and ledger.last is None for ledger in leader.ledgers):
+            return None  # objects may still go to the member that leaves
+        summary = await self._repair(store, leader)
+        if (quorum.leaving and summary.failed) or leader.store_url != url:
+            return summary
+        await leader.edit_ledgers(lambda ledgers: _under(quorum, covered, ledgers))
+        if quorum.leaving:
+            await self._settle(quorum)
+        return summary
+
+    async def _repair(self, store: QuorumStore, leader: LeaderLog) -> RepairSummary:
+        epochs = {ledger.ledger: ledger.epoch for ledger in leader.ledgers}
+        repairer = Repairer(
+            store,
+            bytes_per_second=self._settings.bytes_per_second,
+            verify=lambda name, path: self._is_whole(name, path, epochs),
+        )
+        summary = await repairer.repair([tablespace_folder(self._tablespace)], [CLUSTER])
+        if summary.copied or summary.failed or summary.deleted:
+            log.info(
+                "changelog store: %d objects looked at, %d copies (%d bytes) made, %d late deletes, %d failures",
+                summary.checked,
+                summary.copied,
+                summary.bytes,
+                summary.deleted,
+                summary.failed,
+            )
+        for problem in summary.problems:
+            log.warning("changelog store: %s", problem)
+        return summary
+
+    def _is_whole(self, name: str, path: str, epochs: dict[int, int]) -> bool:
+        """Whether a copy of an object of entries can be read; other objects have checksums that their readers know."""
+        ledger = parse_ledger(self._tablespace, name)
+        item = parse_object_name(name, ledger) if ledger is not None and "/bulk/" not in name else None
+        if item is None or item.ledger not in epochs:
+            return True
+        with contextlib.suppress(SqlError):
+            data = Path(path).read_bytes()
+            for _ in decode_object(data, item, self._tablespace, epochs[item.ledger], Position(item.first - 1, None)):
+                pass
+            return True
+        return False
+
+    async def _settle(self, quorum: QuorumUrl) -> None:
+        """The spec without the members that have left. Raises ConflictError when it was changed meanwhile."""
+        path = paths(self._tablespace).spec
+        coordination = self._coordination()
+        found = await coordination.get(path)
+        if found is None or decode_spec(found.data).store != str(quorum):
+            return
+        spec = dataclasses.replace(decode_spec(found.data), store=str(quorum.settled()))
+        await coordination.set(path, encode(spec), found.version)
+        log.info("%s is no longer needed by tablespace %s", ", ".join(quorum.leaving), spec.name)
+
+
+def _under(quorum: QuorumUrl, covered: set[int], ledgers: Ledgers) -> Ledgers:
+    """The list with those of the covered ledgers under the store as it is without the members that leave, that lie on
+    no other members than it has, or had until now."""
+    members = {*quorum.active, *quorum.leaving}
+
+    def change(ledger: Ledger) -> Ledger:
+        lies = parse_quorum(ledger.store)
+        if lies is None or ledger.ledger not in covered or not members.issuperset(lies.active) or lies.ack < quorum.ack:
+            return ledger
+        return dataclasses.replace(ledger, store=str(quorum.settled()))
+
+    return tuple(change(ledger) for ledger in ledgers)
