@@ -55,5 +55,8 @@ torture-cluster: packages $(VENV)/.development      ## kills and freezes a clust
 bench: packages $(VENV)/.development      ## Shoal beside PostgreSQL: pgbench, COPY, scans, an analytic query
 	$(VENV)/bin/python -m bench
 
+bench-cluster: packages $(VENV)/.development      ## three nodes and three ZooKeeper servers beside a single node
+	$(VENV)/bin/python -m bench.cluster
+
 clean:      ## removes the environment and caches, never data
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build *.egg-info
