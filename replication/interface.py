@@ -26,6 +26,7 @@ Znodes below the cluster's chroot:
     tablespaces/<ts>/ledgers            list of Ledger
     tablespaces/<ts>/checkpoints        list of Checkpoint
     tablespaces/<ts>/replicas/<node>    ephemeral: Replica
+    tablespaces/<ts>/checks/<id>/<node> what a replica has found (replication/checks.py)
 
 All znode values are JSON (orjson), with unknown fields kept out of the way of older readers: a reader ignores them.
 """

@@ -75,6 +75,22 @@ def test_the_views_join_and_cannot_be_written(connection: psycopg.Connection) ->
             connection.execute(statement)
 
 
+def test_every_tablespace_of_a_node_is_shown(connection: psycopg.Connection) -> None:
+    connection.execute("CREATE TABLESPACE seen LOCATION ''")
+    connection.execute("CREATE TABLE placed (a int) TABLESPACE seen")
+    try:
+        connection.execute("INSERT INTO placed VALUES (1)")
+        query = (
+            "SELECT t.leader, r.role, l.durable_lsn = t.head_lsn, t.head_lsn >= 1 FROM shoal_tablespaces t "
+            "JOIN shoal_replicas r USING (tablespace) JOIN shoal_log_status l USING (tablespace) "
+            "WHERE tablespace = 'seen'"
+        )
+        assert connection.execute(query).fetchall() == [("local", "leader", True, True)]
+    finally:
+        connection.execute("DROP TABLE placed")
+        connection.execute("DROP TABLESPACE seen")
+
+
 def test_what_needs_a_cluster_says_so(connection: psycopg.Connection) -> None:
     for function in ("shoal_check", "shoal_checkpoint"):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="not part of a cluster"):
