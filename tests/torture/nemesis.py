@@ -17,6 +17,7 @@ from tests.cluster import ShoalCluster
 from tests.torture.load import Load
 from tests.torture.steps import COMMIT_STEPS, TAKEOVER_STEPS, arm, disarm, paused
 
+STEP_PATIENCE = 8.0  # seconds in which an armed node should come to its step
 PROGRESS = 25.0  # seconds after the last fault in which something must be committed again
 
 
@@ -154,26 +155,29 @@ class Nemesis:
             for name in others:
                 arm(self.cluster.nodes[name].data, step)
             self._kill(leader)
-            found = next((name for name in others if self._comes(name, 6.0)), None)
+            found = self._comes(*others)
             for name in others:
                 if name != found:
                     disarm(self.cluster.nodes[name].data)
-            if found is not None:
+            if found:
                 self._end(found, how)
 
         return action
 
-    def _comes(self, name: str, timeout: float = 10.0) -> bool:
-        """Whether the node has come to the step that it is armed with."""
-        node = self.cluster.nodes[name]
-        deadline = time.monotonic() + timeout
-        while not (paused(node.data) and node.stopped()):
+    def _comes(self, *names: str) -> str:
+        """The first of the nodes that has come to the step that they are armed with; '' if none does."""
+        nodes = [self.cluster.nodes[name] for name in names]
+        deadline = time.monotonic() + STEP_PATIENCE
+        while True:
+            for node in nodes:
+                if paused(node.data) and node.stopped():
+                    return node.name
             if time.monotonic() > deadline:
                 self.done["step not reached"] += 1
-                disarm(node.data)
-                return False
+                for node in nodes:
+                    disarm(node.data)
+                return ""
             time.sleep(0.005)
-        return True
 
     def _end(self, name: str, how: str) -> None:
         if how == "kill":
