@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psycopg
 
-_ROOT = Path(__file__).parents[4]
 _PIECE = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|--[^\n]*
     |/\*.*?\*/|\\(?:gset|gexec|g|gx|gdesc|crosstabview|watch|bind|;)[^\n]*|[();]|\bbegin\s+atomic\b|\bend\b|\bcase\b
@@ -19,11 +18,9 @@ _PIECE = re.compile(
 
 
 def corpora() -> Path | None:
-    """Where the test corpora are, if they are here."""
-    for place in (os.environ.get("SHOAL_CORPORA"), str(_ROOT.parent / "shared" / "data")):
-        if place and (Path(place) / "pg_regress").is_dir():
-            return Path(place)
-    return None
+    """Where the test corpora are, if SHOAL_CORPORA says so."""
+    place = os.environ.get("SHOAL_CORPORA")
+    return Path(place) if place and (Path(place) / "pg_regress").is_dir() else None
 
 
 def statements_of(script: str) -> list[str]:

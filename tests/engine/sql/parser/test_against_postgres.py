@@ -49,7 +49,7 @@ def _ours(sql: str) -> Verdict | None:
 def _scripts() -> list[str]:
     place = corpora()
     if place is None:
-        pytest.skip("no test corpora: SHOAL_CORPORA is not set and ../shared/data is not there")
+        pytest.skip("no corpora: set SHOAL_CORPORA to a directory with pg_regress")
     found = []
     for path in sorted((place / "pg_regress" / "sql").glob("*.sql")):
         found += statements_of(path.read_text("utf-8", "replace"))
