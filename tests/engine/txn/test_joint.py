@@ -50,7 +50,10 @@ class Node:
         return at
 
     def wait(self, name: str, at: int | Moment) -> None:
-        self.commits.wait(at, lambda: self.told.append(name), lambda error: self.told.append(f"{name}: {error.message}"))
+        def lost(error: SqlError) -> None:
+            self.told.append(f"{name}: {error.message}")
+
+        self.commits.wait(at, lambda: self.told.append(name), lost)
 
 
 HERE, THERE = key(1, 100), key(1, 101)
