@@ -333,3 +333,4 @@ class LogEntry:
     schema_version: int
     files: tuple[str, ...]
     body: bytes
+    parts: tuple[tuple[bytes, int], ...] = ()  # (tablespace id, LSN) of all parts of a transaction over several

@@ -53,7 +53,8 @@ class Follower:
     """Applies the log of one tablespace behind `position`. Everything on the loop's thread.
 
     `apply` is called for every entry; what it raises ends `run`. `ready`, if given, is awaited before every object: an
-    engine that is behind with its flush lets it wait. `stores`: see StoreOf.
+    engine that is behind with its flush lets it wait. `admit`, if given, is asked before every entry, and may give what
+    is to be awaited first. `stores`: see StoreOf.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Follower:
         clock: Clock | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         waiters: LsnWaiters | None = None,
+        admit: Callable[[LogEntry], Awaitable[None] | None] | None = None,
     ) -> None:
         self.position = position
         self.head: Head | None = None  # the newest that was read
@@ -82,6 +84,7 @@ class Follower:
         self._settings = settings or LogSettings()
         self._clock = clock or SystemClock()
         self._ready = ready
+        self._admit = admit
         self._waiters = waiters or LsnWaiters()
         self._waiters.reached(position.lsn)
         self._map = ObjectMap(tablespace, stores)
@@ -229,6 +232,8 @@ class Follower:
         for read in decode_object(data, found.item, self._tablespace, found.ledger.epoch, self.position):
             for name in read.entry.files:
                 await self._fetch_file(coordination, found, name)
+            if self._admit is not None and (waiting := self._admit(read.entry)) is not None:
+                await waiting
             self._apply(read.entry)
             self.position = Position(read.entry.lsn, read.hash)
             self.commit_time = read.entry.commit_time

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Literal, Protocol
 
 from replication.interface import LogEntry
@@ -86,6 +86,10 @@ class ReplicaEngine(Protocol):
 
     def apply(self, entry: LogEntry) -> None:
         """The next entry; its files are where `bulk.path` says. An exception ends the replica."""
+
+    def admit(self, entry: LogEntry) -> Awaitable[None] | None:
+        """Asked before an entry is applied: None, or what is to be awaited first (what the entry stands on in another
+        tablespace). Whoever waits is cancelled when this node stops following."""
 
     async def ready(self) -> None:
         """Returns at once unless the engine is behind with its flush; awaited while following."""

@@ -371,6 +371,7 @@ class LeaderLog:
                 self.epoch.epoch,
                 self.tablespace,
                 self._chain,
+                last.joint,
             )
             parts.append(data)
             files += last.files

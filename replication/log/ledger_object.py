@@ -4,7 +4,8 @@
 
 An entry that refers to bulk files has the flag HAS_FILES, and before its body their names: u16 count, then for each of
 them u16 length and the name in UTF-8, little-endian. So a follower can fetch the files without knowing what the body
-means.
+means. One that is a part of a transaction over several tablespaces has the flag JOINT, and all the parts between those
+names and its body (replication/joint_parts.py): a follower shows them together.
 
 Reading trusts nothing: checksum, tablespace, epoch, LSNs without gaps, and the hash chain from the entry before.
 """
@@ -16,8 +17,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
-from replication.entry import HAS_FILES, HEADER_SIZE, EntryHeader, decode_header, encode_entry, entry_hash, verify
+from replication.entry import (
+    HAS_FILES,
+    HEADER_SIZE,
+    JOINT,
+    EntryHeader,
+    decode_header,
+    encode_entry,
+    entry_hash,
+    verify,
+)
 from replication.interface import HeadObject, LogEntry
+from replication.joint_parts import Parts, encode_parts, split_parts
+from replication.log.interface import Joint
 from replication.stores.names import is_part
 
 MAX_FILES = 0xFFFF
@@ -48,11 +60,15 @@ def encode_log_entry(
     epoch: int,
     tablespace: bytes,
     previous: bytes,
+    joint: Joint | None = None,
 ) -> tuple[bytes, bytes]:
     """The entry's bytes, and its hash for the next entry's `previous`."""
     flags = 0
+    if joint is not None:
+        flags |= JOINT
+        body = encode_parts(joint.tablespaces, joint.lsns) + body
     if files:
-        flags = HAS_FILES
+        flags |= HAS_FILES
         names = [name.encode() for name in files]
         parts = [_COUNT.pack(len(names))]
         for name in names:
@@ -99,12 +115,17 @@ def _check(item: HeadObject, header: EntryHeader, lsn: int, tablespace: bytes, e
 
 def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
     files: tuple[str, ...] = ()
+    joint: Parts = ()
     if header.flags & HAS_FILES:
         try:
             files, body = _split_files(body)
         except (struct.error, ValueError):
             raise _damaged(item, f"entry {header.lsn} has no list of files") from None
-    return LogEntry(header.lsn, header.epoch, header.commit_time, header.schema_version, files, body)
+    if header.flags & JOINT:
+        joint, body = split_parts(body)
+        if (header.tablespace, header.lsn) not in joint:
+            raise _damaged(item, f"entry {header.lsn} is no part of its own transaction")
+    return LogEntry(header.lsn, header.epoch, header.commit_time, header.schema_version, files, body, joint)
 
 
 def _split_files(body: bytes) -> tuple[tuple[str, ...], bytes]:

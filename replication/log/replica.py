@@ -40,7 +40,7 @@ class ReplicatedLog:
     """See the module's text. Everything on the loop's thread.
 
     `position`: what the engine has applied (its LSN; the hash, if known, lets the log be recognised). `electable`:
-    whether this node may lead (False: it only follows).
+    whether this node may lead at first (False: it only follows); `set_electable` changes it.
     """
 
     def __init__(
@@ -69,7 +69,9 @@ class ReplicatedLog:
         self._bulk = bulk
         self._settings = settings or LogSettings()
         self._clock = clock or SystemClock()
-        self._electable = electable
+        self._electable = asyncio.Event()
+        if electable:
+            self._electable.set()
         self._waiters = LsnWaiters(position.lsn)
         self._follower = self._new_follower(position)
         self._election = Election(tablespace, node, self._report, settings=self._settings, clock=self._clock)
@@ -141,6 +143,17 @@ class ReplicatedLog:
         finally:
             await _end(*aside)
 
+    @property
+    def electable(self) -> bool:
+        return self._electable.is_set()
+
+    def set_electable(self, electable: bool) -> None:
+        """Whether this node may lead from now on. A term that is running, or being won, is ended by `step_down`."""
+        if electable:
+            self._electable.set()
+        else:
+            self._electable.clear()
+
     async def step_down(self, to: str = "") -> None:
         """Commits what has been submitted, and leaves the leadership to another node (`to`: to this one, if it can).
         Returns when the term is over; at once if this node does not lead."""
@@ -176,12 +189,13 @@ class ReplicatedLog:
             clock=self._clock,
             ready=self._engine.ready,
             waiters=self._waiters,
+            admit=self._engine.admit,
         )
 
     async def _follow(self) -> Term | None:
         """Follows until this node has won a term, or its attempt has failed (None)."""
         following = asyncio.ensure_future(self._follower.run())
-        trying = asyncio.ensure_future(self._win() if self._electable else _for_ever())
+        trying = asyncio.ensure_future(self._win())
         try:
             await asyncio.wait((following, trying), return_when=asyncio.FIRST_COMPLETED)
             if following.done():
@@ -191,7 +205,11 @@ class ReplicatedLog:
             await _end(following, trying)
 
     async def _win(self) -> Term | None:
-        turn = await self._election.wait_for_turn(lambda: self._coordination)
+        while True:
+            await self._electable.wait()
+            turn = await self._election.wait_for_turn(lambda: self._coordination)
+            if self._electable.is_set():
+                break
         coordination = self._coordination
         self._set_role("candidate")
         claimed = None
@@ -305,10 +323,6 @@ class ReplicatedLog:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.max_retry_pause):
                     await wake.wait()
-
-
-async def _for_ever() -> None:
-    await asyncio.get_running_loop().create_future()
 
 
 async def _end(*tasks: asyncio.Future[Any]) -> None:

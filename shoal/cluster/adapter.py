@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from catalog.errors import SqlError
 from engine.node import Node as EngineNode
@@ -97,6 +97,9 @@ class EngineReplica:
 
     def apply(self, entry: LogEntry) -> None:
         self.node.applied(self.store.apply(entry.lsn, entry.body))
+
+    def admit(self, entry: LogEntry) -> Awaitable[None] | None:
+        return None
 
     async def ready(self) -> None:
         while self.store.pressure:

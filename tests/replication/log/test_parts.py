@@ -32,7 +32,7 @@ from replication.log.ledger_object import decode_object, encode_log_entry
 from replication.log.ledgers import Needs, close_all, droppable, last_lsn, last_of_epoch, open_next, sweep
 from replication.log.takeover import claim_epoch, take_over
 from replication.log.waiting import FreshReads
-from tests.replication.log.world import VirtualClock, _inline
+from tests.replication.log.world import Joint, VirtualClock, _inline
 from tests.replication.memory_coordination import MemoryCoordination, MemorySession
 from tests.replication.memory_store import MemoryStore
 
@@ -53,6 +53,21 @@ def make_object() -> tuple[bytes, HeadObject]:
 
 def decoded(data: bytes, item: HeadObject, after: Position) -> list[LogEntry]:
     return [read.entry for read in decode_object(data, item, TABLESPACE, 5, after)]
+
+
+def test_a_part_of_a_transaction_over_several_tablespaces_names_all_of_them() -> None:
+    joint = Joint((TABLESPACE, b"o" * 16), (1, 9))
+    data, _ = encode_log_entry(1, b"body", 7, 3, ("run-1",), 0, 5, TABLESPACE, NO_HASH, joint)
+    (entry,) = decoded(data, HeadObject(1, 1, 1, "0" * 32), Position(0, NO_HASH))
+    assert (entry.files, entry.body) == (("run-1",), b"body")
+    assert entry.parts == ((TABLESPACE, 1), (b"o" * 16, 9))
+
+
+def test_a_part_that_does_not_name_itself_is_damage() -> None:
+    joint = Joint((b"n" * 16, b"o" * 16), (1, 9))
+    data, _ = encode_log_entry(1, b"body", 7, 3, (), 0, 5, TABLESPACE, NO_HASH, joint)
+    with pytest.raises(SqlError, match="no part of its own transaction"):
+        decoded(data, HeadObject(1, 1, 1, "0" * 32), Position(0, NO_HASH))
 
 
 def test_an_object_gives_its_entries_with_their_files() -> None:

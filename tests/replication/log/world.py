@@ -229,6 +229,9 @@ class Engine:
                 if file.read() != entry.body:
                     raise self.world.broken(f"{self.node}: another content of {name}")
 
+    def admit(self, entry: LogEntry) -> Awaitable[None] | None:
+        return asyncio.sleep(0.02) if self.world.random.random() < 0.05 else None
+
     async def ready(self) -> None:
         if self.world.random.random() < 0.05:
             await asyncio.sleep(0.02)
