@@ -33,7 +33,8 @@ SENDING = 0.02  # seconds in which kazoo's thread has written a request, and Zoo
 
 _control = ""
 _counts: dict[str, int] = {}
-_armed: tuple[str, int] | None = None
+_armed = ("", 0)
+_seen = (0, 0)
 
 
 def control_file(node: pathlib.Path) -> pathlib.Path:
@@ -77,22 +78,17 @@ def install() -> None:
 
 def _reached(step: str) -> bool:
     """Whether this is where to stop. Cheap as long as nothing is armed: one failing system call."""
-    global _armed
-    if _armed is None:
-        try:
-            with open(_control) as file:
-                name, _, count = file.read().partition(":")
-        except FileNotFoundError:
-            return False
-        _armed = (name, int(count))
-        _counts.clear()
-    _counts[step] = _counts.get(step, 0) + 1
-    if step != _armed[0] or _counts[step] < _armed[1]:
-        if not os.path.exists(_control):
-            _armed = None
+    global _armed, _seen
+    try:
+        found = os.stat(_control)
+        if _seen != (found.st_ino, found.st_mtime_ns):  # armed anew
+            name, _, count = pathlib.Path(_control).read_text().partition(":")
+            _seen, _armed = (found.st_ino, found.st_mtime_ns), (name, int(count))
+            _counts.clear()
+    except FileNotFoundError:
         return False
-    _armed = None
-    return True
+    _counts[step] = _counts.get(step, 0) + 1
+    return step == _armed[0] and _counts[step] >= _armed[1]
 
 
 def _stop() -> None:
