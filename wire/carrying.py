@@ -24,6 +24,7 @@ is idle it ends (57P01). It is told what its client is not: every setting, `_sho
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,11 +40,12 @@ from engine.session.settings import milliseconds
 from engine.txn.interface import WaitTicket
 from wire import core, messages
 from wire.client import ConnectionLostError
-from wire.connection import FLUSH_AT, READ_AHEAD, Connection, Host
+from wire.connection import BIND, FLUSH_AT, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connection, Host
 from wire.peering import Peer, PeerVerifier
 from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
 
 TABLESPACE = "pg_default"
+FRESH_START = 1.0  # seconds that a new session waits at most for the newest catalog
 _PREPARE = re.compile(
     r'\s*prepare\s+(?:"(?:[^"]|"")+"|[\w$]+)\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?as\b\s*', re.IGNORECASE
 )
@@ -139,6 +141,8 @@ class ClusterConnection(Connection):
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            if self._is_fresh_read(session, data) and self._take_whole(data):
+                return
             self.core.receive_data(data)
             if self._copy is not None:
                 self._take_copy()
@@ -146,6 +150,27 @@ class ClusterConnection(Connection):
                 self._process()
             elif self.core.buffered > READ_AHEAD:
                 self.pause("busy")
+
+    def _is_fresh_read(self, session: Session, data: bytes) -> bool:
+        """Whether what arrived is one statement outside a block that this replica may answer at once: what most of the
+        readers of a node that follows send."""
+        if (
+            self.busy
+            or self._resting
+            or session.must_lead
+            or session.owed is not None
+            or session.transaction is not None
+        ):
+            return False
+        if data[0] == QUERY:
+            sql = self.core.whole_query(data)
+            route = None if sql is None else self._cluster.routes.of(sql)
+        else:
+            found = self.core.whole_execution(data) if data[0] == BIND else None
+            route = None if found is None else self._prepared_route(session, found[0].statement)
+        if route is None or self._peer is not None or self._needs(session, route) is not Needs.READ:
+            return False
+        return not route.opens_writable and self._admission(session) is None
 
     def _process(self) -> None:
         session = self.session
@@ -166,6 +191,7 @@ class ClusterConnection(Connection):
             super()._granted(event, ticket)
             return
         self.busy = False
+        session.owed = None  # this tells it
         self._failed(event, ticket.error or deposed())
         self._continue()
 
@@ -176,8 +202,15 @@ class ClusterConnection(Connection):
             transaction = session.transaction
             if transaction is not None and session.status != "E" and not is_untouched(transaction):
                 session.lose_transaction(deposed())
+        sent = 0
         try:
             while not (self.busy or self.closing or self._resting):
+                if len(self._out) >= FLUSH_PIECES:
+                    sent += len(self._out)
+                    self.flush()
+                if sent >= TURN or self._drained is not None:
+                    self._rest()
+                    return
                 if self._cleared <= 0:
                     if self._clear(session):
                         continue
@@ -350,23 +383,31 @@ class ClusterConnection(Connection):
 
     def _admit(self, session: Session, cycle: _Cycle) -> bool:
         """Clears a read, at once or when the replica is fresh enough."""
-        settings = session.settings
         transaction = session.transaction
         if self._has_read and transaction is not None and transaction.has_snapshot:
             return self._run_here(cycle)
         self._has_read = True
-        consistency = settings.get("read_consistency")
-        after = parse_token(settings.get("read_after"))
-        if consistency == "session":
-            after = max(after, session.last_commit)
-        if after <= session.node.store.durable_lsn:
-            after = 0
-        if not after and consistency in ("eventual", "session"):
+        admission = self._admission(session)
+        if admission is None:
             return self._run_here(cycle)
         self._extended = not isinstance(cycle.events[0], core.Query)
         self._admitting = True
-        self._start(self._admitted(cycle, consistency, milliseconds(settings.get("max_staleness")) / 1000, after))
+        self._start(self._admitted(cycle, *admission))
         return False
+
+    def _admission(self, session: Session) -> tuple[str, float, int] | None:
+        """What has to be asked of the replica before it answers a read (`admit_read`); None: nothing."""
+        settings = session.settings
+        consistency = settings.get("read_consistency")
+        token = settings.get("read_after")
+        after = parse_token(token) if token else 0
+        if consistency == "session" and session.last_commit:
+            after = max(after, session.last_commit)
+        if after and after <= session.node.store.durable_lsn:
+            after = 0
+        if not after and consistency in ("eventual", "session"):
+            return None
+        return consistency, milliseconds(settings.get("max_staleness")) / 1000, after
 
     async def _admitted(self, cycle: _Cycle, consistency: str, max_staleness: float, after: int) -> None:
         try:
@@ -560,14 +601,36 @@ class ClusterConnection(Connection):
         if self._peer is not None and not self._replica.leads:
             raise SqlError("57P03", "this node does not lead the tablespace", severity="FATAL")
         self._startup = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
+        if self._peer is None and not self._replica.leads:
+            self.busy = True
+            self._carrying = asyncio.get_running_loop().create_task(self._start_fresh(event))
+            return
         super()._on_startup(core.Startup(event.minor, parameters))
+        self._started_for_peer()
+
+    async def _start_fresh(self, event: core.Startup) -> None:
+        """Starts the session of a client with the roles, databases and their settings as the leader has them, where
+        that can be known soon."""
+        try:
+            with contextlib.suppress(SqlError, TimeoutError):
+                async with asyncio.timeout(FRESH_START):
+                    await self._replica.catch_up()
+            super()._on_startup(event)
+        except SqlError as error:
+            self._fatal(error)
+        finally:
+            self._carrying = None
+            self.busy = False
+        self._continue()
+
+    def _started_for_peer(self) -> None:
         session = self.session
-        assert session is not None
-        if self._peer is not None:
-            host, _, port = self._peer.client.rpartition(":")
-            session.client_address = (host, int(port)) if port.isdigit() else None
-            session.settings.report_all = True
-            session.on_deposed = self._peer_deposed
+        if session is None or self._peer is None:
+            return
+        host, _, port = self._peer.client.rpartition(":")
+        session.client_address = (host, int(port)) if port.isdigit() else None
+        session.settings.report_all = True
+        session.on_deposed = self._peer_deposed
 
     def _reported(self) -> Sequence[str]:
         session = self.session

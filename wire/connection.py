@@ -308,6 +308,11 @@ class Connection(asyncio.Protocol):
         if not self.closing:
             self._fatal(error)
 
+    def _terminated(self, error: SqlError) -> None:
+        """pg_terminate_backend() when no statement runs; a commit that is under way is acknowledged."""
+        if not self.busy:
+            self.shut_down(error)
+
     def _write(self, data: bytes) -> None:
         self._out.append(data)
         self._out_size += len(data)
@@ -328,6 +333,7 @@ class Connection(asyncio.Protocol):
             self._write(messages.negotiate_version(0, unknown))
         parameters = {name: value for name, value in event.parameters.items() if not name.startswith("_pq_.")}
         session = self.session = self.host.open_session(parameters, self._transport.get_extra_info("peername"))
+        session.terminator = self._terminated
         session.client_address = _internet_address(self._transport.get_extra_info("peername"))
         session.server_address = _internet_address(self._transport.get_extra_info("sockname"))
         if self._timer is not None:

@@ -259,7 +259,6 @@ class Relay:
                         return
                     cycle = await self._again(tablespace, image, cycle, end, refused)
                     continue
-                self._host.answered(status)
                 if status == "I":
                     self._settle(image)
                     if not self.pinned:
@@ -611,8 +610,11 @@ class Relay:
             else:
                 self._expected.clear()
                 await self._end_of_message()
+                status = chr(frame.data[5])
+                self._host.answered(status)
                 self._host.send(frame.data)
-                return chr(frame.data[5])
+                await self._host.drained()
+                return status
 
     async def _end_of_message(self) -> None:
         """Drops the rest of a CopyData message in the midst of which the leader gave up."""

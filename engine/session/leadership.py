@@ -20,6 +20,7 @@ from catalog.errors import SqlError
 from catalog.schema import Catalog
 from engine.session.errors import canceled
 from engine.session.prepared import Prepared
+from engine.session.settings import script
 from engine.session.transactions import TransactionalSession
 from engine.sql import ast
 from engine.txn.interface import LockWait
@@ -48,6 +49,7 @@ class LedSession(TransactionalSession):
     carried = ""  # '' | active, or the status of ReadyForQuery (I T E): of a session that is carried to another node
     on_deposed: Callable[[], None] | None = None
     canceler: Callable[[SqlError], None] | None = None  # cancels what another node runs for the session
+    terminator: Callable[[SqlError], None] | None = None  # ends the connection when it is idle
 
     def cancel(self, error: SqlError | None = None) -> None:
         """Ends the running statement with 57014, or with this error. A commit under way goes on."""
@@ -62,6 +64,8 @@ class LedSession(TransactionalSession):
         else:
             for work in self.work.values():
                 work.cancel(error or canceled())
+            if error is not None and error.severity == "FATAL" and self.terminator is not None:
+                self.terminator(error)
 
     def check_leads(self) -> None:
         """Raises 40001 for work that only the leader may do, on a node that leads no more."""
@@ -114,14 +118,13 @@ class LedSession(TransactionalSession):
             return []
         mode = "READ ONLY" if transaction.read_only else "READ WRITE"
         statements = [f"BEGIN ISOLATION LEVEL {transaction.isolation} {mode}"]
-        settings = self.settings
-        state: Mapping[str, str] = {**settings.state(), **settings.outside()}
+        state = self.settings.begun()
         for point in transaction.savepoints:
             if point.settings is not None:
-                statements += settings.script(state, point.settings)
+                statements += script(state, point.settings)
                 state = point.settings
             statements.append('SAVEPOINT "' + point.name.replace('"', '""') + '"')
-        return statements + settings.script(state)
+        return statements + script(state, self.settings.state())
 
     def adopt_statement(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> None:
         """It was prepared at the leader: it is planned here when it is first used here."""

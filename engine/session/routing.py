@@ -14,11 +14,13 @@ A `Route` says it of a whole query string, and what the string does to the trans
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
 from catalog.errors import SqlError
+from engine.session.planning import LONG_TEXT
 from engine.session.prepared import utf8
 from engine.sql import ast
 from engine.sql.lift import lift
@@ -35,7 +37,7 @@ class Needs(IntEnum):
 
 # What draws from sequences, or has an effect on others, or shows what only the leader knows.
 _LEADER_FUNCTIONS = frozenset((
-    "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint",
+    "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint", "shoal_check",
     "txid_current", "txid_current_if_assigned", "pg_current_xact_id", "pg_current_xact_id_if_assigned",
 ))  # fmt: skip
 # What looks at nothing but the session.
@@ -71,6 +73,17 @@ class Route:
 
 # What cannot be parsed fails, on any node, in the same way.
 INVALID = Route(Needs.NOTHING)
+LONG_READ = Route(Needs.READ)
+LONG = Route(Needs.LEADER, opens_writable=True, commits=True)
+
+
+# A long text takes milliseconds to parse, and is looked at only for what it may be. Strings and comments may hold these
+# words too: then it is carried, which is always right.
+_READS = re.compile(rb"[\s(]*(?:select|values|table|with)\b", re.IGNORECASE)
+_MAY_WRITE = re.compile(
+    rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;|pg_advisory" % "|".join(_LEADER_FUNCTIONS).encode(),
+    re.IGNORECASE,
+)
 
 
 class Routes:
@@ -83,6 +96,8 @@ class Routes:
 
     def of(self, sql: bytes) -> Route:
         """The route of a query string; INVALID for one that has an error."""
+        if len(sql) >= LONG_TEXT:
+            return LONG_READ if _READS.match(sql) and not _MAY_WRITE.search(sql) else LONG
         lifted = lift(sql)
         key = sql if lifted is None else lifted[0]
         found = self._known.get(key)

@@ -10,7 +10,7 @@ SET lasts past the transaction if it commits and is undone if it rolls back; SET
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -331,6 +331,13 @@ class PlanKey(NamedTuple):
     path: str = "auto"
 
 
+class SettingsState(NamedTuple):
+    """Values, and those that stay when the transaction commits: the same (None) before the first SET LOCAL."""
+
+    values: Mapping[str, str]
+    lasting: Mapping[str, str] | None
+
+
 class Settings:
     """The values of one session. `changed` collects the names whose new value is to be reported to the client: of those
     that clients are told, or with `report_all` of all."""
@@ -397,12 +404,14 @@ class Settings:
         kept = {name: self._values[name] for name in NOT_RESET}
         self._put({**self._session_defaults, **kept})
 
-    def state(self) -> dict[str, str]:
+    def state(self) -> SettingsState:
         """What a savepoint remembers."""
-        return dict(self._values)
+        return SettingsState(self._values, None if self._lasting is None else dict(self._lasting))
 
-    def restore(self, state: dict[str, str]) -> None:
-        self._put(dict(state))
+    def restore(self, state: SettingsState) -> None:
+        if self._lasting is not None:
+            self._lasting = dict(state.values if state.lasting is None else state.lasting)
+        self._put(dict(state.values))
 
     def end_transaction(self, committed: bool) -> None:
         """Undoes SET LOCAL, and after a rollback every SET of the transaction."""
@@ -423,23 +432,16 @@ class Settings:
 
     def outside(self) -> dict[str, str]:
         """The values without what the transaction has set, by lower-case names."""
-        values = self._values if self._at_begin is None else self._at_begin
-        return {name: value for name, value in values.items() if name not in OF_TRANSACTION}
+        return {name: value for name, value in self.begun().values.items() if name not in OF_TRANSACTION}
 
-    def script(self, earlier: Mapping[str, str], later: Mapping[str, str] | None = None) -> list[str]:
-        """The SET statements by which this transaction came from one state to a later one (default: now)."""
-        values = self._values if later is None else later
-        lasting = values if self._lasting is None else self._lasting
-        changed = [
-            name
-            for name, value in values.items()
-            if earlier.get(name) != value and (name not in DEFINITIONS or DEFINITIONS[name].context != "internal")
-        ]
-        changed.sort(key=lambda name: (name != "session_authorization", name != "role"))
-        return [set_statement(name, values[name], lasting.get(name) != values[name]) for name in changed]
+    def begun(self) -> SettingsState:
+        """The state in which the transaction began."""
+        return SettingsState(self._values if self._at_begin is None else self._at_begin, None)
 
     def _put(self, values: dict[str, str]) -> None:
         old = self._values
+        if len(old) > len(values):  # a name that the transaction made up stays, and is empty
+            values = {**dict.fromkeys(old, ""), **values}
         self._values = values
         changed = [key for key, value in values.items() if old.get(key) != value]
         if changed:
@@ -475,6 +477,32 @@ def split_identifiers(text: str) -> list[str]:
     for quoted, plain in re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))\s*(?:,|$)', text):
         names.append(quoted.replace('""', '"') if quoted else plain.lower())
     return names
+
+
+def script(earlier: SettingsState, later: SettingsState) -> list[str]:
+    """The SET statements by which a transaction comes from one state to a later one."""
+    statements = []
+    for name in _in_order({**later.values, **(later.lasting or {})}):
+        if name in DEFINITIONS and DEFINITIONS[name].context == "internal":
+            continue
+        lasts, lasted = (_lasting(state, name) for state in (later, earlier))
+        value, before = later.values.get(name), earlier.values.get(name)
+        if value == before and lasts == lasted:
+            continue
+        if lasts is not None and (lasts != lasted or value == lasts):
+            statements.append(set_statement(name, lasts))
+        if value is not None and value != lasts:
+            statements.append(set_statement(name, value, local=True))
+    return statements
+
+
+def _lasting(state: SettingsState, name: str) -> str | None:
+    return (state.values if state.lasting is None else state.lasting).get(name)
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Who the session is comes first: setting that resets the role."""
+    return sorted(names, key=lambda name: (name != "session_authorization", name != "role"))
 
 
 def set_statement(name: str, value: str, local: bool = False) -> str:

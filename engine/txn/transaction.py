@@ -29,6 +29,7 @@ from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.locks import LockSpace, Ticket
 
 if TYPE_CHECKING:
+    from engine.session.settings import SettingsState
     from engine.storage.moments import Lsn
     from engine.storage.runs import BulkRun
     from engine.storage.stores import CurrentStores, ObservedStores, StoresSnapshot
@@ -53,7 +54,7 @@ class Savepoint:
     runs: int
     row_locks: int  # how many were held: dicts keep their order, so the later ones are known
     table_locks: int
-    settings: dict[str, str] | None  # the session's settings, to be put back
+    settings: SettingsState | None  # the session's settings, to be put back
     dropped_storage: int  # how many storage ids were to be dropped
 
 
@@ -295,7 +296,7 @@ class Transaction:
 
     # ---- savepoints ---------------------------------------------------------------------------------------------
 
-    def savepoint(self, name: str, settings: dict[str, str] | None = None) -> None:
+    def savepoint(self, name: str, settings: SettingsState | None = None) -> None:
         self.savepoints.append(
             Savepoint(
                 name,

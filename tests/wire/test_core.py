@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.errors import SqlError
-from wire import core
+from wire import client_core, core
 from wire.copy_frames import MINIMUM, strip_headers
 from wire.core import NEED_DATA, ProtocolCore
 
@@ -391,3 +391,20 @@ def test_a_query_alone_is_taken_whole_only_if_it_is_one(text: bytes, wrong: int)
     assert machine.whole_query(message(b"Q", b"x")) is None  # not ended by a zero byte
     machine.receive_data(b"Q")
     assert machine.whole_query(message(b"Q", b"x\0")) is None  # it continues what is there
+
+
+def test_peeking_takes_nothing() -> None:
+    reader = core.ProtocolCore()
+    reader.ready()
+    data = client_core.parse(b"", b"SELECT 1") + client_core.SYNC + client_core.query(b"SELECT 2")
+    reader.receive_data(data)
+    for _ in range(2):
+        events, size = reader.peek()
+        assert [type(event) for event in events] == [core.Parse, core.Sync]
+        assert size == len(data) - len(client_core.query(b"SELECT 2"))
+    assert isinstance(reader.next_event(), core.Parse)
+    reader.error()
+    events, _ = reader.peek()
+    assert [type(event) for event in events] == [core.Sync] and reader.phase == "skipping"
+    assert reader.take_rest() == data[len(client_core.parse(b"", b"SELECT 1")) :]
+    assert reader.buffered == 0 and reader.next_event() is core.NEED_DATA

@@ -472,10 +472,10 @@ async def test_a_case_expression_is_no_commit(rig: Rig) -> None:
 
 
 async def test_a_message_cut_in_the_middle_closes_without_a_word(rig: Rig) -> None:
-    rig.front.slow = asyncio.Event()
     big = b"SELECT repeat('x', 30000000)"
     task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
+    rig.front.slow = asyncio.Event()
     rig.relay.feed(client_core.query(big))
     await rig.front.until(b"T")
     rig.proxy.cut()
