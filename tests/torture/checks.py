@@ -129,3 +129,16 @@ def check_replicas(digests: Mapping[str, tuple[int, str]]) -> list[str]:
     if len(set(digests.values())) <= 1:
         return []
     return [f"replicas differ: {dict(digests)}"]
+
+
+def check_logs(logs: Mapping[str, str]) -> list[str]:
+    """Nothing that happens to a cluster is a surprise to a node: no traceback, no defect in what it writes.
+    `logs`: by node."""
+    found = []
+    for name, text in logs.items():
+        lines = text.splitlines()
+        for number, line in enumerate(lines):
+            if line.startswith("Traceback") or "internal error" in line or " CRITICAL " in line:
+                end = next((i for i in range(number + 1, len(lines)) if not lines[i].startswith(" ")), number)
+                found.append(f"{name}: {lines[max(number - 1, 0)][:200]} | {line[:200]} | {lines[end][:300]}")
+    return [*found[:SHOWN], *([f"... ({len(found)})"] if len(found) > SHOWN else [])]

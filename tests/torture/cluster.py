@@ -20,6 +20,7 @@ from tests.cluster import ShoalCluster
 from tests.torture.checks import (
     check_increments,
     check_inserts,
+    check_logs,
     check_replicas,
     check_terms,
     check_transfers,
@@ -36,7 +37,7 @@ def main() -> int:
     options = _options()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
-    hooks = ["tests.torture.steps.install", *([f"tests.torture.faults.{options.plant}"] if options.plant else [])]
+    hooks = ["tests.torture.steps.install", *(f"tests.torture.faults.{name}" for name in options.hooks)]
     limits: dict[str, dict[str, float]] = {
         "log": {"ledger_bytes": 200_000, "housekeeping": 2.0, "time_to_live": 3600.0},
         "storage": {"flush_bytes": 400_000, "flush_versions": 4_000},
@@ -64,7 +65,21 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--strong", action="store_true", help="strong reads on every node must see what was acknowledged"
     )
-    parser.add_argument("--plant", choices=FAULTS, help="plants a fault in the nodes: the run must then go wrong")
+    parser.add_argument(
+        "--impatient",
+        dest="hooks",
+        action="append_const",
+        const="impatient",
+        default=[],
+        help="nodes take the leadership from each other every few seconds",
+    )
+    parser.add_argument(
+        "--plant",
+        dest="hooks",
+        action="append",
+        choices=FAULTS,
+        help="plants a fault in the nodes: the run must then go wrong",
+    )
     return parser.parse_args()
 
 
@@ -100,7 +115,7 @@ class Run:
             found += self._compare()
         except Exception as error:
             found.append(f"after the load: {error!r}")
-        return found
+        return found + check_logs({name: node.text(0) for name, node in self.cluster.nodes.items()})
 
     def _ask(self, name: str) -> list[str]:
         """What a running node says, once by whole tables and once by single rows."""

@@ -9,13 +9,38 @@ unknown_is_failed   a commit of unknown outcome is called failed
 from __future__ import annotations
 
 import itertools
+import random
+import time
 from collections.abc import Callable
 from typing import Any
 
 FAULTS = ("no_fence", "early", "forgetful", "unknown_is_failed")
 
 
+IMPATIENCE = 6.0  # seconds, about, until a node takes the leadership
+
+
+def impatient() -> None:
+    from replication.log.election import Election
+
+    vacancy = Election._vacancy
+    patience = [time.monotonic() + IMPATIENCE]
+    lies = [0]
+
+    async def imagine(self: Election, *arguments: Any) -> Any:
+        if time.monotonic() > patience[0]:
+            patience[0] = time.monotonic() + IMPATIENCE * random.uniform(0.5, 1.5)
+            lies[0] = 2  # a candidate looks twice
+        if lies[0] > 0:
+            lies[0] -= 1
+            return ()
+        return await vacancy(self, *arguments)
+
+    Election._vacancy = imagine  # type: ignore[method-assign, assignment]
+
+
 def no_fence() -> None:
+    impatient()
     from replication.interface import Check, Operation, Set
     from replication.log.groups import Multi
 

@@ -34,6 +34,7 @@ class Nemesis:
         self.failovers: list[float] = []
         self._killed_at = 0.0
         self._session = float(str(cluster.settings["session_timeout"]))
+        self._commit_timeout = float(str(cluster.settings["commit_timeout"]))
         steps = [(f"{how} at {step}", self._at_step(step, how)) for step in COMMIT_STEPS for how in ("kill", "freeze")]
         steps += [
             (f"{how} at {step}", self._at_takeover(step, how)) for step in TAKEOVER_STEPS for how in ("kill", "freeze")
@@ -48,6 +49,7 @@ class Nemesis:
             ("stop leader politely", self.stop_leader),
             ("zookeeper server", self.zookeeper_server),
             ("all of zookeeper", self.all_of_zookeeper),
+            ("zookeeper goes with its reply", self.lost_reply),
             *([("store member", self.store_member)] if cluster.log_stores else []),
             *steps,
         ]
@@ -206,6 +208,16 @@ class Nemesis:
         """Away for less or for longer than a session, or than a commit waits."""
         self.cluster.zookeeper.stop()
         self._rest(*self.random.choice(((0.1, 0.5), (1.0, 3.0), (4.0, 6.0))))
+
+    def lost_reply(self) -> None:
+        """ZooKeeper has done a commit, and goes away before the leader has read that, for longer than a commit waits:
+        nobody knows until it is back."""
+        leader = self.cluster.leader()
+        arm(self.cluster.nodes[leader].data, "multi sent", self.random.randrange(1, 20))
+        if self._comes(leader):
+            self.cluster.zookeeper.stop()
+            self.cluster.cont(leader)
+            self._rest(1.1 * self._commit_timeout, 1.5 * self._commit_timeout)
 
     def store_member(self) -> None:
         member = self.random.choice(self.cluster.log_stores)

@@ -10,6 +10,7 @@ from tests.torture.checks import (
     Term,
     check_increments,
     check_inserts,
+    check_logs,
     check_replicas,
     check_terms,
     check_transfers,
@@ -121,6 +122,13 @@ def test_replicas_that_differ() -> None:
     same = (7, "abc")
     assert check_replicas({"n1": same, "n2": same}) == []
     assert check_replicas({"n1": same, "n2": (7, "abd")}) and check_replicas({"n1": same, "n2": (6, "abc")})
+
+
+def test_tracebacks_in_logs() -> None:
+    good = "2026-11-20 09:33:16,545 shoal.log INFO n1 leads\n"
+    assert check_logs({"n1": good}) == []
+    (found,) = check_logs({"n1": good + 'ERROR x\nTraceback (most recent call last):\n  File "a"\nKeyError: 1\n'})
+    assert found == "n1: ERROR x | Traceback (most recent call last): | KeyError: 1"
 
 
 def test_what_an_error_says_of_the_work() -> None:
