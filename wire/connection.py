@@ -21,49 +21,24 @@ from typing import Any, Protocol
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
-from engine.session.prepared import ParameterDecoder, Portal, Prepared, RunRow, StalePlan
-from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error, tag
+from engine.session.prepared import Portal, Prepared, StalePlan
+from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error
 from engine.session.settings import REPORTED
 from engine.sql import ast
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages
+from wire.channel import Channel
 from wire.copy_feed import CopyFeed
 from wire.messages import READY, command_complete
+from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
 
 READ_AHEAD = 1 << 20
-WRITE_BEHIND = 1 << 20
 FLUSH_AT = 1 << 16
 FLUSH_PIECES = 64  # answers of a pipeline that gather before they are sent
 QUERY, BIND = b"QB"
 TURN = 512  # answers of a pipeline before others get their turn
 
 log = logging.getLogger("shoal.wire")
-
-_TAGS: dict[tuple[str, int], bytes] = {}
-
-
-def complete_bytes(command: str, count: int) -> bytes:
-    """CommandComplete, remembered for the small counts that nearly all statements have."""
-    if count > 256:
-        return command_complete(tag(command, count))
-    known = _TAGS.get((command, count))
-    if known is None:
-        known = _TAGS[(command, count)] = command_complete(tag(command, count))
-    return known
-
-
-class ReadyExecution:
-    """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin."""
-
-    __slots__ = ("decoders", "head", "prepared", "run")
-
-    def __init__(
-        self, prepared: Prepared, decoders: tuple[ParameterDecoder, ...], run: RunRow | None, head: bytes
-    ) -> None:
-        self.prepared = prepared
-        self.decoders = decoders
-        self.run = run
-        self.head = head
 
 
 class Host(Protocol):
@@ -80,21 +55,15 @@ class Host(Protocol):
         its reader, and a reader woken in the middle of a batch takes the processor from the rest of it."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(Channel):
     def __init__(self, host: Host) -> None:
+        super().__init__()
         self.host = host
         self.core = core.ProtocolCore()
         self.session: Session | None = None
         self.busy = False
-        self.closing = False
         self._resting = False  # between two turns of a pipeline, or until the client has read what it was sent
-        self._transport: Any = None
-        self._out: list[bytes] = []
-        self._out_size = 0
-        self._flushing = False
         self._extended = False
-        self._pauses: set[str] = set()
-        self._drained: asyncio.Future[None] | None = None
         self._copy: CopyFeed | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -117,7 +86,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._transport.set_write_buffer_limits(high=WRITE_BEHIND, low=WRITE_BEHIND // 4)
+        self._limit_writes()
         self._timer = asyncio.get_running_loop().call_later(self.host.authentication_timeout, self._late)
         self.host.connected(self)
 
@@ -203,10 +172,6 @@ class Connection(asyncio.Protocol):
         if session is not None:
             session.node.background(session.close())
 
-    def pause_writing(self) -> None:
-        if self._drained is None:
-            self._drained = asyncio.get_running_loop().create_future()
-
     def resume_writing(self) -> None:
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
@@ -229,17 +194,6 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         return False
-
-    def pause(self, reason: str) -> None:
-        if not self._pauses and not self.closing:
-            self._transport.pause_reading()
-        self._pauses.add(reason)
-
-    def resume(self, reason: str) -> None:
-        if reason in self._pauses:
-            self._pauses.discard(reason)
-            if not self._pauses and not self.closing:
-                self._transport.resume_reading()
 
     def _late(self) -> None:
         if self.session is None:
@@ -313,18 +267,6 @@ class Connection(asyncio.Protocol):
         if not self.busy:
             self.shut_down(error)
 
-    def _write(self, data: bytes) -> None:
-        self._out.append(data)
-        self._out_size += len(data)
-
-    def flush(self) -> None:
-        self._flushing = False
-        if self._out:
-            if not self._transport.is_closing():
-                self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
-            self._out = []
-            self._out_size = 0
-
     # ---- start-up -----------------------------------------------------------------------------------------------
 
     def _on_startup(self, event: core.Startup) -> None:
@@ -372,7 +314,7 @@ class Connection(asyncio.Protocol):
             if prepared.kind == "row":
                 data, count, lsn = session.execute_row(prepared, prepared.text_run or prepared.run_text(), parameters)
                 if prepared.fields is not None:
-                    data = self._description(prepared, prepared.text_formats) + data
+                    data = description(prepared, prepared.text_formats) + data
                 data += complete_bytes(prepared.command, count)
                 if session.transaction is not None and not session.in_block:
                     lsn = session.finish()
@@ -533,7 +475,7 @@ class Connection(asyncio.Protocol):
             return False
         ready: ReadyExecution | None = execution.memo
         if ready is None or ready.prepared is not prepared:
-            ready = self._ready_execution(execution, prepared)
+            ready = ready_execution(execution, prepared)
             if ready is None:
                 return False
         try:
@@ -583,22 +525,6 @@ class Connection(asyncio.Protocol):
             self._ready()
         return True
 
-    def _ready_execution(self, execution: core.Execution, prepared: Prepared) -> ReadyExecution | None:
-        """What is made once for a plan that is executed in this way; None where Bind has something to complain of."""
-        if execution.count != len(prepared.parameter_types):
-            return None
-        try:
-            formats = prepared.formats(execution.result_formats)
-            decoders = prepared.decoders(execution.parameter_formats)
-        except SqlError:
-            return None
-        head = messages.BIND_COMPLETE
-        if execution.described:
-            head += messages.NO_DATA if prepared.fields is None else self._description(prepared, formats)
-        run = None if prepared.control is not None else prepared.run_row(formats)
-        ready = execution.memo = ReadyExecution(prepared, decoders, run, head)
-        return ready
-
     def _on_describe(self, event: core.Describe) -> None:
         session = self.session
         assert session is not None
@@ -613,14 +539,7 @@ class Connection(asyncio.Protocol):
         if prepared.fields is None:
             self._out.append(messages.NO_DATA)
         else:
-            self._out.append(self._description(prepared, formats))
-
-    def _description(self, prepared: Prepared, formats: tuple[int, ...]) -> bytes:
-        known = prepared.wire_cache.get(formats)
-        if known is None:
-            assert prepared.fields is not None
-            known = prepared.wire_cache[formats] = messages.row_description(prepared.fields, formats)
-        return known
+            self._out.append(description(prepared, formats))
 
     def _on_execute(self, event: core.Execute) -> None:
         self._extended = True
@@ -829,7 +748,7 @@ class Connection(asyncio.Protocol):
 
     def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
         if not self._extended and prepared.fields is not None:
-            self._write(self._description(prepared, formats))
+            self._write(description(prepared, formats))
 
     async def rows(self, data: bytes) -> None:
         self._write(data)

@@ -1,0 +1,61 @@
+"""What is made once for a plan, and used for every execution of it: the messages that do not depend on parameters."""
+
+from __future__ import annotations
+
+from catalog.errors import SqlError
+from engine.session.answer import tag
+from engine.session.prepared import ParameterDecoder, Prepared, RunRow
+from wire import core, messages
+from wire.messages import command_complete
+
+_TAGS: dict[tuple[str, int], bytes] = {}
+
+
+def complete_bytes(command: str, count: int) -> bytes:
+    """CommandComplete, remembered for the small counts that nearly all statements have."""
+    if count > 256:
+        return command_complete(tag(command, count))
+    known = _TAGS.get((command, count))
+    if known is None:
+        known = _TAGS[(command, count)] = command_complete(tag(command, count))
+    return known
+
+
+class ReadyExecution:
+    """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin."""
+
+    __slots__ = ("decoders", "head", "prepared", "run")
+
+    def __init__(
+        self, prepared: Prepared, decoders: tuple[ParameterDecoder, ...], run: RunRow | None, head: bytes
+    ) -> None:
+        self.prepared = prepared
+        self.decoders = decoders
+        self.run = run
+        self.head = head
+
+
+def ready_execution(execution: core.Execution, prepared: Prepared) -> ReadyExecution | None:
+    """What is made once for a plan that is executed in this way; None where Bind has something to complain of."""
+    if execution.count != len(prepared.parameter_types):
+        return None
+    try:
+        formats = prepared.formats(execution.result_formats)
+        decoders = prepared.decoders(execution.parameter_formats)
+    except SqlError:
+        return None
+    head = messages.BIND_COMPLETE
+    if execution.described:
+        head += messages.NO_DATA if prepared.fields is None else description(prepared, formats)
+    run = None if prepared.control is not None else prepared.run_row(formats)
+    ready = execution.memo = ReadyExecution(prepared, decoders, run, head)
+    return ready
+
+
+def description(prepared: Prepared, formats: tuple[int, ...]) -> bytes:
+    """RowDescription of a plan that returns rows, in these formats."""
+    known = prepared.wire_cache.get(formats)
+    if known is None:
+        assert prepared.fields is not None
+        known = prepared.wire_cache[formats] = messages.row_description(prepared.fields, formats)
+    return known
