@@ -371,7 +371,7 @@ class Member:
         """What a server needs to carry sessions to the leader."""
         replica = self.node.replica
         assert replica is not None
-        return Cluster(replica, self.name, self.secret, self.locator)
+        return Cluster(replica, self.name, self.secret, self.locator, deadline=self.config.commit_timeout)
 
     async def listening(self, host: str, port: int) -> None:
         """Clients are let in at this address."""
