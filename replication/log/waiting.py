@@ -55,16 +55,26 @@ class FreshReads(Generic[T]):
 
     async def __call__(self) -> T:
         if self._running is None or self._running.done():
-            self._running = asyncio.ensure_future(self._once(None))
-            task = self._running
+            task = self._running = self._begin(None)
         else:
             if self._next is None:
-                self._next = asyncio.ensure_future(self._once(self._running))
+                self._next = self._begin(self._running)
             task = self._next
         return await asyncio.shield(task)
+
+    def _begin(self, before: asyncio.Task[T] | None) -> asyncio.Task[T]:
+        task = asyncio.ensure_future(self._once(before))
+        task.add_done_callback(_seen)
+        return task
 
     async def _once(self, before: asyncio.Task[T] | None) -> T:
         if before is not None:
             await asyncio.wait((before,))
             self._running, self._next = self._next, None
         return await self._read()
+
+
+def _seen(task: asyncio.Task[T]) -> None:
+    """Whoever asked may have given up: an error that nobody waits for is no defect."""
+    if not task.cancelled():
+        task.exception()
