@@ -213,7 +213,7 @@ class Nemesis:
         """ZooKeeper has done a commit, and goes away before the leader has read that, for longer than a commit waits:
         nobody knows until it is back."""
         leader = self.cluster.leader()
-        arm(self.cluster.nodes[leader].data, "multi sent", self.random.randrange(1, 20))
+        arm(self.cluster.nodes[leader].data, "reply lost", self.random.randrange(1, 20))
         if self._comes(leader):
             self.cluster.zookeeper.stop()
             self.cluster.cont(leader)

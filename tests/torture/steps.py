@@ -7,8 +7,9 @@ wrapped are the store and the ZooKeeper session that the node's composition root
 
     before put, after put            of a changelog object
     before multi                     the commit is about to be asked for
-    multi sent                       ZooKeeper has been asked, and has very likely done it; no answer was read
+    multi sent                       ZooKeeper has been asked, and may have done it; the node knows of no answer
     before acknowledging             the answer has been read, and nobody was told
+    reply lost                       ZooKeeper has done it, and the node never gets the answer
     epoch bumped                     a takeover: the old leader is fenced, the head not read
     ledger closed                    a takeover, or the roll of a ledger: the list is written
 """
@@ -18,18 +19,19 @@ from __future__ import annotations
 import asyncio
 import os
 import pathlib
+import random
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from replication.interface import ChangelogStore, Operation, Set
+from replication.interface import ChangelogStore, Operation, OutcomeUnknownError, Set
 from replication.log.layout import decode_epoch
 from replication.zookeeper.session import ZooKeeperCoordination
 
-COMMIT_STEPS = ("before put", "after put", "before multi", "multi sent", "before acknowledging")
+COMMIT_STEPS = ("before put", "after put", "before multi", "multi sent", "before acknowledging", "reply lost")
 TAKEOVER_STEPS = ("epoch bumped", "ledger closed")
-SENDING = 0.02  # seconds in which kazoo's thread has written a request, and ZooKeeper done it
+SENDING = 0.004  # seconds in which kazoo's thread writes a request, and ZooKeeper does it
 
 _control = ""
 _counts: dict[str, int] = {}
@@ -145,9 +147,12 @@ def _multi(original: Any) -> Any:
         asked = asyncio.ensure_future(original(self, operations))
         await asyncio.sleep(0)
         if _reached("multi sent"):
-            time.sleep(SENDING)
+            time.sleep(random.uniform(0.0, SENDING))
             _stop()
         answer = await asked
+        if _reached("reply lost"):
+            _stop()
+            raise OutcomeUnknownError("the reply was lost")
         _pause("before acknowledging")
         return answer
 
