@@ -155,9 +155,16 @@ class Follower:
             await self._sleep()
 
     async def _sleep(self) -> None:
+        """Until the head has moved, or it is time to ask; then for a moment more.
+
+        A follower that reacted to every single commit would compete with the next one for the coordination service (and
+        where they share a machine for its processors): a few commits at a time cost a fraction, and nobody waits.
+        """
         try:
             async with asyncio.timeout(self._settings.poll):
                 await self._wake.wait()
+            async with asyncio.timeout(self._settings.gather):
+                await self._waiters.somebody()
         except TimeoutError:
             pass
 

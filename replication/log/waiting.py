@@ -18,12 +18,24 @@ class LsnWaiters:
         self.lsn = lsn
         self._heap: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = count()
+        self._asked = asyncio.Event()
+
+    async def somebody(self) -> None:
+        """Returns when somebody waits."""
+        while True:
+            while self._heap and self._heap[0][2].done():  # it has given up
+                heappop(self._heap)
+            if self._heap:
+                return
+            self._asked.clear()
+            await self._asked.wait()
 
     async def wait_for(self, lsn: int) -> None:
         if lsn <= self.lsn:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._heap, (lsn, next(self._order), future))
+        self._asked.set()
         await future
 
     def reached(self, lsn: int) -> None:

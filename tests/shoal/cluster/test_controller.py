@@ -83,7 +83,9 @@ class World:
 
     def _seen(self, tablespace: bytes, live: str) -> bool:
         seen = self.observer.tablespaces.get(tablespace)
-        return seen is not None and bool(seen.spec.name) and seen.head.lsn == 7 and len(seen.replicas) == len(live)
+        if seen is None or not seen.spec.name or seen.head.lsn != 7 or seen.epoch.epoch != 3:
+            return False
+        return len(seen.replicas) == len(live)
 
     async def controller(
         self, node: str, session: MemorySession | None = None, settings: ControllerSettings = SETTINGS
@@ -304,3 +306,8 @@ async def test_hand_overs_outlive_a_broken_connection_and_requests_that_cannot_b
     await world.writer.create(move_path(T), encode_move(Move("a", "c", 3)))
     await until(lambda: held.handed == ["c"])
     hand_overs.stop()
+
+
+async def test_tablespaces_that_are_led_where_pg_default_is_are_not_moved_by_themselves(world: World) -> None:
+    await world.tablespace(T, Spec("t", ("a", "b"), preferred_leader="b"), "a", live="ab")
+    assert await (await world.controller("a", settings=replace(SETTINGS, together=True))).cycle() is None
