@@ -48,7 +48,7 @@ from engine.session.settings import PlanKey
 from engine.session.system import SystemCache
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
-from engine.storage.stores import AnyStore
+from engine.storage.stores import AnyStore, Stores
 from engine.storage.tablespace import Tablespace as Store
 from engine.tablespaces import NodeTablespaces, TablespaceStorage
 from engine.txn.commit import CommitQueue
@@ -176,7 +176,9 @@ class Node:
 
     def follow(self) -> None:
         """Reads the catalog that the store has, which may be none yet. The leader alone changes it."""
-        self._load({item.oid: item for item in self._stored_objects()})
+        objects = self._stored_objects()
+        self.held.open(objects)
+        self._load({item.oid: item for item in objects})
 
     def applied(self, edits: Edits) -> None:
         """The store has applied a commit of the leader's: what it changed of the schema is the catalog now."""
@@ -198,6 +200,7 @@ class Node:
         self._row_numbers.clear()
         self.catalogs = {}
         self.bootstrap()
+        self.commits.schema_version = self.store.of(0).durable_lsn
 
     def step_down(self, committed: int, error: SqlError) -> None:
         """This node leads no more; nothing above the LSN is committed. Ends every transaction with the error, and
@@ -209,6 +212,21 @@ class Node:
         self.sequences.forget()
         self._row_numbers.clear()
 
+    def step_down_in(self, space: Store, committed: int, error: SqlError, lose: bool) -> None:
+        """The same for another tablespace than pg_default. `lose`: transactions have not ended yet, because this node
+        goes on leading pg_default."""
+        for session in list(self.sessions.values()) if lose else ():
+            session.lose_transaction(error)
+        self.give_up_in(space, committed, error)
+        if isinstance(self.store, Stores) and space in self.store.spaces:
+            self.store.undo_above(committed, space.slot)
+        self._row_numbers.clear()
+
+    def give_up_in(self, space: Store, lsn: int, error: SqlError) -> None:
+        """Tells everybody who waits for an LSN above this one of a tablespace beside pg_default."""
+        if isinstance(self.commits, JointCommits) and isinstance(self.store, Stores) and space in self.store.spaces:
+            self.commits.queue(space.slot).give_up(lsn, error)
+
     def publish(self, changes: dict[int, SchemaObject | None]) -> None:
         """Committed schema changes become the catalog of every session's next statement."""
         everything = next(iter(self.catalogs.values())).objects
@@ -218,7 +236,7 @@ class Node:
                 self.catalogs[oid] = Catalog(database=oid).with_changes({**everything, **changes})
             elif item is None:
                 self.catalogs.pop(oid, None)
-        self.commits.schema_version += 1
+        self.commits.schema_version = self.store.of(0).durable_lsn
         self.held.published(changes)
 
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:

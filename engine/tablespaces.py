@@ -41,6 +41,15 @@ class TablespaceStorage(Protocol):
     def create(self, identity: bytes) -> Store:
         """A new one, whose CREATE has not committed. Raises 58030."""
 
+    def obtain(self, identity: bytes) -> Store | None:
+        """One that another node's commit has brought; None if this node does not have it."""
+
+    def check_options(self, options: Mapping[str, str], default: bool) -> None:
+        """The options of CREATE or ALTER TABLESPACE (`default`: of pg_default). Raises 0A000 for what cannot be."""
+
+    async def stands(self, identity: bytes) -> bool:
+        """Waits until a tablespace whose CREATE has committed can be written to; False if that takes too long."""
+
     def keep(self, identity: bytes) -> None:
         """Its CREATE has committed, or its DROP has not."""
 
@@ -77,7 +86,16 @@ class NodeTablespaces:
             self._storage.settle(known.keys())
             for identity, item in known.items():
                 self._attach(item.oid, self._storage.found[identity])
+        self._bring(known.values())
         self.route(items)
+
+    def _bring(self, items: Iterable[Tablespace]) -> None:
+        """Attaches what this node has and has not attached."""
+        for item in items:
+            if self._storage is not None and item.oid not in self._spaces:
+                space = self._storage.obtain(bytes.fromhex(item.identity))
+                if space is not None:
+                    self._attach(item.oid, space)
 
     def published(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Committed schema changes, which are durable."""
@@ -87,6 +105,8 @@ class NodeTablespaces:
                 if made is not None and self._storage is not None:
                     self._attach(oid, made)
                     self._storage.keep(made.tablespace_id)
+                elif item.identity:
+                    self._bring((item,))
             elif item is None and oid in self._spaces:
                 self._detach(oid)
         if self._stores is not None:
@@ -142,6 +162,20 @@ class NodeTablespaces:
         if self._storage is None:
             not_supported("CREATE TABLESPACE")
         self._made[item.oid] = self._storage.create(bytes.fromhex(item.identity))
+
+    def check_options(self, options: Mapping[str, str], default: bool) -> None:
+        """Of CREATE or ALTER TABLESPACE. Raises 0A000."""
+        if self._storage is not None:
+            self._storage.check_options(options, default)
+
+    async def stands(self, identity: str) -> bool:
+        """See TablespaceStorage.stands."""
+        return self._storage is None or await self._storage.stands(bytes.fromhex(identity))
+
+    @property
+    def attached(self) -> Collection[Store]:
+        """The tablespaces beside pg_default that the catalog knows."""
+        return self._spaces.values()
 
     def doubt(self, oid: int) -> None:
         """A DROP is about to commit."""

@@ -87,6 +87,9 @@ class DdlContext(Protocol):
     def default_tablespace(self) -> str:
         """The setting; '' is the database's."""
 
+    def check_tablespace_options(self, options: Mapping[str, str], default: bool) -> None:
+        """Of CREATE or ALTER TABLESPACE; `default`: of pg_default. Raises 0A000 for what this node cannot do."""
+
     def create_tablespace(self, item: Tablespace) -> None:
         """Makes its storage, which goes away again if the transaction does not commit. Raises 58030."""
 

@@ -141,6 +141,7 @@ def _create(context: DdlContext, statement: ast.TablespaceStmt) -> None:
         not_supported("a LOCATION for a tablespace", hint="Leave it out: it lies within the data directory.")
     refuse_name(context, statement.name)
     options = _with_options((), statement.options)
+    context.check_tablespace_options(dict(options), default=False)
     item = Tablespace(context.new_oid(), statement.name, owner, options=options, identity=uuid.uuid4().hex)
     context.change({item.oid: item})
     context.create_tablespace(item)
@@ -154,6 +155,7 @@ def _alter(context: DdlContext, statement: ast.TablespaceStmt) -> None:
         options = tuple(option for option in item.options if option[0] not in gone)
     else:
         options = _with_options(item.options, statement.options)
+        context.check_tablespace_options(dict(statement.options), item.oid == DEFAULT_TABLESPACE_OID)
     context.change({item.oid: replace(item, options=options)})
 
 

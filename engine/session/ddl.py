@@ -117,6 +117,9 @@ class SessionDdl:
     def default_tablespace(self) -> str:
         return self._session.setting("default_tablespace")
 
+    def check_tablespace_options(self, options: Mapping[str, str], default: bool) -> None:
+        self._session.node.held.check_options(options, default)
+
     def create_tablespace(self, item: Tablespace) -> None:
         self._session.node.held.create(item)
 
@@ -175,7 +178,20 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
         for job in context.jobs:
             await backfill.run(session, job)
     session.notices += context.notices
+    if isinstance(statement, ast.TablespaceStmt) and statement.action == "create" and session.node.replica is not None:
+        await _until_it_stands(session, statement.name)
     return tag
+
+
+async def _until_it_stands(session: Session, name: str) -> None:
+    """Commits the CREATE of a tablespace, and waits until it has a leader: what comes next will write to it."""
+    item = session.catalog.get(session.catalog.tablespaces[name])
+    assert isinstance(item, Tablespace)
+    lsn = session.finish()
+    await session.durable(lsn)
+    if not await session.node.held.stands(item.identity):
+        session.warn("57P03", f'tablespace "{name}" has no leader yet')
+    session.begin_implicit()
 
 
 async def _change(session: Session, statement: ast.Node) -> tuple[str, SessionDdl]:

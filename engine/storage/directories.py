@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Protocol
@@ -140,6 +140,17 @@ class LocalTablespaces:
                     "the catalog knows no tablespace %s: %s is left alone", identity.hex(), self._path(identity)
                 )
         self._broken.clear()
+
+    def obtain(self, identity: bytes) -> Tablespace | None:
+        """None: there is no other node to bring one."""
+        return None
+
+    def check_options(self, options: Mapping[str, str], default: bool) -> None:
+        """All of them are kept, and those of a cluster have no effect."""
+
+    async def stands(self, identity: bytes) -> bool:
+        """At once."""
+        return True
 
     # --- CREATE and DROP ---------------------------------------------------------------------------------------
 

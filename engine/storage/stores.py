@@ -53,6 +53,19 @@ class _Nowhere:
 NOWHERE = _Nowhere()
 
 
+class _Shut:
+    """In the place of a tablespace that nobody may use for a while."""
+
+    def __init__(self, error: Callable[[], SqlError]) -> None:
+        self.error = error
+
+    def get(self, key: bytes) -> bytes | None:
+        raise self.error()
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        raise self.error()
+
+
 class _Outstanding:
     """A commit over several tablespaces that is not durable yet; `left` parts do not show it."""
 
@@ -72,8 +85,11 @@ class Stores:
 
     def __init__(self, first: Tablespace) -> None:
         self.slots: dict[bytes, int] = {}  # storage id -> slot, but pg_default's
-        self.views: dict[bytes, CurrentView | _Nowhere] = {}  # storage id -> newest durable state, but pg_default's
+        self.views: dict[
+            bytes, CurrentView | _Nowhere | _Shut
+        ] = {}  # storage id -> newest durable state, but pg_default's
         self.spaces: list[Tablespace | None] = []  # by slot; None: dropped
+        self._shut: dict[int, _Shut] = {}  # by slot
         self._callbacks: list[list[Callable[[int], None]]] = []
         self._durable: list[int] = []
         self._outstanding: list[deque[tuple[int, _Outstanding]]] = []
@@ -103,6 +119,7 @@ class Stores:
         """The tablespace has been dropped: nothing is in it, nothing refers to it any more."""
         self.spaces[space.slot] = None
         self._callbacks[space.slot] = []
+        self._shut.pop(space.slot, None)
         for prefix in [prefix for prefix, slot in self.slots.items() if slot == space.slot]:
             del self.slots[prefix], self.views[prefix]
 
@@ -111,7 +128,30 @@ class Stores:
         not on this node."""
         prefix = storage_id.to_bytes(PREFIX, "big")
         self.slots[prefix] = MAX_SLOT if space is None else space.slot
-        self.views[prefix] = NOWHERE if space is None else space.current
+        self.views[prefix] = NOWHERE if space is None else self._shut.get(space.slot, space.current)
+
+    def shut(self, space: Tablespace, error: Callable[[], SqlError]) -> None:
+        """Until `reopen` whatever reads or writes in this tablespace, which is not pg_default, ends with the error."""
+        self._shut[space.slot] = _Shut(error)
+        self._renew_views(space)
+
+    def reopen(self, space: Tablespace) -> None:
+        """Undoes `shut`."""
+        if self._shut.pop(space.slot, None) is not None:
+            self._renew_views(space)
+
+    def _renew_views(self, space: Tablespace) -> None:
+        view = self._shut.get(space.slot, space.current)
+        for prefix, slot in self.slots.items():
+            if slot == space.slot:
+                self.views[prefix] = view
+
+    def check_open(self, slot: int) -> None:
+        """Raises 55000 for a tablespace that is not on this node, and what `shut` was told."""
+        if slot == MAX_SLOT:
+            raise not_here()
+        if slot in self._shut:
+            raise self._shut[slot].error()
 
     def of(self, storage_id: int) -> Tablespace:
         """The tablespace that has a storage id."""
@@ -151,6 +191,7 @@ class Stores:
         for _, space in spaces:
             if space.failure is not None:
                 raise SqlError("58030", f"storage has failed: {space.failure}")
+            space.check_takes_entries()
         joint = Joint(
             tuple(space.tablespace_id for _, space in spaces), tuple(space.sequenced_lsn + 1 for _, space in spaces)
         )
@@ -169,6 +210,8 @@ class Stores:
         space = self.spaces[slot] if slot < len(self.spaces) else None
         if space is None:
             raise not_here()
+        if slot in self._shut:
+            raise self._shut[slot].error()
         return space
 
     def _split(self, edits: Edits, runs: Sequence[BulkRun]) -> dict[int, Edits]:
@@ -227,12 +270,14 @@ class Stores:
         """A view of all tablespaces that stays as it is, at the durable moment."""
         return StoresSnapshot(self, [None if space is None else space.snapshot() for space in self.spaces])
 
-    def undo_above(self, lsn: int) -> None:
-        """As Tablespace.undo_above, of pg_default."""
-        outstanding = self._outstanding[0]
+    def undo_above(self, lsn: int, slot: int = 0) -> None:
+        """As Tablespace.undo_above, of one tablespace."""
+        space = self.spaces[slot]
+        assert space is not None
+        outstanding = self._outstanding[slot]
         while outstanding and outstanding[-1][0] > lsn:
             outstanding.pop()
-        self._space(0).undo_above(lsn)
+        space.undo_above(lsn)
 
     # --- flushing ----------------------------------------------------------------------------------------------
 
@@ -287,15 +332,18 @@ class CurrentStores:
 class StoresSnapshot:
     """Rows as of one moment; close it. What lies in a tablespace that is younger than it, it does not see."""
 
-    __slots__ = ("_parts", "_slots", "lsn")
+    __slots__ = ("_parts", "_slots", "_stores", "lsn")
 
     def __init__(self, stores: Stores, parts: list[Snapshot | None]) -> None:
+        self._stores = stores
         self._slots = stores.slots
         self._parts = parts
         self.lsn = Moment(tuple(0 if part is None else part.lsn for part in parts))
 
     def _part(self, key: bytes) -> Snapshot | None:
         slot = self._slots.get(key[:PREFIX], 0)
+        if slot:
+            self._stores.check_open(slot)
         return self._parts[slot] if slot < len(self._parts) else None
 
     def get(self, key: bytes) -> bytes | None:

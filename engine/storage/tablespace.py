@@ -223,6 +223,14 @@ class Tablespace:
         """From now on commits go into another changelog: this node has become a tablespace's leader, or follows."""
         self._changelog = changelog
 
+    def check_takes_entries(self) -> None:
+        """Raises 40001 when `sequence` would, because this node does not lead the tablespace: for whoever has several
+        parts to sequence, all or none."""
+        if not getattr(self._changelog, "leading", True):
+            raise SqlError(
+                "40001", "this node does not lead the tablespace any more", hint="Nothing was committed. Retry."
+            )
+
     def new_run(self) -> BulkRunWriter:
         """A writer for a bulk run; what it finishes goes into `Edits.runs` by its `reference`."""
         return BulkRunWriter(self._changelog.bulk_path(uuid.uuid4().hex))

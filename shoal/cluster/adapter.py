@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.node import Node as EngineNode
+from engine.storage.moments import SLOT_SHIFT
 from engine.storage.tablespace import Tablespace
 from replication.directory import NodeDirectory
 from replication.interface import CoordinationUnavailableError, LogEntry, StoreUnavailableError
@@ -16,6 +18,9 @@ from replication.log.interface import Leader
 from replication.log.replica import ReplicatedLog
 from wire.peering import introduce
 from wire.relay import Target
+
+if TYPE_CHECKING:
+    from shoal.cluster.spaces import ClusterTablespaces
 
 PRESSURE_PAUSE = 0.02  # seconds
 LEADER_PAUSE = 0.05  # seconds between two looks for a leader that may come
@@ -83,23 +88,39 @@ class FollowerLog:
 
 
 class EngineReplica:
-    """replication.log.interface.ReplicaEngine over a node's tablespace."""
+    """replication.log.interface.ReplicaEngine over pg_default."""
 
-    def __init__(self, node: EngineNode, store: Tablespace, follower_log: FollowerLog) -> None:
+    def __init__(
+        self, node: EngineNode, store: Tablespace, follower_log: FollowerLog, spaces: ClusterTablespaces
+    ) -> None:
         self.node = node
         self.store = store
         self._follower_log = follower_log
+        self._spaces = spaces
         self.leading = False
+        spaces.arrivals.join(store.tablespace_id, self)
 
     @property
     def flushed_lsn(self) -> int:
         return self.store.flushed_lsn
 
-    def apply(self, entry: LogEntry) -> None:
-        self.node.applied(self.store.apply(entry.lsn, entry.body))
+    @property
+    def applied_lsn(self) -> int:
+        return self.store.durable_lsn
+
+    def is_wanted(self) -> None:
+        """pg_default is always there."""
 
     def admit(self, entry: LogEntry) -> Awaitable[None] | None:
-        return None
+        return self._spaces.arrivals.admit(self.store.tablespace_id, entry)
+
+    def apply(self, entry: LogEntry) -> None:
+        if entry.lsn > self.store.durable_lsn:  # else it was applied with the other parts of its transaction
+            self.apply_now(entry)
+            self._spaces.arrivals.moved()
+
+    def apply_now(self, entry: LogEntry) -> None:
+        self.node.applied(self.store.apply(entry.lsn, entry.body))
 
     async def ready(self) -> None:
         while self.store.pressure:
@@ -109,6 +130,7 @@ class EngineReplica:
         self.store.use_changelog(leader)
         self.leading = True
         self.node.lead()
+        self._spaces.lead()
 
     def on_committed(self, lsn: int) -> None:
         self.store.committed(lsn)
@@ -121,31 +143,35 @@ class EngineReplica:
         self.leading = False
         self.store.use_changelog(self._follower_log)
         self.node.step_down(last_committed, deposed())
+        self._spaces.follow()
 
 
 class NodeReplica:
-    """engine.replica.Replica over the log of a tablespace."""
+    """engine.replica.Replica over the logs of a node's tablespaces."""
 
-    def __init__(self, engine: EngineReplica, log: ReplicatedLog, timeout: float) -> None:
+    def __init__(self, engine: EngineReplica, log: ReplicatedLog, spaces: ClusterTablespaces, timeout: float) -> None:
         """`timeout`: seconds that a read may wait for the head, and for what is behind it."""
         self._engine = engine
         self._log = log
+        self._spaces = spaces
         self._timeout = timeout
         self._clock: Callable[[], float] = time.monotonic
 
     @property
     def leads(self) -> bool:
-        return self._engine.leading and self._clock() < self._log.may_serve_until
+        if not self._engine.leading:
+            return False
+        now = self._clock()
+        return now < self._log.may_serve_until and self._spaces.may_serve(now)
 
     @property
     def staleness(self) -> float:
-        return self._log.lag.seconds
+        return max(self._log.lag.seconds, self._spaces.staleness)
 
     async def catch_up(self) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                head = await self._log.read_head()
-                await self._log.wait_for(head.lsn)
+                await asyncio.gather(self._catch_up(), self._spaces.caught_up())
         except (TimeoutError, CoordinationUnavailableError, StoreUnavailableError) as error:
             raise SqlError(
                 "57P03",
@@ -154,7 +180,14 @@ class NodeReplica:
                 hint="SET read_consistency = 'bounded' or 'eventual' reads what this replica has.",
             ) from error
 
+    async def _catch_up(self) -> None:
+        head = await self._log.read_head()
+        await self._log.wait_for(head.lsn)
+
     async def reach(self, lsn: int) -> None:
+        if lsn >> SLOT_SHIFT:  # of another tablespace, which has another slot on every node
+            await self.catch_up()
+            return
         try:
             async with asyncio.timeout(self._timeout):
                 await self._log.wait_for(lsn)

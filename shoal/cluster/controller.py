@@ -26,6 +26,7 @@ from replication.log.layout import decode_spec, encode, paths
 from replication.log.settings import Clock
 from replication.observer import Observed, Observer
 from replication.placement import (
+    DEFAULT_TABLESPACE,
     MOVES,
     AddReplica,
     Change,
@@ -55,6 +56,7 @@ class ControllerSettings:
     settle: float = 30.0  # after which nodes' loads show what was moved
     remember: float = 3600.0  # in which a tablespace is not moved back
     close: int = 20_000  # LSNs behind the head at which a replica may still be asked to lead
+    together: bool = False  # all tablespaces are led where pg_default is, which is the only one that is moved
     placement: PlacementSettings = dataclasses.field(default_factory=PlacementSettings)
 
 
@@ -163,6 +165,8 @@ class Controller:
         made = list(self._moved.values())
         resting = {item.move.tablespace: item for item in made if now - item.at < settings.rest}
         settling = (item.move for item in made if now - item.at < settings.settle)
+        together = settings.together
+        led_with_it = [item.tablespace for item in seen if together and item.spec.name != DEFAULT_TABLESPACE]
         return Picture(
             nodes,
             [
@@ -170,7 +174,7 @@ class Controller:
                 for item in sorted(seen, key=lambda item: item.spec.name)
             ],
             {node: now - since for node, since in self._away.items()},
-            frozenset(resting),
+            frozenset((*resting, *led_with_it)),
             frozenset(node for move in settling for node in (move.leader, move.to)),
             frozenset(key for key, item in self._moved.items() if item.move.why != "preferred"),
         )

@@ -43,6 +43,7 @@ from replication.log.layout import (
     tablespace_folder,
 )
 from replication.log.ledger_object import Position
+from replication.log.settings import StoreOf
 from shoal.config import ConfigError
 
 log = logging.getLogger("shoal.cluster")
@@ -84,10 +85,31 @@ async def join(coordination: Coordination, store: ChangelogStore, data: Path, no
             return await _found(coordination, data, node, url)
         return await join(coordination, store, data, node, url)
     tablespace, spec = found
-    await _hold(coordination, tablespace, node)
+    await hold(coordination, tablespace, node)
     if (data / "rows").exists():
         return Joined(tablespace, spec, _own_position(data, tablespace), False)
     return Joined(tablespace, spec, await restore(coordination, store, tablespace, data), False)
+
+
+async def join_other(
+    coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path, node: str
+) -> Position | None:
+    """Makes `data` a replica of a tablespace beside pg_default; None if it has just been dropped. Raises as `join`."""
+    await hold(coordination, tablespace, node)
+    found = await coordination.get(paths(tablespace).ledgers)
+    if found is None:
+        return None
+    if (data / "rows").exists():
+        position = _own_position(data, tablespace)
+        ledgers = decode_ledgers(found.data)
+        if not ledgers or ledgers[0].first <= position.lsn + 1:
+            return position
+        log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", position.lsn)
+        await asyncio.to_thread(shutil.rmtree, data / "rows")
+    spec = await coordination.get(paths(tablespace).spec)
+    if spec is None:
+        return None
+    return await restore(coordination, store_at(decode_spec(spec.data).store), tablespace, data)
 
 
 async def restore(coordination: Coordination, store: ChangelogStore, tablespace: bytes, data: Path) -> Position:
@@ -133,7 +155,7 @@ def _own_position(data: Path, tablespace: bytes) -> Position:
         tables.close()
 
 
-async def _hold(coordination: Coordination, tablespace: bytes, node: str) -> None:
+async def hold(coordination: Coordination, tablespace: bytes, node: str) -> None:
     """Adds the node to those that hold the tablespace."""
     path = paths(tablespace).spec
     while True:

@@ -42,7 +42,7 @@ from replication.stores.members import parse_quorum
 from replication.zookeeper import join_cluster, open_coordination
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica
 from shoal.cluster.checkpoints import CheckpointKeeper
-from shoal.cluster.controller import Controller, HandOvers
+from shoal.cluster.controller import Controller, ControllerSettings, HandOvers
 from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, restore
 from shoal.cluster.membership import (
     Identity,
@@ -55,6 +55,7 @@ from shoal.cluster.membership import (
 )
 from shoal.cluster.mending import StoreMender
 from shoal.cluster.seeing import connect
+from shoal.cluster.spaces import FOLDER, ClusterTablespaces, Place, SpaceReplica
 from shoal.config import Config, ConfigError
 from wire.carrying import Cluster
 
@@ -84,7 +85,9 @@ class Member:
         self._log: ReplicatedLog
         self._engine: EngineReplica
         self._checkpoints: CheckpointKeeper
+        self._spaces: ClusterTablespaces
         self._store: Tablespace
+        self._settings: LogSettings
         self._worker: WorkerClient
         self._running: asyncio.Task[None]
         self._undo = contextlib.AsyncExitStack()
@@ -128,6 +131,8 @@ class Member:
         self.secret = await cluster_secret(coordination)
         joined = await join(coordination, self._stores[""], self._data, self.name, self._stores[""].url)
         joined = await self._behind_the_log(joined)
+        self._spaces = self._make_spaces(joined.tablespace)
+        await self._spaces.prepare()
         self._open_tables(joined)
         await self._follow(joined)
 
@@ -187,6 +192,11 @@ class Member:
         changelog = self._data / "changelog"
         if not changelog.exists():
             return
+        if (self._data / FOLDER).exists() and any((self._data / FOLDER).iterdir()):
+            raise ConfigError(
+                f"{self._data} has several tablespaces: start it without --cluster, move their tables to pg_default "
+                "and drop them first"
+            )
         from shoal.serve import open_store as open_alone
 
         loop = asyncio.get_running_loop()
@@ -227,6 +237,7 @@ class Member:
             identity=joined.tablespace,
         )
         self._undo.callback(store.close)
+        self._undo.callback(self._spaces.close)
         worker = self._worker = WorkerClient(
             store,
             spill_directory=str(self._data / "columnar"),
@@ -234,12 +245,14 @@ class Member:
             threads=self.config.columnar_threads,
         )
         self._undo.push_async_callback(worker.close)
-        node = self.node = EngineNode(store, worker)
-        node.follow()
-        self._engine = EngineReplica(node, store, follower_log)
         margin = min(LogSettings().lease_margin, self.config.session_timeout / LEASE_MARGINS)
-        settings = LogSettings(commit_timeout=self.config.commit_timeout, lease_margin=margin)
+        settings = self._settings = LogSettings(commit_timeout=self.config.commit_timeout, lease_margin=margin)
         self._committer = Committer(self._sessions.current, settings)
+        node = self.node = EngineNode(store, worker, tablespaces=self._spaces)
+        self._spaces.use(node)
+        self._engine = EngineReplica(node, store, follower_log, self._spaces)
+        self._spaces.open()
+        node.follow()
         position = joined.position
         if position.lsn != store.flushed_lsn:
             position = Position(store.flushed_lsn, None)
@@ -254,7 +267,39 @@ class Member:
             settings=settings,
             clock=self.clock,
         )
-        node.replica = NodeReplica(self._engine, self._log, self.config.commit_timeout)
+        node.replica = NodeReplica(self._engine, self._log, self._spaces, self.config.commit_timeout)
+
+    def _make_spaces(self, first: bytes) -> ClusterTablespaces:
+        config = self.config
+        return ClusterTablespaces(
+            Place(
+                self.name,
+                self._data,
+                first,
+                self._make_log,
+                lambda: self._sessions.current,
+                self._store_at,
+                config.commit_timeout,
+                config.checkpoint_interval,
+                self.clock,
+                self.fatal,
+                self._again,
+                lambda: self._engine.leading and self.clock.monotonic() < self._log.may_serve_until,
+            )
+        )
+
+    def _make_log(self, tablespace: bytes, engine: SpaceReplica, bulk: BulkFiles, position: Position) -> ReplicatedLog:
+        return ReplicatedLog(
+            self.name,
+            tablespace,
+            self._committer,
+            self._store_at,
+            engine,
+            bulk,
+            position,
+            settings=self._settings,
+            clock=self.clock,
+        )
 
     async def _follow(self, joined: Joined) -> None:
         """Follows and is elected; returns when there is a catalog."""
@@ -263,6 +308,8 @@ class Member:
         self._undo.push_async_callback(self._directory.close)
         self.locator = LeaderLocator(self._directory, self.secret, self.name)
         self._running = asyncio.get_running_loop().create_task(self._run_log())
+        self._spaces.start()
+        self._undo.push_async_callback(self._spaces.stop)
         self._undo.callback(self._running.cancel)
         self._sessions.on_opened(self._use_session)
         self._checkpoints = CheckpointKeeper(
@@ -284,7 +331,7 @@ class Member:
             joined.tablespace,
             self._directory,
             lambda: self._sessions.current,
-            self._checkpoints.write,
+            self._write_checkpoints,
             self.clock,
         )
         await self._catch_up()
@@ -292,7 +339,13 @@ class Member:
     def _place(self, tablespace: bytes) -> None:
         """Takes part in what a cluster does by itself: is the controller if nobody else is, hands leaderships over when
         it is asked, keeps the store whole while it leads."""
-        controller = Controller(self.name, self._directory, lambda: self._sessions.current, self.clock)
+        controller = Controller(
+            self.name,
+            self._directory,
+            lambda: self._sessions.current,
+            self.clock,
+            ControllerSettings(together=True),
+        )
         controller.start()
         self._undo.push_async_callback(controller.stop)
         hand_overs = HandOvers(
@@ -328,10 +381,12 @@ class Member:
         await self._log.wait_for(lsn)
         while not self.node.catalogs:
             await self._log.wait_for(self._log.applied_lsn + 1)
+        await self._spaces.caught_up()
 
     async def _use_session(self, coordination: Coordination) -> None:
         self._committer.use(coordination)
         self._log.use(coordination)
+        self._spaces.use_session(coordination)
 
     async def _run_log(self) -> None:
         """The log ends by itself only with what cannot be mended here."""
@@ -344,6 +399,12 @@ class Member:
         except Exception as error:
             self.fatal(error)
             raise
+
+    async def _write_checkpoints(self) -> int:
+        """Of every tablespace; the LSN of pg_default's."""
+        lsn = await self._checkpoints.write()
+        await self._spaces.write_checkpoints()
+        return lsn
 
     def _again(self) -> None:
         """This program once more, in this process: sockets and files close by themselves."""
@@ -381,5 +442,6 @@ class Member:
         """Hands the leadership over, flushes, and leaves the cluster; the server has ended its sessions."""
         if self._engine.leading:
             self.node.settle()
+        await self._spaces.stop()
         await self._log.close()
         await self._undo.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -192,6 +193,56 @@ def test_what_is_not_on_this_node_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(SqlError, match="not on this node"):
             call()
+    with spaces.stores.snapshot() as snapshot, pytest.raises(SqlError, match="not on this node"):
+        snapshot.get(key(1, 105))
+    spaces.close()
+
+
+def test_a_tablespace_that_is_shut_is_used_by_nobody_until_it_is_reopened(tmp_path: Path) -> None:
+    spaces = Spaces(tmp_path)
+    spaces.commit({key(1, 100): b"a", key(1, 101): b"b"})
+    stores = spaces.stores
+    with stores.snapshot() as snapshot:
+        stores.shut(spaces.spaces[1], lambda: SqlError("57P03", "no leader"))
+        stores.route(102, spaces.spaces[1])
+        for call in (
+            lambda: stores.current.get(key(1, 101)),
+            lambda: list(stores.current.scan(key(1, 102), key(2, 102))),
+            lambda: stores.newest(key(1, 101)),
+            lambda: stores.of(101),
+            lambda: snapshot.get(key(1, 101)),
+            lambda: spaces.sequence({key(1, 100): b"x", key(1, 101): b"x"}),
+        ):
+            with pytest.raises(SqlError, match="no leader"):
+                call()
+        assert stores.current.get(key(1, 100)) == snapshot.get(key(1, 100)) == b"a"
+        stores.reopen(spaces.spaces[1])
+        assert stores.current.get(key(1, 101)) == snapshot.get(key(1, 101)) == b"b"
+    assert stores.current.get(key(1, 102)) is None
+    spaces.close()
+
+
+class Deposed:
+    """A changelog of a node that leads no more."""
+
+    leading = False
+    pending_bytes = 0
+
+    def close(self) -> None:
+        return
+
+
+def test_a_commit_is_sequenced_nowhere_when_one_of_its_tablespaces_takes_no_entries(tmp_path: Path) -> None:
+    spaces = Spaces(tmp_path)
+    kept = spaces.recovering[1].changelog
+    spaces.spaces[1].use_changelog(cast(Any, Deposed()))
+    with pytest.raises(SqlError) as caught:
+        spaces.sequence({key(1, 100): b"x", key(1, 101): b"x"})
+    assert caught.value.sqlstate == "40001"
+    assert spaces.stores.newest(key(1, 100)) is None
+    assert spaces.fatal == []
+    spaces.spaces[1].use_changelog(kept)
+    spaces.commit({key(1, 100): b"y", key(1, 101): b"y"})
     spaces.close()
 
 

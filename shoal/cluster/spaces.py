@@ -1,0 +1,584 @@
+"""The tablespaces of a node of a cluster beside pg_default.
+
+    the catalog, in pg_default, says which there are. What is in ZooKeeper, on disk and in the store follows from it:
+    CREATE      the row commits -> every node opens a replica -> the leader of pg_default makes the znodes, leads, and
+                CREATE returns
+    DROP        the row goes -> every node closes its replica and removes it -> the leader of pg_default removes the
+                znodes, then the objects in the store
+    start       every tablespace that has znodes is opened, from a checkpoint if need be; other directories are removed
+
+A tablespace never has znodes before its row is durable, so a crash at any step leaves nothing that the leader cannot
+tell apart: a row without znodes gets them, znodes without a row go.
+
+Every node holds every tablespace, and the node that leads pg_default leads all of them: it may be elected for another
+one only while it leads pg_default, and steps down from all when it loses that. So a transaction over several is one
+`multi` of one node's committer. While a tablespace has no leader yet (its log is caught up with, or its store does not
+answer) nothing may use it on the leader (57P03); when pg_default has just been taken over, all of them are waited for
+first, for at most `commit_timeout`.
+
+Followers show a transaction over several tablespaces whole, and entries never ahead of their schema (arrivals.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import re
+import shutil
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from pathlib import Path
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import DEFAULT_TABLESPACE_OID
+from catalog.schema import Tablespace as CatalogItem
+from engine.checkpoint import EntryMark
+from engine.node import Node as EngineNode
+from engine.storage.stores import Stores
+from engine.storage.tablespace import Tablespace
+from replication.interface import (
+    ConflictError,
+    Coordination,
+    CoordinationUnavailableError,
+    LogEntry,
+    Spec,
+    StoreUnavailableError,
+)
+from replication.log.bulk import BulkFiles
+from replication.log.interface import Leader
+from replication.log.layout import decode_ledgers, decode_spec, encode, paths, tablespace_folder
+from replication.log.ledger_object import Position
+from replication.log.replica import ReplicatedLog
+from replication.log.settings import Clock, LogGoneError, StoreOf
+from replication.log.takeover import create_tablespace, drop_tablespace
+from shoal.cluster.adapter import PRESSURE_PAUSE, FollowerLog, deposed, unknown
+from shoal.cluster.arrivals import Arrivals
+from shoal.cluster.checkpoints import CheckpointKeeper
+from shoal.cluster.joining import hold, join_other
+from shoal.cluster.mending import StoreMender
+
+log = logging.getLogger("shoal.cluster")
+
+FOLDER = "tablespaces"
+LOOK_PAUSE = 0.5  # seconds between two looks for the znodes of a tablespace
+RECONCILE_PAUSE = 5.0
+_DURATION = re.compile(r"\s*(\d+)\s*(us|ms|s|min|h|d)?\s*")
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+ONE_PLACE = ("leader", "replicas", "expected_replicas", "store")
+"""Options that say where a tablespace is, which is where pg_default is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """What the node gives its tablespaces. `make_log` opens the log of one; `again` starts the process anew."""
+
+    node: str
+    data: Path
+    first: bytes  # the id of pg_default
+    make_log: Callable[[bytes, SpaceReplica, BulkFiles, Position], ReplicatedLog]
+    coordination: Callable[[], Coordination]
+    store_at: StoreOf
+    patience: float  # commit_timeout
+    checkpoint_interval: float
+    clock: Clock
+    fatal: Callable[[BaseException], None]
+    again: Callable[[], None]
+    leads: Callable[[], bool]  # pg_default, now
+
+
+class SpaceReplica:
+    """replication.log.interface.ReplicaEngine, and Arriving, over a tablespace beside pg_default."""
+
+    def __init__(
+        self, spaces: ClusterTablespaces, store: Tablespace, bulk: BulkFiles, follower_log: FollowerLog
+    ) -> None:
+        self.store = store
+        self.bulk = bulk
+        self.leading = False
+        self.led = asyncio.Event()
+        self.wanted = False  # by another log, which tells of it
+        self.look = asyncio.Event()  # whether it has znodes
+        self.log: ReplicatedLog
+        self.checkpoints: CheckpointKeeper | None = None
+        self.mender: StoreMender | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._spaces = spaces
+        self._follower_log = follower_log
+
+    @property
+    def identity(self) -> bytes:
+        return self.store.tablespace_id
+
+    @property
+    def applied_lsn(self) -> int:
+        return self.store.durable_lsn
+
+    @property
+    def flushed_lsn(self) -> int:
+        return self.store.flushed_lsn
+
+    def is_wanted(self) -> None:
+        self.wanted = True
+        self.look.set()
+
+    def admit(self, entry: LogEntry) -> Awaitable[None] | None:
+        return self._spaces.arrivals.admit(self.identity, entry)
+
+    def apply(self, entry: LogEntry) -> None:
+        if entry.lsn > self.store.durable_lsn:  # else it was applied with the other parts of its transaction
+            self.apply_now(entry)
+            self._spaces.arrivals.moved()
+
+    def apply_now(self, entry: LogEntry) -> None:
+        for storage_id in self.store.apply(entry.lsn, entry.body).drops:
+            self._spaces.node.columnar.forget(storage_id)
+
+    async def ready(self) -> None:
+        while self.store.pressure:
+            await asyncio.sleep(PRESSURE_PAUSE)
+
+    async def lead(self, leader: Leader) -> None:
+        if not self._spaces.may_lead:
+            self._spaces.leave(self)
+            return
+        self.store.use_changelog(leader)
+        self.leading = True
+        self.led.set()
+        self._spaces.gate(self)
+
+    def on_committed(self, lsn: int) -> None:
+        self.store.committed(lsn)
+
+    def on_unknown(self, first_lsn: int) -> None:
+        self._lose()
+        self._spaces.node.give_up_in(self.store, first_lsn - 1, unknown())
+
+    def on_deposed(self, last_committed: int) -> None:
+        self._lose()
+        self.store.use_changelog(self._follower_log)
+        # Without pg_default all transactions have ended already, and readers go on.
+        self._spaces.node.step_down_in(self.store, last_committed, deposed(), lose=self._spaces.may_lead)
+
+    def _lose(self) -> None:
+        self.leading = False
+        self.led.clear()
+        self._spaces.gate(self)
+
+
+class ClusterTablespaces:
+    """engine.tablespaces.TablespaceStorage of a node of a cluster. `prepare`, then `use`, then `start`."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.arrivals = Arrivals(place.first)
+        self.found: dict[bytes, Tablespace] = {}
+        self.node: EngineNode
+        self.may_lead = False  # this node leads pg_default
+        self._positions: dict[bytes, Position] = {}
+        self._replicas: dict[bytes, SpaceReplica] = {}
+        self._patient_until = float("-inf")  # loop time
+        self._started = False
+        self._wake = asyncio.Event()
+        self._reconciling: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    # --- start and end -------------------------------------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        """Fills the directories of the tablespaces that the cluster has, and removes those of others."""
+        place = self.place
+        coordination = place.coordination()
+        await coordination.sync()
+        there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")} - {place.first}
+        root = place.data / FOLDER
+        for path in root.iterdir() if root.exists() else ():
+            if path.name not in {identity.hex() for identity in there}:
+                await asyncio.to_thread(shutil.rmtree, path)
+        for identity in there:
+            directory = root / identity.hex()
+            directory.mkdir(parents=True, exist_ok=True)
+            position = await join_other(coordination, place.store_at, identity, directory, place.node)
+            if position is not None:
+                self._positions[identity] = position
+
+    def open(self) -> None:
+        """Opens what `prepare` has filled."""
+        for identity in list(self._positions):
+            self._open(identity)
+
+    def use(self, node: EngineNode) -> None:
+        """Before anything is attached."""
+        self.node = node
+
+    def start(self) -> None:
+        """Follows all of them, and looks after them while this node leads."""
+        self._started = True
+        for replica in list(self._replicas.values()):
+            self._run(replica)
+        self._reconciling = asyncio.get_running_loop().create_task(self._reconcile())
+
+    async def caught_up(self) -> None:
+        """Returns when everything is applied that was committed in any of them before the call."""
+        await asyncio.gather(*(self._catch_up(replica) for replica in self._attached()))
+
+    async def _catch_up(self, replica: SpaceReplica) -> None:
+        try:
+            head = await replica.log.read_head()
+            await replica.log.wait_for(head.lsn)
+        except SqlError as error:
+            if error.sqlstate != "42704":  # dropped, or not made yet: there is nothing in it
+                raise
+
+    async def stop(self) -> None:
+        """Ends the logs; leaderships are handed over."""
+        if self._reconciling is not None:
+            self._reconciling.cancel()
+        await asyncio.gather(*(self._stop(replica) for replica in self._replicas.values()))
+
+    def close(self) -> None:
+        """Closes the tables. The logs have ended."""
+        for replica in self._replicas.values():
+            replica.store.close()
+
+    async def _stop(self, replica: SpaceReplica) -> None:
+        for keeper in (replica.checkpoints, replica.mender):
+            if keeper is not None:
+                keeper.stop()
+        await replica.log.close()
+        if replica.task is not None:
+            replica.task.cancel()
+            await asyncio.gather(replica.task, return_exceptions=True)
+
+    def use_session(self, coordination: Coordination) -> None:
+        for replica in self._replicas.values():
+            replica.log.use(coordination)
+
+    # --- a tablespace --------------------------------------------------------------------------------------------
+
+    def _open(self, identity: bytes) -> SpaceReplica:
+        place = self.place
+        directory = place.data / FOLDER / identity.hex()
+        directory.mkdir(parents=True, exist_ok=True)
+        bulk = BulkFiles(str(directory / "bulk"))
+        follower_log = FollowerLog(bulk)
+        loop = asyncio.get_running_loop()
+
+        def thread(work: Callable[[], None]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+                loop.call_soon_threadsafe(work)
+
+        store = Tablespace.open(
+            str(directory), lambda *_: follower_log, thread, on_fatal=place.fatal, identity=identity
+        )
+        replica = SpaceReplica(self, store, bulk, follower_log)
+        position = self._positions.pop(identity, None)
+        if position is None or position.lsn != store.flushed_lsn:
+            position = Position(store.flushed_lsn, None)
+        replica.log = place.make_log(identity, replica, bulk, position)
+        replica.log.set_electable(self.may_lead)
+        self._replicas[identity] = replica
+        self.found[identity] = store
+        self.arrivals.join(identity, replica)
+        return replica
+
+    def _run(self, replica: SpaceReplica) -> None:
+        if replica.task is None and self._started:
+            replica.task = asyncio.get_running_loop().create_task(self._follow(replica))
+            self._wake.set()
+
+    async def _follow(self, replica: SpaceReplica) -> None:
+        try:
+            if not await self._is_there(replica):
+                self.arrivals.leave(replica.identity)
+                return
+            replica.checkpoints = self._keeper(replica)
+            replica.checkpoints.start()
+            replica.mender = StoreMender(
+                replica.identity,
+                lambda: replica.log.leader,
+                self.place.store_at,
+                self.place.coordination,
+                self.place.clock,
+            )
+            replica.mender.start()
+            await replica.log.run()
+        except LogGoneError as error:
+            log.critical("%s: starting anew from a checkpoint", error)
+            await asyncio.to_thread(shutil.rmtree, Path(replica.store.path) / "rows")
+            self.place.again()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if isinstance(error, SqlError) and error.sqlstate == "42704":  # it has been dropped; the row tells soon
+                self.arrivals.leave(replica.identity)
+                return
+            self.place.fatal(error)
+            raise
+
+    async def _is_there(self, replica: SpaceReplica) -> bool:
+        """Waits until the tablespace has znodes. False if it has had some: another log tells of it, and it is not
+        there."""
+        while True:
+            wanted = replica.wanted
+            replica.look.clear()
+            with contextlib.suppress(CoordinationUnavailableError):
+                coordination = self.place.coordination()
+                await coordination.sync()
+                if await coordination.get(paths(replica.identity).spec, replica.look.set) is not None:
+                    await hold(coordination, replica.identity, self.place.node)
+                    return True
+                if wanted:
+                    return False
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_PAUSE):
+                    await replica.look.wait()
+
+    def _keeper(self, replica: SpaceReplica) -> CheckpointKeeper:
+        place = self.place
+
+        def mark(lsn: int) -> EntryMark:
+            leader = replica.log.leader
+            if leader is None or leader.committed_lsn != lsn:
+                raise SqlError("55000", "this node has just lost its leadership: the checkpoint is not written")
+            return EntryMark(leader.head.hash, leader.head.commit_time)
+
+        return CheckpointKeeper(
+            replica.store,
+            lambda: place.store_at(replica.log.spec.store if replica.log.spec is not None else ""),
+            place.coordination,
+            mark,
+            lambda: replica.leading,
+            Path(replica.store.path) / "checkpoint",
+            place.checkpoint_interval,
+            place.clock,
+        )
+
+    async def write_checkpoints(self) -> None:
+        """Of all of them. Raises as CheckpointKeeper.write."""
+        for replica in self._attached():
+            if replica.checkpoints is not None:
+                await replica.checkpoints.write()
+
+    # --- leading -------------------------------------------------------------------------------------------------
+
+    def lead(self) -> None:
+        """This node leads pg_default from now on."""
+        self.may_lead = True
+        self._patient_until = asyncio.get_running_loop().time() + self.place.patience
+        for replica in self._replicas.values():
+            replica.log.set_electable(True)
+            self.gate(replica)
+        self._wake.set()
+
+    def follow(self) -> None:
+        """It does not, any more."""
+        if not self.may_lead:
+            return
+        self.may_lead = False
+        for replica in self._replicas.values():
+            replica.log.set_electable(False)
+            self.leave(replica)
+            self.gate(replica)
+
+    def leave(self, replica: SpaceReplica) -> None:
+        """Gives the leadership of one up, after what has been submitted."""
+        if replica.log.leader is not None:
+            self._background(replica.log.step_down())
+
+    def gate(self, replica: SpaceReplica) -> None:
+        """A tablespace that its leader's node does not lead yet is not to be used there."""
+        store = self.node.store
+        if not isinstance(store, Stores) or replica.store not in store.spaces:
+            return
+        if self.may_lead and not replica.leading:
+            store.shut(replica.store, _no_leader)
+        else:
+            store.reopen(replica.store)
+
+    def may_serve(self, now: float) -> bool:
+        """Whether the leader of pg_default may serve, as far as it depends on the others. `now`: clock time."""
+        if not self._replicas:
+            return True
+        patient = self._patient_until > float("-inf") and asyncio.get_running_loop().time() < self._patient_until
+        settled = True
+        for replica in self._attached():
+            if not replica.leading:
+                settled = False
+            elif now >= replica.log.may_serve_until:
+                return False
+        if settled:
+            self._patient_until = float("-inf")
+        return settled or not patient
+
+    @property
+    def staleness(self) -> float:
+        """Of the one that is furthest behind, in seconds."""
+        return max((replica.log.lag.seconds for replica in self._attached()), default=0.0)
+
+    def _attached(self) -> list[SpaceReplica]:
+        """Those that the catalog knows and the cluster has."""
+        return [
+            self._replicas[store.tablespace_id]
+            for store in self.node.held.attached
+            if store.tablespace_id in self._replicas
+        ]
+
+    # --- TablespaceStorage ---------------------------------------------------------------------------------------
+
+    def settle(self, known: Collection[bytes]) -> None:
+        for identity in known:
+            if identity not in self._replicas:
+                self._open(identity)
+
+    def create(self, identity: bytes) -> Tablespace:
+        return self._open(identity).store
+
+    def obtain(self, identity: bytes) -> Tablespace | None:
+        replica = self._replicas.get(identity) or self._open(identity)
+        self._run(replica)
+        return replica.store
+
+    def keep(self, identity: bytes) -> None:
+        replica = self._replicas[identity]
+        self.gate(replica)
+        self._run(replica)
+
+    def doubt(self, identity: bytes) -> None:
+        return
+
+    def remove(self, space: Tablespace) -> None:
+        replica = self._replicas.pop(space.tablespace_id, None)
+        self.found.pop(space.tablespace_id, None)
+        if replica is not None:
+            self.arrivals.leave(replica.identity)
+            self._background(self._remove(replica))
+
+    async def _remove(self, replica: SpaceReplica) -> None:
+        await self._stop(replica)
+        await asyncio.to_thread(replica.store.close)
+        await asyncio.to_thread(shutil.rmtree, replica.store.path, ignore_errors=True)
+        self._wake.set()
+
+    def check_options(self, options: Mapping[str, str], default: bool) -> None:
+        for name in ONE_PLACE:
+            if name in options:
+                not_supported(
+                    f'tablespace option "{name}" in a cluster',
+                    hint="Every node holds every tablespace, and the node that leads pg_default leads all of them.",
+                )
+
+    async def stands(self, identity: bytes) -> bool:
+        replica = self._replicas.get(identity)
+        if replica is None:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.place.patience):
+                await replica.led.wait()
+        return replica.leading
+
+    # --- what the leader sees to ---------------------------------------------------------------------------------
+
+    async def _reconcile(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._hold_all()
+                if self.may_lead:
+                    await self.reconcile()
+            except (CoordinationUnavailableError, StoreUnavailableError, ConflictError) as error:
+                log.info("tablespaces are not brought up to date for now: %s", error)
+                await asyncio.sleep(LOOK_PAUSE)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RECONCILE_PAUSE):
+                    await self._wake.wait()
+
+    async def _hold_all(self) -> None:
+        """A node that was away for long is no longer among those that hold a tablespace: it is again."""
+        for replica in list(self._replicas.values()):
+            spec = replica.log.spec
+            if spec is not None and self.place.node not in spec.replicas:
+                await hold(self.place.coordination(), replica.identity, self.place.node)
+
+    async def reconcile(self) -> None:
+        """Makes ZooKeeper say what the catalog does. Raises what coordination and store raise."""
+        coordination = self.place.coordination()
+        await coordination.sync()
+        there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")}
+        # First what is there, then the catalog: znodes are made for committed rows only, so what the leader's catalog
+        # does not know by now has been dropped.
+        if not self.place.leads():
+            return
+        items = [item for item in self.node.shared_catalog.objects.values() if isinstance(item, CatalogItem)]
+        known = {bytes.fromhex(item.identity): item for item in items if item.identity}
+        for identity, item in known.items():
+            if identity in there:
+                await _keep_spec(coordination, identity, item)
+            else:
+                spec = _with_options(Spec(item.name, (self.place.node,), store=await self._url(coordination)), item)
+                await create_tablespace(coordination, identity, spec, leader=self.place.node)
+                log.info('tablespace "%s" is %s', item.name, identity.hex())
+                if identity in self._replicas:
+                    self._replicas[identity].look.set()
+        for item in items:
+            if item.oid == DEFAULT_TABLESPACE_OID and item.options:
+                await _keep_spec(coordination, self.place.first, item)
+        for identity in there - known.keys() - {self.place.first}:
+            await self._drop(coordination, identity)
+
+    async def _drop(self, coordination: Coordination, identity: bytes) -> None:
+        log.info("tablespace %s was dropped; its log goes too", identity.hex())
+        spec = await coordination.get(paths(identity).spec)
+        ledgers = await coordination.get(paths(identity).ledgers)
+        urls = {decode_spec(spec.data).store} if spec is not None else set()
+        urls |= {ledger.store for ledger in decode_ledgers(ledgers.data)} if ledgers is not None else set()
+        await drop_tablespace(coordination, identity)
+        for store in map(self.place.store_at, urls):
+            names = [info.name async for info in store.list(tablespace_folder(identity))]
+            for name in names:
+                await store.delete(name)
+
+    async def _url(self, coordination: Coordination) -> str:
+        """The store of pg_default, for a new tablespace."""
+        found = await coordination.get(paths(self.place.first).spec)
+        return decode_spec(found.data).store if found is not None else ""
+
+    def _background(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _no_leader() -> SqlError:
+    return SqlError(
+        "57P03", "the tablespace has no leader at the moment", hint="Its log is being taken over. Retry in a moment."
+    )
+
+
+def _with_options(spec: Spec, item: CatalogItem) -> Spec:
+    """The spec with what the catalog says."""
+    options = dict(item.options)
+    inactivity = options.get("max_leader_inactivity")
+    if item.oid == DEFAULT_TABLESPACE_OID and inactivity is None:
+        return spec
+    seconds = 0.0 if inactivity is None else _seconds(inactivity)
+    return dataclasses.replace(spec, name=item.name, max_leader_inactivity=seconds)
+
+
+def _seconds(duration: str) -> float:
+    """Of a duration that engine/ddl/tablespaces.py has accepted; without a unit it is in milliseconds."""
+    found = _DURATION.fullmatch(duration)
+    assert found is not None
+    return int(found[1]) * _UNITS[found[2] or "ms"]
+
+
+async def _keep_spec(coordination: Coordination, identity: bytes, item: CatalogItem) -> None:
+    path = paths(identity).spec
+    found = await coordination.get(path)
+    if found is None:
+        return
+    spec = decode_spec(found.data)
+    wanted = _with_options(spec, item)
+    if wanted != spec:
+        await coordination.set(path, encode(wanted), found.version)

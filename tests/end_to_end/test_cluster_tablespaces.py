@@ -1,0 +1,247 @@
+"""Several tablespaces in a cluster of real processes: made, used together, taken over, restored, dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from replication.log.layout import decode_epoch, decode_spec
+from tests.cluster import ShoalCluster
+from tests.end_to_end.dying_leader import flag
+from tests.zookeeper_server import ZooKeeper
+
+GOES_ON = 30.0
+
+
+def until_taken(cluster: ShoalCluster, sql: str, timeout: float = GOES_ON) -> None:
+    """Repeats a statement on the leader of the moment until it is committed."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            with cluster.connect() as connection:
+                connection.execute(sql.encode())
+                return
+        except (psycopg.OperationalError, errors.UniqueViolation):
+            if time.monotonic() > deadline:
+                raise
+
+
+def others(cluster: ShoalCluster) -> dict[str, str]:
+    """The ids of the tablespaces beside pg_default, by name."""
+    found = {}
+    for identity in cluster.watcher.children("tablespaces"):
+        spec = cluster.watcher.get(f"tablespaces/{identity}/spec")
+        if spec is not None and decode_spec(spec).name != "pg_default":
+            found[decode_spec(spec).name] = identity
+    return found
+
+
+def rows(cluster: ShoalCluster, name: str, sql: str, consistency: str = "strong") -> list[tuple[Any, ...]]:
+    with cluster.connect(name) as connection:
+        connection.execute(f"SET read_consistency = '{consistency}'".encode())
+        return connection.execute(sql.encode()).fetchall()
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper_server: ZooKeeper) -> Iterator[ShoalCluster]:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
+        yield cluster
+
+
+def test_a_tablespace_is_made_used_and_dropped_on_every_node(cluster: ShoalCluster) -> None:
+    with cluster.connect(cluster.followers()[0]) as connection:
+        connection.execute("CREATE TABLESPACE plain")
+        connection.execute("CREATE TABLE plain (id int PRIMARY KEY, v text) TABLESPACE plain")
+        connection.execute("INSERT INTO plain SELECT g, 'x' FROM generate_series(1, 100) g")
+    identity = others(cluster)["plain"]
+    assert decode_epoch(cluster.watcher.get(f"tablespaces/{identity}/epoch") or b"").leader == cluster.leader()
+    for name in cluster.nodes:
+        assert rows(cluster, name, "SELECT count(*), min(v) FROM plain") == [(100, "x")]
+        assert (cluster.nodes[name].data / "tablespaces" / identity).is_dir()
+    with cluster.connect() as connection:
+        assert ("plain", cluster.leader()) in connection.execute(
+            "SELECT tablespace, leader FROM shoal_tablespaces"
+        ).fetchall()
+        with pytest.raises(errors.ObjectNotInPrerequisiteState):
+            connection.execute("DROP TABLESPACE plain")
+        connection.execute("DROP TABLE plain")
+        connection.execute("DROP TABLESPACE plain")
+    cluster.wait_until(lambda: "plain" not in others(cluster), "the znodes are gone")
+    for node in cluster.nodes.values():
+        gone = node.data / "tablespaces" / identity
+        cluster.wait_until(lambda gone=gone: not gone.exists(), f"{gone} is gone")
+    store = cluster.directory / "store" / identity
+    cluster.wait_until(lambda: not [item for item in store.rglob("*") if item.is_file()], "its log is gone")
+
+
+def test_what_a_cluster_cannot_do_with_tablespaces_is_refused_by_name(cluster: ShoalCluster) -> None:
+    with cluster.connect() as connection:
+        for option in ("leader = 'n1'", "replicas = 'n1,n2'", "expected_replicas = 2", "store = 'file:///x'"):
+            with pytest.raises(errors.FeatureNotSupported, match=option.split()[0]):
+                connection.execute(f"CREATE TABLESPACE refused WITH ({option})".encode())
+        connection.execute("CREATE TABLESPACE silent WITH (max_leader_inactivity = '7s')")
+        with pytest.raises(errors.FeatureNotSupported, match="leader"):
+            connection.execute("ALTER TABLESPACE silent SET (leader = 'n2')")
+        identity = others(cluster)["silent"]
+
+        def inactivity() -> float:
+            return decode_spec(cluster.watcher.get(f"tablespaces/{identity}/spec") or b"").max_leader_inactivity
+
+        assert inactivity() == 7.0
+        connection.execute("ALTER TABLESPACE silent SET (max_leader_inactivity = '500ms')")
+        cluster.wait_until(lambda: inactivity() == 0.5, "the spec says so")
+        connection.execute("DROP TABLESPACE silent")
+
+
+class Transfers:
+    """Moves money between tables of three tablespaces while readers on every node add it up."""
+
+    TOTAL = 3 * 10 * 100
+
+    def __init__(self, cluster: ShoalCluster) -> None:
+        self.cluster = cluster
+        self.over = threading.Event()
+        self.acknowledged: list[int] = []
+        self.unknown: set[int] = set()
+        self.reads: dict[str, int] = {}
+        self.wrong: list[object] = []
+        self.failures: list[BaseException] = []
+        with cluster.connect() as connection:
+            connection.execute("CREATE TABLESPACE one")
+            connection.execute("CREATE TABLESPACE two")
+            for table, place in (("a", "pg_default"), ("b", "one"), ("c", "two")):
+                connection.execute(
+                    f"CREATE TABLE {table} (id int PRIMARY KEY, v int) TABLESPACE {place};"
+                    f"INSERT INTO {table} SELECT g, 100 FROM generate_series(1, 10) g".encode()
+                )
+            connection.execute("CREATE TABLE told (n int PRIMARY KEY) TABLESPACE one")
+        cluster.wait_for_applied()
+
+    def write(self) -> None:
+        n = 0
+        while not self.over.is_set():
+            try:
+                with psycopg.connect(self.cluster.multi_host_dsn(), autocommit=True) as connection:
+                    while not self.over.is_set():
+                        n += 1
+                        source, target = (("a", "b"), ("b", "c"), ("c", "a"))[n % 3]
+                        with connection.transaction():
+                            connection.execute(f"UPDATE {source} SET v = v - 1 WHERE id = {n % 10 + 1}".encode())
+                            connection.execute(f"UPDATE {target} SET v = v + 1 WHERE id = {n % 7 + 1}".encode())
+                            connection.execute("INSERT INTO told VALUES (%s)", (n,))
+                        self.acknowledged.append(n)
+            except psycopg.OperationalError:
+                self.unknown.add(n)
+                time.sleep(0.05)
+            except BaseException as error:
+                self.failures.append(error)
+                return
+
+    def read(self, name: str, consistency: str) -> None:
+        while not self.over.is_set():
+            try:
+                with self.cluster.connect(name) as connection:
+                    connection.execute(f"SET read_consistency = '{consistency}'".encode())
+                    while not self.over.is_set():
+                        found = connection.execute(
+                            "SELECT (SELECT sum(v) FROM a) + (SELECT sum(v) FROM b) + (SELECT sum(v) FROM c)"
+                        ).fetchone()
+                        self.reads[consistency] = self.reads.get(consistency, 0) + 1
+                        if found is None or found[0] != self.TOTAL:
+                            self.wrong.append((name, consistency, found))
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+            except BaseException as error:
+                self.failures.append(error)
+                return
+
+    def check(self) -> None:
+        assert self.failures == []
+        assert self.wrong == []
+        for name in self.cluster.nodes:
+            query = "SELECT (SELECT sum(v) FROM a) + (SELECT sum(v) FROM b) + (SELECT sum(v) FROM c)"
+            assert rows(self.cluster, name, query) == [(self.TOTAL,)]
+            there = {row[0] for row in rows(self.cluster, name, "SELECT n FROM told")}
+            assert set(self.acknowledged) <= there
+            assert there <= set(self.acknowledged) | self.unknown
+
+
+def test_transactions_over_tablespaces_are_whole_everywhere_through_a_fail_over(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
+        load = Transfers(cluster)
+        threads = [threading.Thread(target=load.write, daemon=True)]
+        for name in cluster.nodes:
+            for consistency in ("strong", "eventual"):
+                threads.append(threading.Thread(target=load.read, args=(name, consistency), daemon=True))
+        for thread in threads:
+            thread.start()
+        try:
+            time.sleep(2.0)
+            leader, before = cluster.leader(), len(load.acknowledged)
+            assert before > 10
+            cluster.kill(leader)
+            cluster.wait_until(lambda: len(load.acknowledged) > before + 20, "commits go on", 60.0)
+            cluster.start(leader)
+            seen = len(load.acknowledged)
+            cluster.wait_until(lambda: len(load.acknowledged) > seen + 20, "commits go on", 60.0)
+        finally:
+            load.over.set()
+            for thread in threads:
+                thread.join(30)
+        load.check()
+        assert load.reads["strong"] > 10
+        assert load.reads["eventual"] > 10
+
+
+def test_a_new_node_gets_every_tablespace_from_checkpoints(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(2, zookeeper=zookeeper_server) as cluster:
+        with cluster.connect() as connection:
+            connection.execute("CREATE TABLESPACE far")
+            connection.execute("CREATE TABLE far (id int PRIMARY KEY, v text) TABLESPACE far")
+            connection.execute("INSERT INTO far SELECT g, 'v' || g FROM generate_series(1, 1000) g")
+            connection.execute("SELECT shoal_checkpoint()")
+            connection.execute("ALTER TABLE far ADD COLUMN w int DEFAULT 5")
+            connection.execute("INSERT INTO far VALUES (1001, 'new', 6)")
+        identity = others(cluster)["far"]
+        assert b'"lsn"' in (cluster.watcher.get(f"tablespaces/{identity}/checkpoints") or b"")
+        name = cluster.add()
+        assert rows(cluster, name, "SELECT count(*), sum(w) FROM far", "eventual") == [(1001, 5006)]
+        leader = cluster.leader()
+        cluster.kill(leader)
+        until_taken(cluster, "INSERT INTO far VALUES (1002, 'newer', 7)")
+        assert rows(cluster, name, "SELECT count(*) FROM far") == [(1002,)]
+        cluster.start(leader)
+        assert rows(cluster, leader, "SELECT sum(w) FROM far", "eventual") in ([(5006,)], [(5013,)])
+
+
+def test_the_next_leader_finishes_what_a_leader_that_died_has_begun(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(3, zookeeper=zookeeper_server, hooks=["tests.end_to_end.dying_leader.install"]) as cluster:
+        first = cluster.leader()
+        flag(cluster.directory).touch()
+        with cluster.connect() as connection, pytest.raises(psycopg.OperationalError):
+            connection.execute("CREATE TABLESPACE left_over")
+        assert cluster.wait_for_exit(first) == -9
+        assert others(cluster) == {}
+        until_taken(cluster, "CREATE TABLE left_over (id int PRIMARY KEY) TABLESPACE left_over")
+        until_taken(cluster, "INSERT INTO left_over SELECT generate_series(1, 10)")
+        identity = others(cluster)["left_over"]
+        cluster.start(first)
+        assert rows(cluster, first, "SELECT count(*) FROM left_over", "eventual") == [(10,)]
+        until_taken(cluster, "DROP TABLE left_over")
+        flag(cluster.directory).touch()
+        second = cluster.leader()
+        with cluster.connect() as connection, contextlib.suppress(psycopg.OperationalError):
+            connection.execute("DROP TABLESPACE left_over")
+        assert cluster.wait_for_exit(second) == -9
+        cluster.wait_until(lambda: others(cluster) == {}, "the znodes are gone")
+        cluster.start(second)
+        for node in cluster.nodes.values():
+            gone = node.data / "tablespaces" / identity
+            cluster.wait_until(lambda gone=gone: not gone.exists(), f"{gone} is gone")

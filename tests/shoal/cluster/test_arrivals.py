@@ -1,0 +1,134 @@
+"""When entries of several tablespaces are applied on a follower."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replication.interface import LogEntry
+from shoal.cluster.arrivals import Arrivals
+
+FIRST, ONE, TWO = b"f" * 16, b"1" * 16, b"2" * 16
+
+
+class Replica:
+    def __init__(self, name: bytes, order: list[tuple[bytes, int]]) -> None:
+        self.name = name
+        self.applied_lsn = 0
+        self.wanted = 0
+        self._order = order
+
+    def apply_now(self, entry: LogEntry) -> None:
+        assert entry.lsn == self.applied_lsn + 1
+        self.applied_lsn = entry.lsn
+        self._order.append((self.name, entry.lsn))
+
+    def is_wanted(self) -> None:
+        self.wanted += 1
+
+
+class World:
+    """Three tablespaces; `order` is what was applied."""
+
+    def __init__(self) -> None:
+        self.order: list[tuple[bytes, int]] = []
+        self.arrivals = Arrivals(FIRST)
+        self.replicas = {name: Replica(name, self.order) for name in (FIRST, ONE, TWO)}
+        for name, replica in self.replicas.items():
+            self.arrivals.join(name, replica)
+
+    async def follow(self, tablespace: bytes, *entries: LogEntry) -> None:
+        """As replication.log.follower does."""
+        replica = self.replicas[tablespace]
+        for entry in entries:
+            waiting = self.arrivals.admit(tablespace, entry)
+            if waiting is not None:
+                await waiting
+            if entry.lsn > replica.applied_lsn:
+                replica.apply_now(entry)
+                self.arrivals.moved()
+
+
+def entry(lsn: int, *parts: tuple[bytes, int], schema: int = 0) -> LogEntry:
+    return LogEntry(lsn, 1, 0, schema, (), b"", parts)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_parts_of_a_transaction_are_applied_in_one_turn_and_pg_default_last(world: World) -> None:
+    parts = ((FIRST, 1), (ONE, 2))
+    first = asyncio.ensure_future(world.follow(FIRST, entry(1, *parts)))
+    await turns()
+    assert world.order == []
+    assert world.replicas[ONE].wanted == 1
+    one = asyncio.ensure_future(world.follow(ONE, entry(1), entry(2, *parts), entry(3)))
+    await asyncio.gather(first, one)
+    assert world.order == [(ONE, 1), (ONE, 2), (FIRST, 1), (ONE, 3)]
+
+
+async def test_a_part_whose_others_are_applied_already_is_applied_at_once(world: World) -> None:
+    world.replicas[FIRST].applied_lsn = 9  # from a checkpoint
+    await world.follow(ONE, entry(1, (FIRST, 5), (ONE, 1)))
+    assert world.order == [(ONE, 1)]
+
+
+async def test_an_entry_waits_for_the_schema_that_it_was_made_under(world: World) -> None:
+    one = asyncio.ensure_future(world.follow(ONE, entry(1, schema=2)))
+    await turns()
+    assert world.order == []
+    await world.follow(FIRST, entry(1), entry(2))
+    await one
+    assert world.order == [(FIRST, 1), (FIRST, 2), (ONE, 1)]
+
+
+async def test_a_transaction_without_pg_default_waits_for_the_schema_too(world: World) -> None:
+    parts = ((ONE, 1), (TWO, 1))
+    following = [
+        asyncio.ensure_future(world.follow(ONE, entry(1, *parts, schema=1))),
+        asyncio.ensure_future(world.follow(TWO, entry(1, *parts, schema=1))),
+    ]
+    await turns()
+    assert world.order == []
+    await world.follow(FIRST, entry(1))
+    await asyncio.gather(*following)
+    assert sorted(world.order[1:]) == [(ONE, 1), (TWO, 1)]
+
+
+async def test_nobody_waits_for_a_tablespace_that_was_dropped(world: World) -> None:
+    first = asyncio.ensure_future(world.follow(FIRST, entry(1, (FIRST, 1), (ONE, 4)), entry(2)))
+    await turns()
+    assert world.order == []
+    world.arrivals.leave(ONE)
+    await first
+    assert world.order == [(FIRST, 1), (FIRST, 2)]
+
+
+async def test_transactions_in_chains_are_applied_in_their_order(world: World) -> None:
+    a, b, c = ((FIRST, 1), (ONE, 1)), ((ONE, 2), (TWO, 1)), ((FIRST, 2), (TWO, 2))
+    await asyncio.gather(
+        world.follow(TWO, entry(1, *b), entry(2, *c)),
+        world.follow(ONE, entry(1, *a), entry(2, *b)),
+        world.follow(FIRST, entry(1, *a), entry(2, *c)),
+    )
+    assert world.order == [(ONE, 1), (FIRST, 1), (ONE, 2), (TWO, 1), (TWO, 2), (FIRST, 2)]
+
+
+async def test_a_follower_that_comes_back_to_an_entry_that_was_applied_goes_on(world: World) -> None:
+    parts = ((FIRST, 1), (ONE, 1))
+    given_up = asyncio.ensure_future(world.follow(ONE, entry(1, *parts)))
+    await turns()
+    given_up.cancel()
+    await turns()
+    await world.follow(FIRST, entry(1, *parts))
+    assert world.order == [(ONE, 1), (FIRST, 1)]
+    await world.follow(ONE, entry(1, *parts), entry(2))
+    assert world.order[2:] == [(ONE, 2)]
