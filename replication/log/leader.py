@@ -64,7 +64,7 @@ log = logging.getLogger("shoal.log")
 
 State = Literal["leading", "draining", "resolving", "over"]
 
-SLOW_STORE = 0.004  # seconds for a PUT from which on objects are spread over its time
+SLOW_STORE = 0.02  # seconds for a PUT from which on objects are spread over its time: a busy machine is no slow store
 LEDGER_LIMIT = 16  # times its size: a ledger that waits for uploads is rolled nevertheless
 
 
