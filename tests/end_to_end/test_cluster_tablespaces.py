@@ -173,7 +173,10 @@ class Transfers:
             assert there <= set(self.acknowledged) | self.unknown
 
 
-def test_transactions_over_tablespaces_are_whole_everywhere_through_a_fail_over(zookeeper_server: ZooKeeper) -> None:
+@pytest.mark.parametrize("how", ["killed", "stopped for a while", "ended"])
+def test_transactions_over_tablespaces_are_whole_everywhere_through_a_fail_over(
+    zookeeper_server: ZooKeeper, how: str
+) -> None:
     with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
         load = Transfers(cluster)
         threads = [threading.Thread(target=load.write, daemon=True)]
@@ -186,9 +189,17 @@ def test_transactions_over_tablespaces_are_whole_everywhere_through_a_fail_over(
             time.sleep(2.0)
             leader, before = cluster.leader(), len(load.acknowledged)
             assert before > 10
-            cluster.kill(leader)
+            if how == "killed":
+                cluster.kill(leader)
+            elif how == "ended":
+                assert cluster.stop_politely(leader) == 0
+            else:
+                cluster.stop(leader)
+                cluster.leader(not_this=leader)
+                cluster.cont(leader)
             cluster.wait_until(lambda: len(load.acknowledged) > before + 20, "commits go on", 60.0)
-            cluster.start(leader)
+            if not cluster.nodes[leader].running:
+                cluster.start(leader)
             seen = len(load.acknowledged)
             cluster.wait_until(lambda: len(load.acknowledged) > seen + 20, "commits go on", 60.0)
         finally:
@@ -245,3 +256,31 @@ def test_the_next_leader_finishes_what_a_leader_that_died_has_begun(zookeeper_se
         for node in cluster.nodes.values():
             gone = node.data / "tablespaces" / identity
             cluster.wait_until(lambda gone=gone: not gone.exists(), f"{gone} is gone")
+
+
+def test_bulk_loads_moved_tables_and_tokens_of_other_tablespaces(cluster: ShoalCluster) -> None:
+    follower = cluster.followers()[0]
+    with cluster.connect(follower) as connection:
+        connection.execute("CREATE TABLESPACE bulky")
+        connection.execute("CREATE TABLE near (id int PRIMARY KEY, v text)")
+        connection.execute("CREATE TABLE bulky (id int PRIMARY KEY, v text) TABLESPACE bulky")
+        with connection.transaction():
+            connection.execute("INSERT INTO near SELECT g, 'n' || g FROM generate_series(1, 50000) g")
+            connection.execute("INSERT INTO bulky SELECT g, 'b' || g FROM generate_series(1, 50000) g")
+        query = "SELECT count(*), count(*) FILTER (WHERE n.v <> b.v) FROM near n JOIN bulky b USING (id)"
+        for name in cluster.nodes:
+            assert rows(cluster, name, query) == [(50000, 50000)]
+        connection.execute("ALTER TABLE near SET TABLESPACE bulky")
+        connection.execute("INSERT INTO bulky VALUES (50001, 'last')")
+        connection.execute("SET read_consistency = 'session'")
+        found = connection.execute("SELECT (SELECT count(*) FROM near), (SELECT count(*) FROM bulky)").fetchone()
+        assert found == (50000, 50001)
+        token = (connection.execute("SELECT shoal_last_commit()").fetchone() or ("",))[0]
+    for name in cluster.nodes:
+        with cluster.connect(name) as connection:
+            connection.execute("SET read_consistency = 'eventual'")
+            connection.execute(f"SET read_after = '{token}'".encode())
+            assert connection.execute("SELECT v FROM bulky WHERE id = 50001").fetchall() == [("last",)]
+    with cluster.connect() as connection:
+        connection.execute("DROP TABLE near, bulky")
+        connection.execute("DROP TABLESPACE bulky")
