@@ -7,6 +7,7 @@ again.
 
     CREATE    the storage is made, then the catalog's row commits; when that is durable the tablespace is attached
     DROP      the row goes; when that is durable the tablespace is detached, and its storage removed
+    follow    a CREATE or DROP of another node attaches or detaches when its commit is applied here
     a table   its storage id, and those of its indexes, are routed to their tablespace before anything is written
               under them (`Node.new_storage_id`), at start, and when another node's commit brings them
 """

@@ -284,3 +284,19 @@ def test_bulk_loads_moved_tables_and_tokens_of_other_tablespaces(cluster: ShoalC
     with cluster.connect() as connection:
         connection.execute("DROP TABLE near, bulky")
         connection.execute("DROP TABLESPACE bulky")
+
+
+def test_the_checks_notice_followers_that_show_parts_of_transactions(zookeeper_server: ZooKeeper) -> None:
+    hooks = ["tests.end_to_end.torn_transactions.install"]
+    with ShoalCluster(3, zookeeper=zookeeper_server, hooks=hooks) as cluster:
+        load = Transfers(cluster)
+        threads = [threading.Thread(target=load.write, daemon=True)]
+        threads += [threading.Thread(target=load.read, args=(name, "eventual"), daemon=True) for name in cluster.nodes]
+        for thread in threads:
+            thread.start()
+        try:
+            cluster.wait_until(lambda: load.wrong, "a reader has seen a part of a transaction")
+        finally:
+            load.over.set()
+            for thread in threads:
+                thread.join(30)
