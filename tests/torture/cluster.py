@@ -45,7 +45,7 @@ def main() -> int:
     with ShoalCluster(
         options.nodes, zookeepers=options.zookeepers, store=options.store, limits=limits, hooks=hooks
     ) as cluster:
-        run = Run(cluster, seed, strong=options.strong)
+        run = Run(cluster, seed, only=options.only)
         found = run.run(options.seconds)
         for line in run.figures():
             print(line)
@@ -62,9 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--zookeepers", type=int, default=3)
     parser.add_argument("--store", default="quorum", choices=("file", "log", "quorum"))
-    parser.add_argument(
-        "--strong", action="store_true", help="strong reads on every node must see what was acknowledged"
-    )
+    parser.add_argument("--only", default="", help="of the nemesis' actions, those with this in their name")
     parser.add_argument(
         "--impatient",
         dest="hooks",
@@ -86,11 +84,11 @@ def _options() -> argparse.Namespace:
 class Run:
     """One run on a cluster that stands."""
 
-    def __init__(self, cluster: ShoalCluster, seed: int, *, strong: bool = False) -> None:
+    def __init__(self, cluster: ShoalCluster, seed: int, *, only: str = "") -> None:
         self.cluster = cluster
-        self.load = Load(cluster, seed, strong=strong)
+        self.load = Load(cluster, seed)
         self.began = time.monotonic()
-        self.nemesis = Nemesis(cluster, self.load, seed, self._tell)
+        self.nemesis = Nemesis(cluster, self.load, seed, self._tell, only)
         self.epochs = 0
         self.lsn = 0
 

@@ -100,12 +100,11 @@ class Client(threading.Thread):
 
 
 class Load:
-    """All clients. `strong`: acknowledged rows must be seen at once, on every node, by strong reads."""
+    """All clients."""
 
-    def __init__(self, cluster: ShoalCluster, seed: int, *, strong: bool = False) -> None:
+    def __init__(self, cluster: ShoalCluster, seed: int) -> None:
         self.cluster = cluster
         self.seed = seed
-        self.strong = strong
         self.history = History()
         self.over = False
         self.pause = threading.Event()
@@ -176,12 +175,12 @@ class Load:
             event.value = (counter, value)
 
     def read(self, client: Client) -> None:
-        """Every state that anybody sees is one that there was: the total holds, and a session never goes back."""
+        """Every state that anybody sees is one that there was: the total holds, a session never goes back, and strong
+        reads on any node see at once what was acknowledged."""
         seen: dict[int, int] = {}
         for _ in range(5):
             acknowledged = dict(self._last_insert)
-            if self.strong:
-                client.sql("SET read_consistency = 'strong'")
+            client.sql("SET read_consistency = 'strong'")
             balances = dict(client.sql("SELECT id, balance FROM accounts"))
             if sum(balances.values()) != ACCOUNTS * BALANCE or len(balances) != ACCOUNTS:
                 self.history.problem(f"a read on {client.node} sees a torn transfer: {sum(balances.values())}")
@@ -192,10 +191,9 @@ class Load:
                 if value < seen.get(counter, 0):
                     self.history.problem(f"{client.node} went back from {seen[counter]} to {value}")
                 seen[counter] = value
-            if self.strong:
-                for one, n in acknowledged.items():
-                    if not client.sql(f"SELECT 1 FROM inserts WHERE client = {one} AND n = {n}"):
-                        self.history.problem(f"a strong read on {client.node} does not see ({one}, {n})")
+            for one, n in acknowledged.items():
+                if not client.sql(f"SELECT 1 FROM inserts WHERE client = {one} AND n = {n}"):
+                    self.history.problem(f"a strong read on {client.node} does not see ({one}, {n})")
             self.history.reads += 1
             self.pause.wait(0.1)
         if client.random.random() < 0.5:

@@ -22,9 +22,12 @@ PROGRESS = 25.0  # seconds after the last fault in which something must be commi
 
 
 class Nemesis:
-    """`failovers`: seconds from the SIGKILL of a leader to the first commit that began after it."""
+    """`only`: a part of the names of the actions to take. `failovers`: seconds from the SIGKILL of a leader to the first
+    commit that began after it."""
 
-    def __init__(self, cluster: ShoalCluster, load: Load, seed: int, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: ShoalCluster, load: Load, seed: int, tell: Callable[[str], None], only: str = ""
+    ) -> None:
         self.cluster = cluster
         self.load = load
         self.random = random.Random(seed)
@@ -53,6 +56,7 @@ class Nemesis:
             *([("store member", self.store_member)] if cluster.log_stores else []),
             *steps,
         ]
+        self._actions = [action for action in self._actions if only in action[0]]
         self._plan: list[tuple[str, Callable[[], None]]] = []
 
     def run(self, seconds: float) -> None:

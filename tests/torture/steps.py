@@ -23,7 +23,7 @@ import random
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from replication.interface import ChangelogStore, Operation, OutcomeUnknownError, Set
 from replication.log.layout import decode_epoch
@@ -33,6 +33,7 @@ COMMIT_STEPS = ("before put", "after put", "before multi", "multi sent", "before
 TAKEOVER_STEPS = ("epoch bumped", "ledger closed")
 SENDING = 0.004  # seconds in which kazoo's thread writes a request, and ZooKeeper does it
 
+T = TypeVar("T")
 _control = ""
 _counts: dict[str, int] = {}
 _armed = ("", 0)
@@ -141,6 +142,8 @@ def _multi(original: Any) -> Any:
             answer: list[int] = await original(self, operations)
             _pause("ledger closed")
             return answer
+        if "epoch" in written:
+            return await _claimed(original(self, operations), operations)
         if "head" not in written:
             return list(await original(self, operations))
         _pause("before multi")
@@ -160,10 +163,15 @@ def _multi(original: Any) -> Any:
 
 
 def _set(original: Any) -> Any:
-    async def set_(self: ZooKeeperCoordination, path: str, data: bytes, version: int = -1) -> int:
-        answer: int = await original(self, path, data, version)
-        if path.endswith("/epoch") and decode_epoch(data).leader:
-            _pause("epoch bumped")
-        return answer
+    async def set_(self: ZooKeeperCoordination, path: str, data: bytes, version: int = -1) -> Any:
+        return await _claimed(original(self, path, data, version), [Set(path, data, version)])
 
     return set_
+
+
+async def _claimed(asked: Awaitable[T], operations: Sequence[Operation]) -> T:
+    answer = await asked
+    for item in operations:
+        if isinstance(item, Set) and item.path.endswith("/epoch") and decode_epoch(item.data).leader:
+            _pause("epoch bumped")
+    return answer
