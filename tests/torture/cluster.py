@@ -159,7 +159,7 @@ class Run:
         """What was tried, and how it went."""
         history, nemesis = self.load.history, self.nemesis
         events = history.events()
-        times = sorted(nemesis.failovers)
+        times = sorted(seconds for _, seconds in nemesis.failovers)
         states = Counter(f"{event.outcome.value} {event.sqlstate}" for event in events if event.sqlstate)
         longest = max((event.ended - event.begun for event in events), default=0.0)
         lines = [
@@ -172,6 +172,8 @@ class Run:
         if times:
             p99 = times[min(int(len(times) * 0.99), len(times) - 1)]
             lines.append(f"fail-over after {len(times)} kills: p50 {statistics.median(times):.2f} s, p99 {p99:.2f} s")
+            slowest = sorted(nemesis.failovers, key=lambda item: -item[1])[:3]
+            lines.append("the slowest: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in slowest))
         acknowledged = sum(event.outcome is Outcome.ACKNOWLEDGED for event in events)
         lines.append(f"{acknowledged} acknowledged")
         return lines

@@ -22,8 +22,8 @@ PROGRESS = 25.0  # seconds after the last fault in which something must be commi
 
 
 class Nemesis:
-    """`only`: a part of the names of the actions to take. `failovers`: seconds from the SIGKILL of a leader to the first
-    commit that began after it."""
+    """`only`: a part of the names of the actions to take. `failovers`: the action, and the seconds from its SIGKILL of
+    a leader to the first commit that began after it."""
 
     def __init__(
         self, cluster: ShoalCluster, load: Load, seed: int, tell: Callable[[str], None], only: str = ""
@@ -34,7 +34,7 @@ class Nemesis:
         self.tell = tell
         self.done: Counter[str] = Counter()
         self.kills = 0
-        self.failovers: list[float] = []
+        self.failovers: list[tuple[str, float]] = []
         self._killed_at = 0.0
         self._session = float(str(cluster.settings["session_timeout"]))
         self._commit_timeout = float(str(cluster.settings["commit_timeout"]))
@@ -101,7 +101,7 @@ class Nemesis:
                 return
             time.sleep(0.02)
         if self._killed_at:
-            self.failovers.append(first - self._killed_at)
+            self.failovers.append((name, first - self._killed_at))
 
     def _rest(self, low: float, high: float) -> None:
         time.sleep(self.random.uniform(low, high))
