@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PRESSURE_PAUSE = 0.02  # seconds
 LEADER_PAUSE = 0.05  # seconds between two looks for a leader that may come
+SAME_PATIENCE = 0.25  # seconds after which a leader that has failed is tried again: it may only just have taken over
 LEADER_PATIENCE = 5.0  # seconds a relay waits for a leader before it is told that there is none
 
 
@@ -209,13 +210,14 @@ class LeaderLocator:
 
     async def leader(self, tablespace: str, not_this: Target | None = None) -> Target:
         """Raises 57P03 when nobody leads for LEADER_PATIENCE seconds."""
-        deadline = time.monotonic() + LEADER_PATIENCE
+        began = time.monotonic()
+        deadline = began + LEADER_PATIENCE
         while True:
             name = self._directory.leader(tablespace)
             found = self._directory.nodes.get(name)
             if found is not None and name != self._node:
                 target = Target(name, found.host, found.port)
-                if not_this is None or target != not_this or time.monotonic() >= deadline:
+                if target != not_this or time.monotonic() >= began + SAME_PATIENCE:
                     return target
             if time.monotonic() >= deadline:
                 raise SqlError(
