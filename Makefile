@@ -6,7 +6,7 @@ NODES  ?= 3
 PORT   ?= 5440
 SECONDS_OF_TORTURE ?= 300
 
-.PHONY: help serve cluster install test lint types differential torture-cluster bench packages clean
+.PHONY: help serve cluster install test lint differential torture-cluster bench bench-cluster packages clean
 
 help:            ## these lines
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 18

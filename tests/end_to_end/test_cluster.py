@@ -1,4 +1,4 @@
-"""A cluster of real processes: reads on every node, fail-over, nodes that come and go, and what it stands on going away.
+"""A cluster of real processes: reads on every node, fail-over, nodes that come and go, what it stands on going away.
 
 What happens under load, at every step of a commit: tests/torture.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import pathlib
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -249,7 +248,8 @@ def test_a_node_alone_founds_a_cluster_with_its_data(zookeeper_server: ZooKeeper
         cluster.add("n2")
         cluster.wait_for_applied()
         with cluster.connect("n2") as connection:
-            assert rows(connection, "SELECT id FROM t WHERE v IN ('last', 'together') ORDER BY id") == [(3001,), (3002,)]
+            found = rows(connection, "SELECT id FROM t WHERE v IN ('last', 'together') ORDER BY id")
+            assert found == [(3001,), (3002,)]
         refused = ShoalServer(cluster.node("n1").data)
         cluster.kill("n1")
         with pytest.raises(RuntimeError):
