@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from shoal.cluster.spaces import ClusterTablespaces
 
 PRESSURE_PAUSE = 0.02  # seconds
+HEAD_PAUSE = 0.1  # seconds between two tries to read the heads
 LEADER_PAUSE = 0.05  # seconds between two looks for a leader that may come
 SAME_PATIENCE = 0.25  # seconds after which a leader that has failed is tried again: it may only just have taken over
 LEADER_PATIENCE = 5.0  # seconds a relay waits for a leader before it is told that there is none
@@ -170,14 +171,21 @@ class NodeReplica:
         return max(self._log.lag.seconds, self._spaces.staleness)
 
     async def catch_up(self) -> None:
+        trouble = ""
         try:
             async with asyncio.timeout(self._timeout):
-                await asyncio.gather(self._catch_up(), self._spaces.caught_up())
-        except (TimeoutError, CoordinationUnavailableError, StoreUnavailableError) as error:
+                while True:
+                    try:
+                        await asyncio.gather(self._catch_up(), self._spaces.caught_up())
+                        return
+                    except CoordinationUnavailableError as error:  # a session that is over is soon followed by another
+                        trouble = str(error)
+                        await asyncio.sleep(HEAD_PAUSE)
+        except (TimeoutError, StoreUnavailableError) as error:
             raise SqlError(
                 "57P03",
                 "the newest state of the tablespace cannot be read now",
-                detail=str(error) or f"It took longer than {self._timeout:g} s.",
+                detail=str(error) or trouble or f"It took longer than {self._timeout:g} s.",
                 hint="SET read_consistency = 'bounded' or 'eventual' reads what this replica has.",
             ) from error
 
