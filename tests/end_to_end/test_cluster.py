@@ -53,7 +53,7 @@ def cluster(zookeeper_server: ZooKeeper) -> Iterator[ShoalCluster]:
 @pytest.fixture
 def table(cluster: ShoalCluster, request: pytest.FixtureRequest) -> str:
     """An empty table of the test's own, known on every node."""
-    name = "t_" + request.node.name.partition("[")[0].removeprefix("test_")[:40]
+    name: str = "t_" + request.node.name.partition("[")[0].removeprefix("test_")[:40]
     insert_until_taken(cluster, f"CREATE TABLE {name} (id int PRIMARY KEY, v text)")
     cluster.wait_for_applied()
     return name
@@ -134,15 +134,12 @@ def test_a_leader_that_is_frozen_past_its_session(cluster: ShoalCluster, table: 
         leader.execute(b"BEGIN")
         leader.execute(f"INSERT INTO {table} VALUES (1, 'never')".encode())
         cluster.stop(old)
-        new = cluster.leader(old)
+        cluster.leader(not_this=old)
         insert_until_taken(cluster, f"INSERT INTO {table} VALUES (1, 'new')")
         cluster.cont(old)
         with pytest.raises(psycopg.errors.SerializationFailure):
             leader.execute(b"COMMIT")
-    with cluster.connect(new) as leader:
-        assert rows(leader, f"SELECT v FROM {table}") == [("new",)]
-    cluster.wait_for_applied()
-    with cluster.connect(old) as follower:
+    with cluster.connect(old) as follower:  # a strong read, which waits for nothing but what it needs
         assert rows(follower, f"SELECT v FROM {table}") == [("new",)]
 
 
@@ -173,7 +170,7 @@ def test_a_multi_host_connection_string(cluster: ShoalCluster, table: str) -> No
 @pytest.fixture
 def log_cluster() -> Iterator[ShoalCluster]:
     """Two nodes with a ZooKeeper and a log store of their own, both of which can be taken away."""
-    with ShoalCluster(2, store="log", settings={"commit_timeout": 2.0}) as cluster:
+    with ShoalCluster(2, store="log", settings={"commit_timeout": 1.5}) as cluster:
         yield cluster
 
 
@@ -197,9 +194,15 @@ def test_zookeeper_and_store_go_away_and_come_back(log_cluster: ShoalCluster) ->
                 writer.execute(b"INSERT INTO t VALUES (2)")
             waited = time.monotonic() - began
             assert refused.value.sqlstate in ("40001", "08007", "57P03"), refused.value
-            assert waited < 3 * 2.0, f"a write waits {waited:.1f} s for a {what} that is away"
+            assert waited < 4 * 1.5, f"a write waits {waited:.1f} s for a {what} that is away"
             assert rows(reader, "SELECT id FROM t WHERE id = 1") == [(1,)]
             assert rows(reader, "SELECT count(*) FROM t WHERE id = 1") == [(1,)]
+            if what == "zookeeper":  # nobody can say how old this is
+                for level, state in (("strong", "57P03"), ("bounded", "55000")):
+                    reader.execute(f"SET read_consistency = '{level}'; SET max_staleness = '500ms'".encode())
+                    with pytest.raises(psycopg.Error) as stale:
+                        reader.execute(b"SELECT id FROM t WHERE id = 1")
+                    assert stale.value.sqlstate == state, stale.value
         bring_back()
         insert_until_taken(cluster, "INSERT INTO t VALUES (2) ON CONFLICT DO NOTHING")
         with cluster.connect() as connection:
@@ -257,7 +260,7 @@ def test_a_node_alone_founds_a_cluster_with_its_data(zookeeper_server: ZooKeeper
         refused.log.unlink()
 
 
-SMALL_LEDGERS = {
+SMALL_LEDGERS: dict[str, dict[str, float]] = {
     "log": {"ledger_bytes": 30_000, "housekeeping": 0.3, "time_to_live": 0.3, "lost_replica_grace": 0.3},
     "storage": {"flush_bytes": 200_000, "flush_versions": 2_000},
 }
@@ -275,7 +278,7 @@ def test_nodes_join_and_come_back_by_checkpoint_under_pgbench(zookeeper_server: 
         subprocess.run(["pgbench", "-i", "-q", *options], check=True, capture_output=True, timeout=60)
         cluster.kill(away)
         load = subprocess.Popen(
-            ["pgbench", "-n", "-c", "4", "-T", "6", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ["pgbench", "-n", "-c", "4", "-T", "5", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         cluster.wait_for_line(leader, "checkpoint at LSN")
         added = cluster.add()
@@ -382,8 +385,10 @@ def test_a_new_cluster_without_a_store(one: ShoalCluster, zookeeper_server: ZooK
     assert "a new cluster needs a changelog store" in line
 
 
-def test_nobody_at_the_address(one: ShoalCluster) -> None:
-    line = refusal(one, "n7", cluster="zk://127.0.0.1:1/x")
+def test_nobody_at_the_address(one: ShoalCluster, tmp_path: pathlib.Path) -> None:
+    impatient = tmp_path / "shoal.toml"
+    impatient.write_text("commit_timeout = 1.0\n")
+    line = refusal(one, "n7", cluster="zk://127.0.0.1:1/x", config=str(impatient))
     assert "no session with ZooKeeper" in line
 
 
