@@ -374,8 +374,9 @@ class ShoalCluster:
         """The end of the log."""
         return decode_head(self._znode("head") or b"")
 
-    def ledgers(self) -> tuple[Ledger, ...]:
-        return decode_ledgers(self._znode("ledgers") or b"")
+    def ledgers(self, tablespace: str = "") -> tuple[Ledger, ...]:
+        """Of a tablespace (by its id; default: pg_default), oldest first."""
+        return decode_ledgers(self.watcher.get(f"tablespaces/{tablespace or self.tablespace}/ledgers") or b"[]")
 
     def replica(self, name: str) -> Replica | None:
         """What a node says of its replica; None while it has none."""

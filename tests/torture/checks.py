@@ -81,7 +81,7 @@ def check_increments(history: History, counters: Mapping[int, int]) -> list[str]
     return found
 
 
-_LEADS = re.compile(r"shoal\.log INFO (\S+) leads [0-9a-f]{32} from LSN (\d+) on, epoch (\d+)")
+_LEADS = re.compile(r"shoal\.log INFO (\S+) leads ([0-9a-f]{32}) from LSN (\d+) on, epoch (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,10 @@ class Term:
     first: int  # LSN behind which it begins
 
 
-def terms(logs: Iterable[str]) -> list[Term]:
-    """Of everything that the nodes wrote to stderr."""
-    return [Term(found[1], int(found[3]), int(found[2])) for text in logs for found in _LEADS.finditer(text)]
+def terms(logs: Iterable[str], tablespace: str) -> list[Term]:
+    """Of everything that the nodes wrote to stderr. `tablespace`: its id, 32 hexadecimal digits."""
+    found = [item for text in logs for item in _LEADS.finditer(text)]
+    return [Term(item[1], int(item[4]), int(item[3])) for item in found if item[2] == tablespace]
 
 
 def check_terms(led: Sequence[Term], ledgers: Sequence[Ledger], entries: Sequence[tuple[int, int]]) -> list[str]:

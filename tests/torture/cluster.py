@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import pathlib
 import random
 import statistics
 import sys
@@ -140,20 +141,32 @@ class Run:
         return found
 
     def _compare(self) -> list[str]:
-        """All nodes stopped: their directories, and a replica made of the log alone."""
+        """All nodes stopped: their directories, and replicas made of the logs alone."""
         cluster = self.cluster
-        tablespace = bytes.fromhex(cluster.tablespace)
         statuses = {name: cluster.stop_politely(name) for name in cluster.nodes}
         found = [f"{name} ended with {status}" for name, status in statuses.items() if status]
-        ledgers = cluster.ledgers()
-        whole = asyncio.run(replay(cluster.url, cluster.store_url, tablespace, cluster.directory / "replayed"))
-        replayed: dict[str, Replayed] = {"the log": whole}
+        for tablespace in cluster.watcher.children("tablespaces"):
+            found += self._compare_tablespace(tablespace)
+        return found
+
+    def _compare_tablespace(self, tablespace: str) -> list[str]:
+        """`tablespace`: its id, 32 hexadecimal digits."""
+        cluster = self.cluster
+        main = tablespace == cluster.tablespace
+
+        def replayed(data: pathlib.Path) -> Replayed:
+            return asyncio.run(replay(cluster.url, cluster.store_url, bytes.fromhex(tablespace), data))
+
+        whole = replayed(cluster.directory / "replayed" / tablespace)
+        replicas = {"the log": whole}
         for name, node in cluster.nodes.items():
-            replayed[name] = asyncio.run(replay(cluster.url, cluster.store_url, tablespace, node.data))
-        found += check_replicas({name: (item.digest.lsn, item.digest.total) for name, item in replayed.items()})
-        led = terms(node.text(0) for node in cluster.nodes.values())
-        self.epochs, self.lsn = len({term.epoch for term in led}), whole.digest.lsn
-        return found + check_terms(led, ledgers, whole.entries)
+            replicas[name] = replayed(node.data if main else node.data / "tablespaces" / tablespace)
+        led = terms((node.text(0) for node in cluster.nodes.values()), tablespace)
+        if main:
+            self.epochs, self.lsn = len({term.epoch for term in led}), whole.digest.lsn
+        found = check_replicas({name: (item.digest.lsn, item.digest.total) for name, item in replicas.items()})
+        found += check_terms(led, cluster.ledgers(tablespace), whole.entries)
+        return [f"tablespace {tablespace}: {problem}" for problem in found]
 
     def figures(self) -> list[str]:
         """What was tried, and how it went."""

@@ -19,10 +19,11 @@ PACE = 0.01  # seconds between two pieces of work of one client
 
 SCHEMA = """
 CREATE TABLE inserts (client int, n int, twin bigint UNIQUE, note text, PRIMARY KEY (client, n));
-CREATE TABLE marks (client int, n int, i int);
+CREATE TABLE marks (client int, n int, i int) TABLESPACE second;
 CREATE INDEX marks_of ON marks (client, n);
-CREATE TABLE accounts (id int PRIMARY KEY, balance bigint NOT NULL);
-CREATE TABLE transfers (client int, n int, source int, target int, amount int, PRIMARY KEY (client, n));
+CREATE TABLE accounts (id int PRIMARY KEY, balance bigint NOT NULL, sent bigint NOT NULL);
+CREATE TABLE transfers (client int, n int, source int, target int, amount int, PRIMARY KEY (client, n))
+    TABLESPACE second;
 CREATE TABLE counters (id int PRIMARY KEY, n bigint NOT NULL);
 """
 
@@ -113,11 +114,12 @@ class Load:
         self._last_insert: dict[int, int] = {}  # client -> its last acknowledged n
 
     def prepare(self) -> None:
-        """Tables, and what is in them at the beginning."""
+        """Tables in two tablespaces, and what is in them at the beginning."""
         with self.cluster.connect() as connection:
+            connection.execute(b"CREATE TABLESPACE second")
             connection.execute(SCHEMA.encode())
             connection.execute(
-                f"INSERT INTO accounts SELECT g, {BALANCE} FROM generate_series(0, {ACCOUNTS - 1}) g".encode()
+                f"INSERT INTO accounts SELECT g, {BALANCE}, 0 FROM generate_series(0, {ACCOUNTS - 1}) g".encode()
             )
             connection.execute(f"INSERT INTO counters SELECT g, 0 FROM generate_series(0, {COUNTERS - 1}) g".encode())
         self.cluster.wait_for_applied()
@@ -161,7 +163,7 @@ class Load:
         with client.attempt(self.history.transfers, (source, target, amount)) as event:
             one, n = event.number
             client.sql("BEGIN")
-            client.sql("UPDATE accounts SET balance = balance - %s WHERE id = %s", amount, source)
+            client.sql("UPDATE accounts SET balance = balance - %s, sent = sent + 1 WHERE id = %s", amount, source)
             client.sql("UPDATE accounts SET balance = balance + %s WHERE id = %s", amount, target)
             client.sql("INSERT INTO transfers VALUES (%s, %s, %s, %s, %s)", one, n, source, target, amount)
             client.committing = True
@@ -187,6 +189,11 @@ class Load:
             ((total,),) = client.sql("SELECT sum(balance)::bigint FROM accounts")
             if total != ACCOUNTS * BALANCE:
                 self.history.problem(f"an aggregate on {client.node} sees a torn transfer: {total}")
+            ((sent, stored),) = client.sql("SELECT (SELECT sum(sent) FROM accounts), (SELECT count(*) FROM transfers)")
+            if sent != stored:
+                self.history.problem(
+                    f"a read on {client.node} sees {sent} transfers in one tablespace, {stored} in another"
+                )
             for counter, value in client.sql("SELECT id, n FROM counters"):
                 if value < seen.get(counter, 0):
                     self.history.problem(f"{client.node} went back from {seen[counter]} to {value}")

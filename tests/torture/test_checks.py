@@ -115,7 +115,8 @@ def test_faults_of_terms(led: list[Term], entries: list[tuple[int, int]], expect
 
 def test_terms_are_read_from_logs() -> None:
     line = f"2026-11-20 09:33:16,545 shoal.log INFO n1 leads {'a' * 32} from LSN 104 on, epoch 2\n"
-    assert terms(["something\n" + line, ""]) == [Term("n1", 2, 104)]
+    assert terms(["something\n" + line, ""], "a" * 32) == [Term("n1", 2, 104)]
+    assert terms([line], "b" * 32) == []
 
 
 def test_replicas_that_differ() -> None:
