@@ -177,7 +177,8 @@ class Scenario:
     def setup(self) -> list[str]:
         made = []
         for table in self.tables:
-            unique = " PRIMARY KEY" if self.random.random() < 0.8 else " NOT NULL"
+            # Unique in any case: windows and LIMITs are ordered by it in the end.
+            unique = " PRIMARY KEY" if self.random.random() < 0.8 else " NOT NULL UNIQUE"
             columns = ", ".join(f"{c.name} {c.kind}{unique if c.name == 'id' else ''}" for c in table.columns)
             made.append(f"CREATE TABLE {table.name} ({columns})")
             if self.random.random() < 0.5:
