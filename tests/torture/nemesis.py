@@ -18,6 +18,7 @@ from tests.torture.load import Load
 from tests.torture.steps import COMMIT_STEPS, TAKEOVER_STEPS, arm, disarm, paused
 
 STEP_PATIENCE = 8.0  # seconds in which an armed node should come to its step
+SLOW = 3.0  # seconds: fail-overs that somebody will want to understand
 PROGRESS = 25.0  # seconds after the last fault in which something must be committed again
 
 
@@ -102,6 +103,8 @@ class Nemesis:
             time.sleep(0.02)
         if self._killed_at:
             self.failovers.append((name, first - self._killed_at))
+            if first - self._killed_at > SLOW:
+                self.tell(f"    a slow fail-over, {first - self._killed_at:.2f} s\n{self.cluster.logs(3000)}")
 
     def _rest(self, low: float, high: float) -> None:
         time.sleep(self.random.uniform(low, high))
