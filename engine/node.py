@@ -53,7 +53,7 @@ from engine.storage.tablespace import Tablespace as Store
 from engine.tablespaces import NodeTablespaces, TablespaceStorage
 from engine.txn.commit import CommitQueue
 from engine.txn.joint import JointCommits
-from engine.txn.locks import ROW_CONFLICTS, TABLE_CONFLICTS, LockSpace
+from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
 from engine.txn.sequences import Sequences
 from engine.txn.transaction import Transaction
 
@@ -110,7 +110,7 @@ class Node:
         self.columnar = columnar
         self.clock = clock
         self.row_locks = LockSpace(ROW_CONFLICTS)
-        self.table_locks = LockSpace(TABLE_CONFLICTS)
+        self.table_locks = TableLocks()
         self.exclusive_tables = 0  # transactions that hold or wait for a table lock which shuts out readers
         self.commits: CommitQueue | JointCommits = CommitQueue(store, clock)
         self.new_transaction: Callable[..., Transaction] = Transaction

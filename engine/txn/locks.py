@@ -1,7 +1,8 @@
 """Locks: who holds what, who waits for whom, and which wait would never end.
 
 A `LockSpace` locks names (row and index keys as bytes; tables by OID) in modes that are bits; a table of masks says
-which modes conflict. Two spaces exist, `ROW_CONFLICTS` (PostgreSQL 16 manual, 13.3.2) and `TABLE_CONFLICTS` (13.3.1).
+which modes conflict. Two spaces exist: rows by `ROW_CONFLICTS` (PostgreSQL 16 manual, 13.3.2), and `TableLocks` by
+`TABLE_CONFLICTS` (13.3.1), which knows that the modes of reading and writing rows never conflict with each other.
 
     held:  name -> the one transaction that holds it, when nobody waits          (nearly always: one dict entry a lock)
            name -> Contended(holders {transaction: modes}, waiters FIFO)         (shared, or waited for)
@@ -270,6 +271,64 @@ class LockSpace:
                     return edges
                 stack.append((blocker, edges))
         return []
+
+
+class TableLocks(LockSpace):
+    """The space of tables. Its weak modes (ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE: nearly all there ever are) conflict
+    with none of each other, so they are noted with their transactions only, until somebody asks for a stronger mode of
+    the table: then they are gathered. (PostgreSQL's fast-path locks: src/backend/storage/lmgr/README.)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(TABLE_CONFLICTS)
+        self._weak: set[Owner] = set()  # whoever may hold a mode that `_held` does not show
+
+    def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
+        if name not in self._held:
+            if mode <= ROW_EXCLUSIVE:
+                held_modes[name] = held_modes.get(name, 0) | mode
+                self._weak.add(owner)
+                return None
+            self._gather(name)
+        return super().acquire(owner, held_modes, name, mode)
+
+    def would_block(self, owner: Owner, name: Hashable, mode: int) -> bool:
+        if name not in self._held:
+            if mode <= ROW_EXCLUSIVE:
+                return False
+            self._gather(name)
+        return super().would_block(owner, name, mode)
+
+    def release(self, owner: Owner, names: Iterator[Hashable] | list[Hashable]) -> None:
+        if not owner.table_locks:
+            self._weak.discard(owner)
+        if self._held:
+            super().release(owner, names)
+
+    def holders(self, name: Hashable) -> dict[Owner, int]:
+        if name not in self._held:
+            self._gather(name)
+        return super().holders(name)
+
+    def _gather(self, name: Hashable) -> None:
+        """Shows who holds weak modes of a table that has been of no interest so far."""
+        holders = {owner: modes for owner in self._weak if (modes := owner.table_locks.get(name, 0))}
+        if len(holders) == 1:
+            self._held[name] = next(iter(holders))
+        elif holders:
+            entry = self._held[name] = Contended()
+            entry.holders = holders
+
+    def _grant(self, name: Hashable, entry: Contended) -> None:
+        super()._grant(name, entry)
+        place = self._held.get(name)
+        if isinstance(place, Contended):
+            holders = {} if place.waiters else place.holders
+        else:
+            holders = {} if place is None else {place: place.table_locks[name]}
+        if holders and max(holders.values()) < SHARE_UPDATE_EXCLUSIVE:  # of no interest any more
+            del self._held[name]
+            self._weak.update(holders)
 
 
 def deadlock(cycle: list[tuple[Owner, Owner]]) -> SqlError:

@@ -23,7 +23,7 @@ from engine.columnar.interface import RowEncoding, UdfSignature
 from engine.columnar.virtual import batch_of
 from engine.storage.edits import Edits
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
-from engine.txn.locks import ROW_CONFLICTS, TABLE_CONFLICTS, LockSpace
+from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
 from engine.txn.transaction import Transaction
 from tests.engine.columnar.conftest import Database, make_table, query
 
@@ -35,7 +35,7 @@ DATAROWS = RowEncoding("datarow", (0, 0), FormatSettings())
 
 
 def transaction(database: Database, isolation: str) -> Transaction:
-    made = Transaction(database.store, LockSpace(ROW_CONFLICTS), LockSpace(TABLE_CONFLICTS), 1, 0, isolation)
+    made = Transaction(database.store, LockSpace(ROW_CONFLICTS), TableLocks(), 1, 0, isolation)
     made.begin_statement()
     return made
 

@@ -12,7 +12,7 @@ from engine.storage.stores import ObservedStores
 from engine.txn.commit import CommitQueue
 from engine.txn.interface import REPEATABLE_READ, UPDATE
 from engine.txn.joint import JointCommits
-from engine.txn.locks import ROW_CONFLICTS, TABLE_CONFLICTS, LockSpace
+from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
 from engine.txn.transaction import Transaction
 from tests.engine.storage.harness import key
 from tests.engine.storage.test_stores import Spaces
@@ -29,7 +29,7 @@ class Node:
         self.logged = 0
         self.commits = JointCommits(self.stores, first, lambda: 0, lambda: self.logged)
         self.commits.add(self.spaces.spaces[1])
-        self.rows, self.tables = LockSpace(ROW_CONFLICTS), LockSpace(TABLE_CONFLICTS)
+        self.rows, self.tables = LockSpace(ROW_CONFLICTS), TableLocks()
         self.told: list[str] = []
 
     def begin(self, isolation: str = "read committed") -> Transaction:

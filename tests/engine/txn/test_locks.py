@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catalog.errors import SqlError
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
@@ -15,7 +17,9 @@ from engine.txn.locks import (
     ROW_EXCLUSIVE,
     SHARE_ROW_EXCLUSIVE,
     TABLE_CONFLICTS,
+    TABLE_MODES,
     LockSpace,
+    TableLocks,
     Ticket,
 )
 
@@ -156,7 +160,7 @@ def test_raising_a_shared_lock_on_both_sides_is_a_deadlock(rows: LockSpace, owne
 
 
 def test_a_deadlock_through_a_row_and_a_table_is_found(owners: list[Owner]) -> None:
-    rows, tables = LockSpace(ROW_CONFLICTS), LockSpace(TABLE_CONFLICTS)
+    rows, tables = LockSpace(ROW_CONFLICTS), TableLocks()
     first, second = owners[:2]
     first.table(tables, 1, ROW_EXCLUSIVE)
     second.row(rows, b"k", UPDATE)
@@ -177,7 +181,7 @@ def test_a_wait_that_is_given_up_lets_the_next_one_in(rows: LockSpace, owners: l
 
 
 def test_a_self_conflicting_table_lock_lets_readers_through(owners: list[Owner]) -> None:
-    tables = LockSpace(TABLE_CONFLICTS)
+    tables = TableLocks()
     assert owners[0].table(tables, 1, SHARE_ROW_EXCLUSIVE) is None
     assert owners[1].table(tables, 1, ACCESS_SHARE) is None
     assert owners[2].table(tables, 1, SHARE_ROW_EXCLUSIVE) is not None
@@ -194,3 +198,63 @@ def test_bulk_writers_see_which_of_many_names_others_hold(rows: LockSpace, owner
     owners[0].row(rows, b"k", UPDATE)
     assert rows.any_held({b"x", b"k"}, owners[1]) == b"k"
     assert rows.any_held({b"x", b"k"}, owners[0]) is None
+
+
+class Tables:
+    """Four transactions over two tables in one space, driven by steps; what happens is told."""
+
+    def __init__(self, space: LockSpace) -> None:
+        self.space = space
+        self.owners = [Owner(number) for number in range(4)]
+
+    def step(self, who: int, what: str, name: int, mode: int) -> object:
+        owner = self.owners[who]
+        if what == "end":
+            if owner.waiting is not None:
+                owner.waiting.cancel(SqlError("57014", "canceled"))
+            names, owner.table_locks = list(owner.table_locks), {}
+            self.space.release(owner, names)
+        elif what == "let go":
+            if owner.table_locks.pop(name, 0):
+                self.space.release(owner, [name])
+        elif owner.waiting is not None:
+            return None
+        elif what == "ask":
+            return self.space.would_block(owner, name, mode)
+        else:
+            try:
+                return owner.table(self.space, name, mode) is None
+            except SqlError as error:
+                return error.sqlstate
+        return None
+
+    def seen(self) -> object:
+        held = [(owner.table_locks, owner.waiting and owner.waiting.name) for owner in self.owners]
+        return held, [{holder.process_id for holder in self.space.holders(name)} for name in (1, 2)]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from(["take", "take", "take", "ask", "end", "let go"]),
+            st.integers(1, 2),
+            st.sampled_from(sorted(TABLE_MODES.values())),
+            st.booleans(),
+        ),
+        max_size=40,
+    )
+)
+def test_weak_table_locks_that_are_only_noted_behave_as_if_they_were_queued(
+    steps: list[tuple[int, str, int, int, bool]],
+) -> None:
+    quick, plain = Tables(TableLocks()), Tables(LockSpace(TABLE_CONFLICTS))
+    for who, what, name, mode, looked_at in steps:
+        assert quick.step(who, what, name, mode) == plain.step(who, what, name, mode)
+        if looked_at:
+            assert quick.seen() == plain.seen()
+    assert quick.seen() == plain.seen()
+    for who in range(4):
+        quick.step(who, "end", 0, 0)
+    assert quick.space._held == {}
+    assert quick.space._weak == set()  # type: ignore[attr-defined]
