@@ -35,6 +35,7 @@ from catalog.schema import Table
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.moments import Lsn, lsn_in
 from engine.txn.interface import READ_COMMITTED
+from engine.txn.statement_view import StatementView
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Feed:
             get = reader.get  # type: ignore[attr-defined]
             for _, key in store.changed_since(table.storage_id, lsn):
                 changes[key] = get(key)
-        if isinstance(reader, Transaction):
+        if isinstance(reader, (Transaction, StatementView)):
             prefix = storage_prefix(table.storage_id)
             changes.update(own_writes(reader.writes.items(), prefix))
             return [run.path for run in reader.runs if run.has(prefix)], changes

@@ -19,6 +19,8 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
         not_supported("CREATE RECURSIVE VIEW")
     if statement.check_option is not None:
         not_supported("WITH CHECK OPTION")
+    if isinstance(statement.query, ast.SelectStmt) and statement.query.changes_data:
+        raise SqlError("0A000", "views must not contain data-modifying statements in WITH")
     relation = statement.relation
     schema = context.creation_schema(relation, statement.persistence)
     analyzed = analyze(statement.query, context.environment)

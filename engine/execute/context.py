@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from catalog.functions.base import CallContext
 from catalog.schema import Catalog, Table
 from catalog.types.base import FormatSettings, TypeRef
 from engine.storage.interface import Reader
 from engine.txn.interface import Transaction
+
+if TYPE_CHECKING:
+    from engine.execute.writer import Checks
 
 
 class SessionServices(Protocol):
@@ -46,6 +49,8 @@ class ExecContext:
     format: FormatSettings
     next_row_number: Callable[[Table], int] | None = None  # the hidden row number of a new row; the engine supplies it
 
+    checks: Checks | None = None  # of a statement that is one of several parts: they run when all have written
+    results: Mapping[int, Sequence[Sequence[object]]] | None = None  # what other parts have returned, by its OID
 
 @dataclass(frozen=True, slots=True)
 class Field:

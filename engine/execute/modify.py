@@ -40,8 +40,8 @@ class ModifyPlan(CompiledPlan):
 
     def __init__(self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings) -> None:
         statement = analyzed.statement
-        assert not isinstance(statement, tree.Query)
-        if statement.ctes:
+        assert not isinstance(statement, (tree.Query, tree.Merge))
+        if statement.ctes and isinstance(statement, tree.Insert):
             raise NotOnRowPath("WITH")
         self._statement: Statement = statement
         self._catalog = catalog
@@ -107,12 +107,12 @@ class _Shell:
         def whole() -> None:
             self.code.line("transaction = context.transaction")
             if self.checked:
-                self.code.line("checks = Checks()")
+                self.code.line("checks = Checks() if context.checks is None else context.checks")
             if self.sink is not None:
                 self.sink.start()
             body()
             if self.checked:
-                self.code.line("checks.finish()")
+                self.code.line("if context.checks is None: checks.finish()")
             self.code.line(f"return {self.result}, count")
 
         write_function(self.code, self.parameters, "context.transaction", whole)
@@ -286,6 +286,7 @@ class InsertCompiler:
         code.names["affected_twice"] = affected_twice
         code.line("if conflict in touched: raise affected_twice()")
         code.line(f"stored = transaction.get_locked(conflict, {NO_KEY_UPDATE})")
+        code.line("if stored is None: raise affected_twice()")
         names = [code.temporary("c") for _ in table.columns]
         code.line(f"old = {code.constant(shell.writer.decode, 'decode')}(stored)")
         code.line(f"{', '.join(names)}, = old")
@@ -331,6 +332,7 @@ class ChangeCompiler:
             range_table=statement.range_table,
             from_items=(tree.FromRef(0), *statement.from_items),
             where=statement.where,
+            ctes=statement.ctes,
         )
         self.finder = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)
         self.after = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)  # sees the locked row
@@ -349,6 +351,7 @@ class ChangeCompiler:
     def _body(self) -> None:
         code = self.code
         code.line("count = 0")
+        self.after.cte_rows = self.finder.write_ctes(self.statement)
         depth = code.depth
         if self.one_row:
             self.finder.write_loops(

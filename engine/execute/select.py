@@ -34,6 +34,7 @@ from engine.execute.subqueries import sublink_truth, sublink_value
 from engine.execute.walk import conjuncts, has_sublink, relations_of, variables, walk
 from engine.sql import tree
 from engine.storage.rows import codec_of
+from engine.sql.parts import is_result
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
 STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
@@ -157,7 +158,7 @@ class QueryCompiler:
         code, query = self.code, self.query
         sink.start()
         self._write_limits(sink)
-        self._write_ctes()
+        self.write_ctes(self._body())
         steps = self._steps
         served = self._served_order(steps)
         output = Output(code, query, self.expressions, sink, sorted_already=served)
@@ -192,17 +193,23 @@ class QueryCompiler:
         if query.limit is not None:
             code.line(f"if left == 0: return {sink.finish}")
 
-    def _write_ctes(self) -> None:
-        """WITH queries that are referred to: each is run once, before the loops."""
-        used = {item.name for item, _ in walk(self._body()) if isinstance(item, tree.RangeCte)}
+    def write_ctes(self, body: object) -> dict[str, str]:
+        """WITH queries that the body refers to: each is run once, before the loops. Gives the sources of their rows."""
+        used = {item.name for item, _ in walk(body) if isinstance(item, tree.RangeCte)}
         for cte in self.query.ctes:
             if cte.name in used:
                 assert isinstance(cte.query, tree.Query)
-                function = self.write_subquery(cte.query, ListSink(self.code, count=False))
                 rows = self.code.temporary("rows")
-                self.code.line(f"{rows} = {function}()")
+                self.code.line(f"{rows} = {self._cte_source(cte.query)}")
                 self.cte_rows[cte.name] = rows
 
+        return self.cte_rows
+
+    def _cte_source(self, query: tree.Query) -> str:
+        entry = query.range_table[0] if query.range_table else None
+        if isinstance(entry, tree.RangeTable) and is_result(entry.table):
+            return f"context.results[{entry.table.oid}]"
+        return f"{self.write_subquery(query, ListSink(self.code, count=False))}()"
     # ---- the order of the loops -------------------------------------------------------------------------------------
 
     def _order_steps(self) -> list[Step]:

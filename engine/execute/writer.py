@@ -48,7 +48,14 @@ def constraint_error(
 
 
 class Checks(list["Callable[[], None]"]):
-    """What is left to check at the end of one statement. A check may append further ones (cascades)."""
+    """What is left to check at the end of one statement. A check may append further ones (cascades).
+
+    `late`: rows may have been changed again or deleted by then, and are not checked in that case.
+    """
+
+    def __init__(self, late: bool = False) -> None:
+        super().__init__()
+        self.late = late
 
     def finish(self) -> None:
         """Runs them in order. Raises 23503 and whatever a cascade raises."""
@@ -174,7 +181,10 @@ class TableWriter:
         for index in self.indexes:
             self._add_entry(transaction, index, values, key)
         if self.outgoing:
-            self._run(checks, [partial(foreign.check, transaction, values) for foreign in self.outgoing])
+            todo = [partial(foreign.check, transaction, values) for foreign in self.outgoing]
+            if checks is not None and checks.late:
+                todo = self._later(transaction, key, values, todo)
+            self._run(checks, todo)
         return key
 
     def _add_entry(self, transaction: Transaction, index: IndexWriter, values: Row, key: bytes) -> None:
@@ -260,6 +270,8 @@ class TableWriter:
             for index in self.indexes if new_key != key else indexes:
                 self._change_entry(transaction, index, old, new, key, new_key)
             todo = [partial(foreign.changed, transaction, old, new) for foreign in outgoing]
+            if checks is not None and checks.late:
+                todo = self._later(transaction, new_key, new, todo)
             todo += [partial(foreign.updated, transaction, context, old, new, checks) for foreign in incoming]
             self._run(checks, todo)
             return new_key
@@ -305,6 +317,18 @@ class TableWriter:
                 check()
         else:
             checks.extend(todo)
+
+    def _later(
+        self, transaction: Transaction, key: bytes, values: Row, todo: Sequence[Callable[[], None]]
+    ) -> list[partial[None]]:
+        """Checks of a row for later: they are left out if the row is another one by then, or gone."""
+        stored = self.encode(values)
+
+        def check(run: Callable[[], None]) -> None:
+            if transaction.newest(key) == stored:
+                run()
+
+        return [partial(check, run) for run in todo]
 
     def _unique_columns(self) -> frozenset[int]:
         """The columns that foreign keys might refer to: a change of them takes the stronger row lock."""

@@ -243,6 +243,8 @@ async def create_table_as(
     if not created.with_data:
         return "CREATE TABLE AS"
     insert = ast.InsertStmt(created.relation, (), query)
+    if query.changes_data:
+        insert = replace(insert, query=replace(query, with_clause=None), with_clause=query.with_clause)
     prepared = planning.prepare(session, ast.Statement(insert, whole.text, whole.offset), ())
     count = await running.run_to_count(session, prepared, parameters)
     return f"SELECT {count}"

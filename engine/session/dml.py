@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,9 +44,10 @@ from engine.txn.interface import NO_KEY_UPDATE, READ_COMMITTED, UPDATE, LockWait
 
 if TYPE_CHECKING:
     from engine.columnar.generate import ColumnarDml
-    from engine.columnar.interface import BatchStream
+    from engine.columnar.interface import BatchStream, VirtualContent
     from engine.session.prepared import Prepared
     from engine.session.session import Session
+    from engine.txn.statement_view import StatementView
     from engine.txn.transaction import Transaction
 
 SMALL_ROWS = 2_000
@@ -61,7 +62,7 @@ class Done:
     returned: RowSpool | None
 
 
-class _Again(Exception):  # noqa: N818 - not an error: the statement starts over
+class Again(Exception):  # noqa: N818 - not an error: the statement starts over
     """A row has changed since the statement's snapshot, or a lock had to be waited for."""
 
 
@@ -79,14 +80,44 @@ async def execute(
     assert not isinstance(statement, tree.Query)
     transaction = session.transaction
     assert transaction is not None
-    call = _Call(session, transaction, prepared, prepared.dml, parameters, formats, held.get(statement.table.oid, 0))
+    call = Call(session, transaction, prepared, prepared.dml, parameters, formats, held.get(statement.table.oid, 0))
+    return await run(call)
+
+
+async def run(call: Call) -> Done:
+    """`execute` for one that may be part of another statement; such a part raises LockWait and Again."""
+    assert call.prepared.analyzed is not None
+    statement = call.prepared.analyzed.statement
     if isinstance(statement, tree.Insert):
         return await _Insertion(call, statement).run()
+    assert isinstance(statement, (tree.Update, tree.Delete))
     return await _Change(call, statement).run()
 
 
+class Returned(Protocol):
+    """Takes what RETURNING gives, for another part of the statement."""
+
+    def add_rows(self, rows: Sequence[Sequence[object]]) -> None:
+        """Rows in internal form."""
+
+    def add_batch(self, batch: Any) -> None:
+        """Rows as an Arrow batch, its columns in the order of RETURNING."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Call:
+class PartOf:
+    """What a statement that is part of another one shares with the other parts. `alone`: no other part writes its
+    table. `returned` takes what RETURNING gives; None gives it to the client, if it is anybody's."""
+
+    view: StatementView
+    checks: Checks
+    content: VirtualContent
+    alone: bool
+    returned: Returned | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
     """A statement with what it is called with; `held_before`: the modes of locks on its table from before it."""
 
     session: Session
@@ -96,12 +127,13 @@ class _Call:
     parameters: Sequence[object]
     formats: tuple[int, ...]
     held_before: int
+    part: PartOf | None = None
 
 
 class _Statement:
     """What the kinds of statement share."""
 
-    def __init__(self, call: _Call, target: tree.Insert | tree.Update | tree.Delete) -> None:
+    def __init__(self, call: Call, target: tree.Insert | tree.Update | tree.Delete) -> None:
         session = call.session
         self.session = session
         self.transaction = call.transaction
@@ -113,21 +145,27 @@ class _Statement:
         self.table = target.table
         self.encoder = TableEncoder(session.catalog, target.table, session.key.format)
         self.writer = self.encoder.writer
+        self.part = call.part
         self.context = session.context()
+        if call.part is not None:
+            self.context.checks = call.part.checks
         self.required = RowCompleter(session, self.writer, (), (), ())  # for NOT NULL
         self.spool: RowSpool | None = None
         self._returning: RowEncoder | None = None
-        if call.prepared.fields:
+        if call.prepared.fields and (call.part is None or call.part.returned is None):
             self.spool = RowSpool()
             types = [field.type.oid for field in call.prepared.fields]
             self._returning = RowEncoder("datarow", types, call.formats, session.key.format)
 
     async def stream(self) -> BatchStream:
         """Starts the query on the statement's snapshot."""
-        self.transaction.begin_statement()
-        query = self.dml.query
+        query, part = self.dml.query, self.part
+        if part is None:
+            self.transaction.begin_statement()
         values = planning.columnar_parameters(self.session, query, self.parameters, self.context)
-        return await self.session.node.columnar.batches(query, values, self.transaction, virtual_content(self.session))
+        reader: Transaction | StatementView = self.transaction if part is None else part.view
+        content = virtual_content(self.session) if part is None else part.content
+        return await self.session.node.columnar.batches(query, values, reader, content)
 
     async def first_batches(self, stream: BatchStream) -> tuple[list[Any], bool, AsyncIterator[Any]]:
         """Batches until they have more than SMALL_ROWS rows, whether that is all, and the iterator over the rest."""
@@ -156,7 +194,9 @@ class _Statement:
 
     def give_back(self, batch: Any) -> None:
         """The batch's rows of RETURNING."""
-        if self.spool is not None and self._returning is not None and batch.num_rows:
+        if self.part is not None and self.part.returned is not None:
+            self.part.returned.add_batch(batch.select(list(self.dml.returning)))
+        elif self.spool is not None and self._returning is not None and batch.num_rows:
             for chunk, rows in self._returning.encode(batch.select(list(self.dml.returning))):
                 self.spool.add(chunk, rows)
 
@@ -177,7 +217,7 @@ async def _chained(first: list[Any], rest: AsyncIterator[Any]) -> AsyncIterator[
 class _Change(_Statement):
     """One UPDATE or DELETE."""
 
-    def __init__(self, call: _Call, statement: tree.Update | tree.Delete) -> None:
+    def __init__(self, call: Call, statement: tree.Update | tree.Delete) -> None:
         super().__init__(call, statement)
         self.changed = frozenset(number for number, _ in self.dml.new) if isinstance(statement, tree.Update) else None
         self.mark = self.transaction.mark()
@@ -186,12 +226,18 @@ class _Change(_Statement):
 
     async def run(self) -> Done:
         store, session = self.session.node.store, self.session
+        if self.part is not None:
+            stream = await self.stream()
+            try:
+                return await self._attempt(stream)
+            finally:
+                await stream.close()
         while True:
             with store.snapshot():  # from here on the store knows exactly what changes
                 stream = await self.stream()
                 try:
                     return await self._attempt(stream)
-                except _Again:
+                except Again:
                     self.transaction.rollback_to(self.mark)
                 finally:
                     await stream.close()
@@ -209,8 +255,11 @@ class _Change(_Statement):
         return self.done(await self._bulk(_chained(batches, rest)))
 
     def _in_bulk(self) -> bool:
-        """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table."""
+        """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table, and no
+        other part of the statement writes here or may yet write what a foreign key refers to."""
         changed = self.changed
+        if self.part is not None and not (self.part.alone and not self.writer.outgoing):
+            return False
         if changed is None:
             return not self.writer.incoming
         return not any(not foreign.referenced.isdisjoint(changed) for foreign in self.writer.incoming) and not any(
@@ -222,23 +271,30 @@ class _Change(_Statement):
 
     async def _singly(self, stream: BatchStream, batches: AsyncIterator[Any]) -> int:
         count = 0
-        checks = Checks()
+        checks = Checks() if self.part is None else self.part.checks
         try:
             async for batch in batches:
                 for start in range(0, batch.num_rows, _SLICE):
                     count += self._write_slice(batch.slice(start, _SLICE), stream.lsn, checks)
                     if batch.num_rows > _SLICE:
                         await asyncio.sleep(0)
-            checks.finish()
+            if self.part is None:
+                checks.finish()
         except LockWait as wait:
+            if self.part is not None:
+                raise
             self.transaction.rollback_to(self.mark)
             await self.session.wait_for(wait)
-            raise _Again from None
+            raise Again from None
         return count
 
     def _write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
         keys, old = self._old(batch)
         places = keys.to_pylist()
+        if self.part is not None and not self.part.view.touched.isdisjoint(places):
+            batch = batch.filter(pa.array([key not in self.part.view.touched for key in places]))
+            keys, old = self._old(batch)
+            places = keys.to_pylist()
         for key in places:
             self._lock(key, lsn)
         transaction, context, writer = self.transaction, self.context, self.writer
@@ -266,7 +322,7 @@ class _Change(_Statement):
         if newest is None or newest[0] > lsn:
             if self._repeatable:
                 raise SqlError("40001", "could not serialize access due to concurrent update")
-            raise _Again
+            raise Again
 
     @property
     def _repeatable(self) -> bool:
@@ -297,7 +353,7 @@ class _Change(_Statement):
         if not keys:
             return
         if not self._repeatable:
-            raise _Again
+            raise Again
         self._conflicts = pa.array(keys, pa.binary())
 
     async def _bulk(self, batches: AsyncIterator[Any]) -> int:
@@ -340,7 +396,7 @@ class _Change(_Statement):
 class _Insertion(_Statement):
     """One INSERT ... SELECT."""
 
-    def __init__(self, call: _Call, statement: tree.Insert) -> None:
+    def __init__(self, call: Call, statement: tree.Insert) -> None:
         super().__init__(call, statement)
         self.statement = statement
 
@@ -356,10 +412,12 @@ class _Insertion(_Statement):
             await stream.close()
 
     def _in_bulk(self) -> bool:
+        if self.part is not None and not (self.part.alone and not self.writer.outgoing):
+            return False
         return (
             self.statement.on_conflict is None
             and not references.refers_to_itself(self.writer)
-            and (self.dml.complete or self.spool is None)
+            and (self.dml.complete or not self.prepared.fields)
         )
 
     # ---- one by one -------------------------------------------------------------------------------------------------
@@ -385,13 +443,15 @@ class _Insertion(_Statement):
         plan = plan_row(analyzed, self.session.catalog, self.session.key.format)
         if plan is None:
             not_supported("INSERT ... SELECT with a sub-query in its defaults, ON CONFLICT or RETURNING")
+        if self.part is not None and self.part.returned is not None:
+            return plan.rows, found
         return plan.encoded(self.formats), found
 
     async def _singly(self, batches: AsyncIterator[Any]) -> int:
         run, places = self._row_plan()
         touched: set[bytes] | None = None
         if self.statement.on_conflict is not None and self.statement.on_conflict.action == "update":
-            touched = set()
+            touched = set() if self.part is None else set(self.part.view.touched)
         count = written = 0
         async for batch in batches:
             columns = [to_values(one_array(batch.column(index)), oid) for oid, index in places]
@@ -399,14 +459,16 @@ class _Insertion(_Statement):
             for row in rows:
                 data, more = await self._insert_one(run, (*self.parameters, *row), touched)
                 written += more
-                if self.spool is not None and more:
+                if self.part is not None and self.part.returned is not None:
+                    self.part.returned.add_rows(data)
+                elif self.spool is not None and more:
                     self.spool.add(data, more)
                 count += 1
                 if count % _SLICE == 0:
                     await asyncio.sleep(0)
         return written
 
-    async def _insert_one(self, run: Any, values: Sequence[object], touched: set[bytes] | None) -> tuple[bytes, int]:
+    async def _insert_one(self, run: Any, values: Sequence[object], touched: set[bytes] | None) -> tuple[Any, int]:
         """Runs the plan for one row, again after each lock that it had to wait for. `touched`: the rows that the
         statement has written; 21000 for one that it meets again."""
         transaction = self.transaction

@@ -51,6 +51,8 @@ def describe(prepared: Prepared, verbose: bool) -> list[str]:
     """The plan of a prepared statement."""
     if prepared.row is not None:
         return prepared.row.explain()
+    if prepared.compound is not None:
+        return list(prepared.compound.describe(lambda part: describe(part, verbose)))
     if prepared.columnar is not None:
         query = prepared.columnar
         found = ["Columnar Query"]

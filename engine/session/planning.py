@@ -27,6 +27,7 @@ from engine.session.prepared import Prepared, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.parser import parse, parse_type_name
+from engine.sql.parts import take_apart
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteSt
 LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": 0}
 UNKNOWN, RECORD = 705, 2249
 LONG_TEXT = 4096  # bytes of a statement that takes milliseconds to parse and plan, which is done in a thread
-COMMANDS = {tree.Query: "SELECT", tree.Insert: "INSERT", tree.Update: "UPDATE", tree.Delete: "DELETE"}
+COMMANDS = {
+    tree.Query: "SELECT",
+    tree.Insert: "INSERT",
+    tree.Update: "UPDATE",
+    tree.Delete: "DELETE",
+    tree.Merge: "MERGE",
+}
 
 
 def prepare_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
@@ -125,11 +132,11 @@ def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[i
     if prepared.row is None:
         columnar_of(session, prepared)
     elif session.key.path == "columnar":
-        _move_to_columnar(session, prepared)
+        move_to_columnar(session, prepared)
     return prepared
 
 
-def _move_to_columnar(session: Session, prepared: Prepared) -> None:
+def move_to_columnar(session: Session, prepared: Prepared) -> None:
     """`shoal.path` is columnar: the row plan is dropped, unless the columnar path refuses the statement."""
     row, prepared.row = prepared.row, None
     try:
@@ -156,7 +163,16 @@ def columnar_of(session: Session, prepared: Prepared) -> Prepared:
     """Makes the statement's columnar plan, once; the kind tells which."""
     assert prepared.analyzed is not None
     root = prepared.analyzed.statement
-    if isinstance(root, tree.Query):
+    if prepared.compound is not None:
+        return prepared
+    assert not isinstance(root, tree.Merge)
+    if prepared.row is None and (parts := take_apart(root)) is not None:
+        from engine.session import compound
+
+        prepared.compound = compound.plan(session, prepared, parts)
+        prepared.kind = "compound"
+        prepared.writes = True
+    elif isinstance(root, tree.Query):
         if prepared.columnar is None:
             prepared.columnar = generate(root, prepared.parameter_types, prepared.key.format)
         if prepared.row is None:

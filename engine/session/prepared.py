@@ -23,6 +23,7 @@ from engine.sql.analyze import Environment
 from engine.sql.analyze.literals import read_literal
 
 if TYPE_CHECKING:
+    from engine.session.compound import CompoundPlan
     from engine.session.routing import Route
 
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
@@ -32,8 +33,8 @@ _NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
 
 @dataclass(slots=True)
 class Prepared:
-    """kind: row | columnar | dml | utility | empty | unplanned. `row` may fall back to `columnar`/`dml`, made on first
-    need; an unplanned one has its text, and is planned when it is used first."""
+    """kind: row | columnar | dml | compound | utility | empty | unplanned. `row` may fall back to `columnar`/`dml`,
+    made on first need; an unplanned one has its text, and is planned when it is used first."""
 
     kind: str
     statement: ast.Statement
@@ -49,6 +50,7 @@ class Prepared:
     row: RowPlan | None = None
     columnar: ColumnarQuery | None = None
     dml: ColumnarDml | None = None
+    compound: CompoundPlan | None = None
     wire_cache: dict[object, bytes] = field(default_factory=dict)
     locks: tuple[tuple[int, int], ...] = ()  # (relation OID, mode of engine/txn/locks.py)
     literal_decoders: tuple[Callable[[bytes], object], ...] = ()

@@ -143,6 +143,11 @@ async def start(session: Session, portal: Portal) -> None:
         planning.columnar_of(session, prepared)
     transaction = session.transaction
     assert transaction is not None
+    if prepared.compound is not None:
+        from engine.session import compound
+
+        await compound.execute(session, portal, held)
+        return
     if prepared.kind == "dml" or prepared.dml is not None:
         from engine.session import dml
 
@@ -236,8 +241,8 @@ async def _deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> 
         if portal.pending_rows:
             data, rows = portal.take(limit - sent if limit else 0)
             sent += rows
-            if prepared.kind == "columnar" or prepared.columnar is not None:
-                portal.count += rows
+            if prepared.kind in ("columnar", "compound") or prepared.columnar is not None:
+                portal.count += rows if prepared.command == "SELECT" else 0
             await sink.rows(data)
         if limit and sent >= limit and (portal.pending_rows or portal.stream is not None):
             sink.suspended()

@@ -482,7 +482,7 @@ class Target:
 class Cte:
     name: str
     columns: tuple[RangeColumn, ...]
-    query: Query | Insert | Update | Delete
+    query: Statement
     recursive: bool = False
     materialized: bool | None = None
 
@@ -617,7 +617,37 @@ class Analyzed:
     `relations` are the OIDs of every relation read or written (views included), for locks, privileges and invalidation.
     """
 
-    statement: Query | Insert | Update | Delete
+    statement: Statement
     parameter_types: tuple[int, ...]
     relations: tuple[int, ...]
     written: tuple[int, ...] = ()
+@dataclass(frozen=True, slots=True)
+class MergeAction:
+    """One WHEN clause. action: update | delete | insert | nothing. `assignments`: what UPDATE sets; of INSERT every
+    column of the table that is not generated. Expressions see the target's row (range entry 0) only if `matched`."""
+
+    matched: bool
+    action: str
+    condition: Expr | None = None
+    assignments: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Target table is range entry 0; `source` is what is joined to it on `condition`. `generated` and `checks` see the
+    new row as range entry 0. The first action whose condition holds is taken for a row."""
+
+    table: Table
+    range_table: tuple[RangeEntry, ...]
+    source: FromItem
+    condition: Expr
+    actions: tuple[MergeAction, ...]
+    generated: tuple[Assignment, ...] = ()
+    checks: tuple[tuple[str, Expr], ...] = ()
+    returning: tuple[Target, ...] = ()
+    ctes: tuple[Cte, ...] = ()
+
+
+Statement = Union[Query, Insert, Update, Delete, Merge]
+
+

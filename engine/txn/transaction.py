@@ -127,6 +127,11 @@ class Transaction:
     def store(self) -> Tablespace | ObservedStores:
         return self._store
 
+    @property
+    def base(self) -> CurrentView | Snapshot | CurrentStores | StoresSnapshot:
+        """What lies under its own writes, as of the statement."""
+        return self._base
+
     def tablespace(self, storage_id: int) -> Tablespace:
         """The tablespace of a storage id, for work on whole tables."""
         return self._store.of(storage_id)
@@ -176,10 +181,10 @@ class Transaction:
         self, base: Iterator[tuple[bytes, bytes]], low: bytes, high: bytes, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         for run in self.runs:
-            base = _overlay(base, run.scan(low, high, reverse), reverse)
+            base = overlay(base, run.scan(low, high, reverse), reverse)
         if not self.writes:
             return base
-        return _overlay(base, self._own(low, high, reverse), reverse)
+        return overlay(base, self._own(low, high, reverse), reverse)
 
     def _own(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes | None]]:
         if self._ordered is None:
@@ -378,7 +383,7 @@ class Transaction:
         self.release()
 
 
-def _overlay(
+def overlay(
     base: Iterator[tuple[bytes, bytes]], top: Iterator[tuple[bytes, bytes | None]], reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
     """Two key-ordered streams as one; where both have a key the top one counts, and its None hides the key."""

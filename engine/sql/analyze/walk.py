@@ -11,6 +11,7 @@ from engine.sql import tree
 _SKIPPED = frozenset({"function", "operator", "functions", "operators", "type", "table", "location", "element_type"})
 
 
+_LEVELS = (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge)
 _fields_of: dict[type, tuple[str, ...]] = {}
 
 
@@ -43,7 +44,7 @@ def transform(node: Any, change: Callable[[object, int], object], depth: int = 0
 
     `depth` counts the queries entered on the way down. Unchanged nodes are shared, not copied.
     """
-    inner = depth + 1 if isinstance(node, (tree.Query, tree.Insert, tree.Update, tree.Delete)) else depth
+    inner = depth + 1 if isinstance(node, _LEVELS) else depth
     changes: dict[str, object] = {}
     for name in _child_fields(node):
         old = getattr(node, name)
@@ -85,5 +86,5 @@ def expressions_in(node: object) -> Iterator[tuple[object, int]]:
     while pending:
         item, depth = pending.pop()
         yield item, depth
-        inner = depth + 1 if isinstance(item, (tree.Query, tree.Insert, tree.Update, tree.Delete)) else depth
+        inner = depth + 1 if isinstance(item, _LEVELS) else depth
         pending.extend([(child, inner) for child in children(item)][::-1])

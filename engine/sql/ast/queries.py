@@ -151,6 +151,13 @@ class SelectStmt(Node):
     right: SelectStmt | None = None
     into: RangeVar | None = None
 
+    @property
+    def changes_data(self) -> bool:
+        """Whether its WITH clause holds statements that change data."""
+        return self.with_clause is not None and any(
+            not isinstance(cte.query, SelectStmt) for cte in self.with_clause.ctes
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class InferClause(Node):

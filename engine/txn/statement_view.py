@@ -1,0 +1,120 @@
+"""A transaction as the parts of one statement see it, where several of them write (WITH ... AS (UPDATE ...) ...).
+
+    reads    what was there when the statement began: its snapshot, under what the transaction had written before. What
+             other parts write is not seen (PostgreSQL 16 manual, 7.8.4)
+    locks    are the transaction's. A row that another part has written is not written again: it counts as gone. Of two
+             changes of one row by one statement only one takes place, as in PostgreSQL
+    writes   go straight into the transaction
+
+When all parts are done (`close`) what foreign keys ask for runs, and that sees every row as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING
+
+from sortedcontainers import SortedList
+
+from engine.txn.interface import READ_COMMITTED
+from engine.txn.transaction import MISSING, Transaction, overlay
+
+if TYPE_CHECKING:
+    from engine.storage.moments import Lsn
+
+
+class StatementView:
+    """An engine.txn.interface.Transaction. Made when the statement begins; `close` lets go of its snapshot."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        transaction.begin_statement()
+        self.transaction = transaction
+        self.start = transaction.mark()
+        self.isolation = transaction.isolation
+        self.read_only = transaction.read_only
+        self.writes = dict(transaction.writes)
+        self.runs = list(transaction.runs)
+        self._snapshot = transaction.store.snapshot() if transaction.isolation == READ_COMMITTED else None
+        self._base = transaction.base if self._snapshot is None else self._snapshot
+        self.snapshot_lsn: Lsn = transaction.snapshot_lsn if self._snapshot is None else self._snapshot.lsn
+        self.touched: set[bytes] = set()  # keys that other parts have written
+        self._ordered: SortedList | None = None
+
+    @property
+    def lsn(self) -> Lsn:
+        return self.snapshot_lsn
+
+    def begin_part(self, shared: bool) -> None:
+        """The next part writes now. `shared`: other parts write its table too."""
+        self.touched = set(self.transaction.written_since(self.start)) if shared else set()
+
+    def end_parts(self) -> None:
+        """Every part has written: from here on rows are what they are."""
+        self.touched = set()
+
+    def close(self) -> None:
+        """Lets go of the snapshot."""
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+    def undo(self) -> None:
+        """Undoes what the statement has written so far."""
+        transaction = self.transaction
+        transaction.rollback_to(self.start)
+        for run in transaction.runs[len(self.runs) :]:
+            run.discard()
+        del transaction.runs[len(self.runs) :]
+
+    # ---- what was there when the statement began --------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        own = self.writes.get(key, MISSING)
+        if own is not MISSING:
+            return own  # type: ignore[return-value]
+        for run in reversed(self.runs):
+            found = run.get(key)
+            if found is not None:
+                return found.value
+        return self._base.get(key)
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        base = self._base.scan(low, high, reverse)
+        for run in self.runs:
+            base = overlay(base, run.scan(low, high, reverse), reverse)
+        if not self.writes:
+            return base
+        if self._ordered is None:
+            self._ordered = SortedList(self.writes)
+        keys = self._ordered.irange(low, high, inclusive=(True, False), reverse=reverse)
+        return overlay(base, ((key, self.writes[key]) for key in keys), reverse)
+
+    # ---- the transaction's own --------------------------------------------------------------------------------------
+
+    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+        value = self.transaction.get_locked(key, strength, wait)
+        return None if key in self.touched else value
+
+    def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
+        return self.transaction.lock(key, strength, wait)
+
+    def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
+        self.transaction.lock_table(oid, mode, wait)
+
+    def newest(self, key: bytes) -> bytes | None:
+        return self.transaction.newest(key)
+
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return self.transaction.scan_newest(low, high, reverse)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.transaction.put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        self.transaction.delete(key)
+
+    def mark(self) -> int:
+        return self.transaction.mark()
+
+    def rollback_to(self, mark: int) -> None:
+        self.transaction.rollback_to(mark)
