@@ -12,8 +12,11 @@ pg_class.relfilenode does; the OID stays.
 
 from __future__ import annotations
 
+from collections import abc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import cast
 
 from catalog.types.base import TypeRef
 
@@ -336,6 +339,41 @@ class Catalog:
     def _is_here(self, item: SchemaObject) -> bool:
         """Schemas belong to one database (0: to each), the other named objects to all."""
         return not isinstance(item, Schema) or item.database in (0, self.database)
+
+    # What is found by going through all objects is found once a version.
+
+    @cached_property
+    def by_kind(self) -> Mapping[type[SchemaObject], abc.Sequence[SchemaObject]]:
+        """The objects of this database, and the shared ones, by their class, in the order of their OIDs."""
+        own = {oid for oid, item in self.objects.items() if isinstance(item, Schema) and self._is_here(item)}
+        found: dict[type[SchemaObject], list[SchemaObject]] = {}
+        for oid in sorted(self.objects):
+            item = self.objects[oid]
+            if isinstance(item, Schema):
+                here = oid in own
+            else:
+                here = not isinstance(item, (Table, Index, Sequence, View)) or item.schema in own
+            if here:
+                found.setdefault(type(item), []).append(item)
+        return found
+
+    @cached_property
+    def constraint_owners(self) -> Mapping[int, int]:
+        """The table of each constraint of this database, by OID."""
+        return {item.oid: table.oid for table in self._own_tables for item in table.constraints}
+
+    @cached_property
+    def referencing(self) -> Mapping[int, abc.Sequence[int]]:
+        """The tables whose foreign keys refer to a table, by its OID."""
+        found: dict[int, list[int]] = {}
+        for table in self._own_tables:
+            for target in {item.references for item in table.constraints if item.references is not None}:
+                found.setdefault(target, []).append(table.oid)
+        return found
+
+    @property
+    def _own_tables(self) -> abc.Sequence[Table]:
+        return cast("abc.Sequence[Table]", self.by_kind.get(Table, ()))
 
     def get(self, oid: int) -> SchemaObject | None:
         return self.objects.get(oid)

@@ -208,9 +208,21 @@ def _encoding_length(number: int) -> int | None:
     return {0: 1, 6: 4}.get(number)
 
 
-@implements("format_type")
-def _format_type(oid: int | None, typmod: int | None) -> str | None:
-    """Of built-in types; row types have their names in the catalog (lookups.py)."""
+@implements("format_type", needs_session=True)
+def _format_type(call: CallContext, oid: int | None, typmod: int | None) -> str | None:
+    from catalog.system import definitions
+
+    services = _services(call)
+    return None if oid is None else definitions.type_name(services.catalog, services.path, oid, typmod)
+
+
+_TYPMOD = (oids.OID, oids.INT4)
+declare(Function(9905, "shoal_builtin_type", "shoal_builtin_type", "f", False, False, "s", _TYPMOD, oids.TEXT, 0, 0))
+
+
+@implements("shoal_builtin_type")
+def _builtin_type(oid: int | None, typmod: int | None) -> str | None:
+    """format_type of built-in types; others have their names in the catalog (lookups.py)."""
     return None if oid is None else types.format_type(oid, typmod)
 
 

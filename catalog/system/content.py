@@ -25,13 +25,44 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from catalog import types
-from catalog.schema import Catalog, Index, Role, Schema, SchemaObject, Table, View, VirtualTable
+from catalog.schema import Catalog, Index, Role, Schema, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system.relations import system_relations
 from catalog.types.base import EMPTY_ARRAY
 
 Columns = Mapping[str, object]
 Item = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a part that are made of one object each, of these classes; `make` gives None for one without rows.
+
+    Called with a catalog it gives all of them; `of` gives the one of an object, `count` says how many there may be.
+    """
+
+    kinds: tuple[type, ...]
+    make: Callable[[Catalog, Any], Item | None]
+
+    def __call__(self, catalog: Catalog) -> list[Item]:
+        found = [item for kind in self.kinds for item in catalog.by_kind.get(kind, ())]
+        if len(self.kinds) > 1:
+            found.sort(key=lambda item: item.oid)
+        made = (self.make(catalog, item) for item in found)
+        return [item for item in made if item is not None]
+
+    def count(self, catalog: Catalog) -> int:
+        return sum(len(catalog.by_kind.get(kind, ())) for kind in self.kinds)
+
+    def of(self, catalog: Catalog, oid: int) -> Item | None:
+        """The item of the object with this OID, None if it is not among these."""
+        found = catalog.objects.get(oid)
+        if type(found) not in self.kinds:
+            return None
+        schema = found if isinstance(found, Schema) else catalog.objects.get(getattr(found, "schema", 0))
+        if isinstance(schema, Schema) and schema.database not in (0, catalog.database):
+            return None
+        return self.make(catalog, found)
 
 
 class Live(Protocol):
@@ -144,43 +175,18 @@ def row_count(columns: Columns) -> int:
 # ---- objects --------------------------------------------------------------------------------------------------------
 
 
-def own_schemas(catalog: Catalog) -> set[int]:
-    """The OIDs of the schemas of the catalog's own database (0: of every one); a catalog knows the objects of all."""
-    own = (0, catalog.database)
-    return {oid for oid, item in catalog.objects.items() if isinstance(item, Schema) and item.database in own}
-
-
-def objects_of(*kinds: type) -> Callable[[Catalog], list[Item]]:
+def objects_of(*kinds: type) -> Items:
     """Items of one object each: the relations of these kinds in the catalog's own database."""
-
-    def items(catalog: Catalog) -> list[Item]:
-        own = own_schemas(catalog)
-        found = [(item,) for item in catalog.objects.values() if isinstance(item, kinds) and _schema(item) in own]
-        found.sort(key=lambda item: item[0].oid)
-        return found
-
-    return items
+    return Items(kinds, lambda _, item: (item,))
 
 
-def shared_objects(kind: type) -> Callable[[Catalog], list[Item]]:
-    """Items of one object each: roles, databases, tablespaces."""
-
-    def items(catalog: Catalog) -> list[Item]:
-        return sorted([(item,) for item in catalog.objects.values() if isinstance(item, kind)], key=lambda i: i[0].oid)
-
-    return items
-
-
-def _schema(item: SchemaObject) -> int:
-    return item.schema if isinstance(item, Table | Index | SequenceObject | View) else 0
+def shared_objects(kind: type) -> Items:
+    """Items of one object each: roles, databases, tablespaces, and the schemas of the catalog's own database."""
+    return Items((kind,), lambda _, item: (item,))
 
 
 tables = objects_of(Table)
 views = objects_of(View)
 sequences = objects_of(SequenceObject)
 tables_and_views = objects_of(Table, View)
-
-
-def indexes(catalog: Catalog) -> list[Item]:
-    """(index, its table)."""
-    return [(index, catalog.table(index.table)) for (index,) in objects_of(Index)(catalog)]
+indexes = Items((Index,), lambda catalog, index: (index, catalog.table(index.table)))  # (index, its table)

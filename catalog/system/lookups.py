@@ -100,7 +100,7 @@ _output("regoperator", OPERATOR_NAMES, "signature")
 _output("regnamespace", SCHEMA_NAMES)
 _output("regrole", ROLE_NAMES)
 
-_FORMAT = udf_name("format_type")
+_FORMAT = udf_name("shoal_builtin_type")
 _CANONICAL = udf_name("shoal_canonical_name")
 
 
@@ -113,8 +113,8 @@ def format_type(oid: str, typmod: str) -> str:
     )
 
 
-_register("format_type", lambda arguments: format_type(*arguments), TYPE_NAMES, udfs=("format_type",))
-_register("regtypeout", lambda arguments: format_type(arguments[0], "NULL"), TYPE_NAMES, udfs=("format_type",))
+_register("format_type", lambda arguments: format_type(*arguments), TYPE_NAMES, udfs=("shoal_builtin_type",))
+_register("regtypeout", lambda arguments: format_type(arguments[0], "NULL"), TYPE_NAMES, udfs=("shoal_builtin_type",))
 
 
 def _input(
@@ -161,7 +161,7 @@ _register(
 _register(
     "oidvectortypes",
     lambda a: f"array_to_string(list_transform({a[0]}, lambda t: {_FORMAT}(t, NULL::INTEGER)), ', ')",
-    udfs=("format_type",),
+    udfs=("shoal_builtin_type",),
 )
 
 _register(
@@ -332,12 +332,12 @@ _register(
 )
 _register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")
 
-_PRIVILEGES = {
+PRIVILEGE_WORDS = {
     "a": "INSERT", "r": "SELECT", "w": "UPDATE", "d": "DELETE", "D": "TRUNCATE", "x": "REFERENCES", "t": "TRIGGER",
     "X": "EXECUTE", "U": "USAGE", "C": "CREATE", "T": "TEMPORARY", "c": "CONNECT", "s": "SET", "A": "ALTER SYSTEM",
 }  # fmt: skip
 # What an object's owner, and everybody (PUBLIC), may do when nothing was granted or revoked (manual, 5.8).
-_DEFAULTS = {
+DEFAULT_PRIVILEGES = {
     "r": ("arwdDxt", ""), "s": ("rwU", ""), "d": ("CTc", "Tc"), "f": ("X", "X"), "l": ("U", "U"), "L": ("rw", ""),
     "n": ("UC", ""), "t": ("C", ""), "F": ("U", ""), "S": ("U", ""), "T": ("U", "U"), "p": ("sA", ""),
 }  # fmt: skip
@@ -346,7 +346,7 @@ _DEFAULTS = {
 def _default_acl(arguments: list[str]) -> str:
     """acldefault(kind, owner): '{=X/owner,owner=X/owner}'."""
     kinds = []
-    for kind, (own, public) in _DEFAULTS.items():
+    for kind, (own, public) in DEFAULT_PRIVILEGES.items():
         items = [f"'={public}/' || o.c3"] if public else []
         items.append(f"o.c3 || '={own}/' || o.c3")
         kinds.append(f"WHEN '{kind}' THEN [{', '.join(items)}]")
@@ -356,7 +356,7 @@ def _default_acl(arguments: list[str]) -> str:
 
 def _exploded_acl(arguments: list[str]) -> str:
     """aclexplode(acl): (grantor, grantee, privilege, grantable) for each letter of each item."""
-    words = ", ".join(f"'{letter}': '{word}'" for letter, word in _PRIVILEGES.items())
+    words = ", ".join(f"'{letter}': '{word}'" for letter, word in PRIVILEGE_WORDS.items())
     part = "regexp_extract(i, '^(.*)=([A-Za-z*]*)/(.*)$', %d)"
     letters = f"regexp_extract_all({part % 2}, '[A-Za-z][*]?')"
     row = (

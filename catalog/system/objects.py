@@ -29,6 +29,7 @@ from catalog.system import numbering
 from catalog.system.content import (
     Columns,
     Item,
+    Items,
     Surroundings,
     content,
     indexes,
@@ -50,11 +51,8 @@ def _tablespace(oid: int) -> int:
     return 0 if oid == DEFAULT_TABLESPACE_OID else oid
 
 
-def _referenced(catalog: Catalog) -> list[Item]:
-    """(table, whether a foreign key refers to it)."""
-    found = tables(catalog)
-    wanted = {constraint.references for (table,) in found for constraint in table.constraints}
-    return [(table, table.oid in wanted) for (table,) in found]
+# (table, whether a foreign key refers to it)
+_referenced = Items((Table,), lambda catalog, table: (table, table.oid in catalog.referencing))
 
 
 def _relations(found: Seq[Table | View | VirtualTable | Index | SequenceObject]) -> Columns:
@@ -388,14 +386,14 @@ def _expressions(surroundings: Surroundings, index: Index, table: Table) -> str 
     return "\x1f".join(shown)
 
 
-def constraint_items(catalog: Catalog) -> list[Item]:
-    """(table, names of the tables that its foreign keys refer to, with their columns)."""
-    found: list[Item] = []
-    for (table,) in tables(catalog):
-        if table.constraints:
-            wanted = [c.references for c in table.constraints if c.references is not None]
-            found.append((table, tuple(catalog.table(oid) for oid in wanted)))
-    return found
+def _with_referenced(catalog: Catalog, table: Table) -> Item | None:
+    """(table, the tables that its foreign keys refer to)."""
+    if not table.constraints:
+        return None
+    return table, tuple(catalog.table(c.references) for c in table.constraints if c.references is not None)
+
+
+constraint_items = Items((Table,), _with_referenced)
 
 
 def all_constraints(items: list[Item]) -> list[tuple[Table, Constraint]]:

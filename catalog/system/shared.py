@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog.schema import BOOTSTRAP_ROLE_OID, DEFAULT_TABLESPACE_OID, Catalog, Database, Role, Schema, Tablespace
 from catalog.system import numbering
-from catalog.system.content import Columns, Item, Surroundings, content, own_schemas, shared_objects
+from catalog.system.content import Columns, Item, Items, Surroundings, content, shared_objects
 from catalog.system.relations import ROLE_GROUPS
 from catalog.types.base import Array
 
@@ -12,6 +12,7 @@ UTF8 = 6
 roles = shared_objects(Role)
 databases = shared_objects(Database)
 tablespaces = shared_objects(Tablespace)
+schemas = shared_objects(Schema)
 
 
 _PUBLIC_ACL = Array.of(("pg_database_owner=UC/pg_database_owner", "=U/pg_database_owner"))
@@ -20,11 +21,6 @@ _PUBLIC_ACL = Array.of(("pg_database_owner=UC/pg_database_owner", "=U/pg_databas
 def is_untouched_public(schema: Schema) -> bool:
     """Whether it is public as a database starts with it: everybody may use it, its owner is the database's."""
     return schema.name == "public" and schema.owner == BOOTSTRAP_ROLE_OID and schema.acl is None
-
-
-def schemas(catalog: Catalog) -> list[Item]:
-    """The schemas of the catalog's own database."""
-    return [(catalog.objects[oid],) for oid in sorted(own_schemas(catalog))]
 
 
 @content("pg_namespace", "catalog", schemas)
@@ -109,9 +105,7 @@ def acts_as(catalog: Catalog, role: Role | None, owner: int) -> bool:
     return role.superuser or role.oid == owner or (bool(role.member_of) and owner in groups_of(catalog, role))
 
 
-@content(
-    ROLE_GROUPS, "catalog", lambda catalog: [(role, tuple(groups_of(catalog, role))) for (role,) in roles(catalog)]
-)
+@content(ROLE_GROUPS, "catalog", Items((Role,), lambda catalog, role: (role, tuple(groups_of(catalog, role)))))
 def _groups(items: list[Item], _: Surroundings) -> Columns:
     found = [(role.oid, group) for role, groups in items for group in groups]
     return {"member": [member for member, _ in found], "role": [group for _, group in found]}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.functions.base import CallContext
-from catalog.schema import Catalog, Table
+from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
 from engine.storage.interface import Reader
 from engine.txn.interface import Transaction
@@ -33,6 +33,7 @@ class SessionServices(Protocol):
     def current_value(self, sequence: int) -> int: ...
     def last_value(self) -> int: ...
     def set_value(self, sequence: int, value: int, is_called: bool) -> None: ...
+    def virtual_rows(self, relation: VirtualTable) -> object: ...  # engine/session/virtual_rows.py: VirtualRows
 
 
 @dataclass(slots=True)

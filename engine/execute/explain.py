@@ -9,6 +9,7 @@ from catalog.schema import Table
 from catalog.types import format_type, lookup
 from catalog.types.base import Array
 from engine.execute.access import Access
+from engine.execute.virtual import VirtualAccess
 from engine.sql import tree
 
 Detail = tuple[str, tuple[tree.Expr, ...], "tree.Query | tree.Update | tree.Delete | tree.Insert"]
@@ -45,11 +46,15 @@ def explain_lines(notes: Sequence[PlanNote], depth: int = 0) -> list[str]:
 def scan_note(
     statement: tree.Query | tree.Update | tree.Delete,
     entry: tree.RangeEntry,
-    access: Access | None,
+    access: Access | VirtualAccess | None,
     reverse: bool,
     filters: tuple[tree.Expr, ...],
 ) -> PlanNote:
     """The note of one relation's scan."""
+    if isinstance(access, VirtualAccess):
+        kind, name = ("Seq Scan" if access.kind == "all" else "Index Scan"), access.table.name
+        target = name if entry.alias in ("", name) else f"{name} {entry.alias}"
+        return PlanNote(f"{kind} on {target}", [("Filter", filters, statement)])
     if access is None or not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
         kind = {tree.RangeValues: "Values Scan on", tree.RangeFunction: "Function Scan on"}.get(
             type(entry), "Subquery Scan on"

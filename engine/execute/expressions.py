@@ -24,7 +24,7 @@ from catalog.functions.base import Function, Implementation, Operator
 from catalog.functions.registry import implementation
 from catalog.types import lookup
 from catalog.types.base import Array, FormatSettings, TypeRef
-from catalog.types.oids import NAMED_TYPES
+from catalog.types.oids import NAME, NAMED_TYPES
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
@@ -582,6 +582,10 @@ class ExpressionCompiler:
                 raise NotOnRowPath("assignment to an array slice")
             name = self.code.constant(operations.assign_element, "assign_element")
             return Value(f"{name}({array}, {upper}, {self.value(expression.assignment).source})", nullable=False)
+        if expression.argument.type.oid == NAME:
+            if expression.is_slice:
+                raise NotOnRowPath("slice of a name")
+            return Value(f"{self.code.constant(operations.name_character, 'name_character')}({array}, {upper})")
         if not expression.is_slice:
             return Value(f"{self.code.constant(operations.subscript, 'subscript')}({array}, {upper})")
         ends = tuple((low is None, high is None) for low, high in zip(expression.lower, expression.upper, strict=True))

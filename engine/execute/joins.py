@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from engine.execute.access import Access
 from engine.execute.code import NotOnRowPath
-from engine.execute.walk import conjuncts, transform
+from engine.execute.virtual import VirtualAccess
+from engine.execute.walk import conjuncts, transform, walk
 from engine.sql import tree
 
 
@@ -19,7 +20,7 @@ class Step:
     """One relation in the order of the loops. `outer`: it is the nullable side of a left join on `conditions`."""
 
     relation: int
-    access: Access | None = None
+    access: Access | VirtualAccess | None = None
     conditions: list[tree.Expr] = field(default_factory=list)
     filters: list[tree.Expr] = field(default_factory=list)
     outer: bool = False
@@ -47,6 +48,34 @@ def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions
     if item.kind == "right" and len(outer) != before:
         raise NotOnRowPath("right join")
     outer.append(Step(nullable.relation, conditions=conjuncts(item.condition), outer=True))
+
+
+def function_in_from(query: tree.Query) -> tree.Query:
+    """SELECT f(...) of a set-returning function and nothing else as SELECT * FROM f(...), which it is equal to."""
+    if not query.has_set_functions or query.range_table or query.where is not None or len(query.targets) != 1:
+        return query
+    target = query.targets[0]
+    call = target.expression
+    plain = not (query.group_by or query.has_aggregates or query.order_by or query.distinct is not None)
+    if (
+        not plain
+        or not isinstance(call, tree.FuncExpr)
+        or not call.function.returns_set
+        or len(call.function.output_types) > 1
+    ):
+        return query
+    if any(isinstance(item, tree.FuncExpr) and item.function.returns_set for item, _ in walk(call.arguments)):
+        return query
+    column = tree.RangeColumn(target.name, call.type)
+    entry = tree.RangeFunction((call,), call.function.name, (column,), (1,))
+    variable = tree.Var(0, 1, call.type, name=target.name)
+    return replace(
+        query,
+        targets=(replace(target, expression=variable),),
+        range_table=(entry,),
+        from_items=(tree.FromRef(0),),
+        has_set_functions=False,
+    )
 
 
 def expand_joins(query: tree.Query) -> tree.Query:

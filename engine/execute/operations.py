@@ -115,6 +115,13 @@ def subscript(array: Array | None, indexes: Sequence[int | None]) -> object:
     return array.elements[position]
 
 
+def name_character(name: str | None, indexes: Sequence[int | None]) -> str | None:
+    """name[i], counted from 0: a "char", empty behind the end of the name; NULL outside of its 64 bytes."""
+    if name is None or len(indexes) != 1 or indexes[0] is None or not 0 <= indexes[0] < 64:
+        return None
+    return chr(name.encode()[indexes[0]]) if indexes[0] < len(name.encode()) else ""
+
+
 def array_slice(
     array: Array | None,
     lower: Sequence[int | None],

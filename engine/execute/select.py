@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Table
+from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings
 from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
@@ -26,11 +26,12 @@ from engine.execute.context import RowPathFull
 from engine.execute.explain import PlanNote, scan_note
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
-from engine.execute.joins import Step, expand_joins, flatten
+from engine.execute.joins import Step, expand_joins, flatten, function_in_from
 from engine.execute.output import ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
 from engine.execute.sets import leftmost, set_combiner
-from engine.execute.subqueries import sublink_truth, sublink_value
+from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
+from engine.execute.virtual import VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.walk import conjuncts, has_sublink, relations_of, variables, walk
 from engine.sql import tree
 from engine.storage.rows import codec_of
@@ -50,7 +51,7 @@ class QueryCompiler:
         self.catalog = catalog
         self.settings = settings
         self.parent = parent
-        self.query = ends_of_indexes(catalog, expand_joins(query))
+        self.query = ends_of_indexes(catalog, expand_joins(function_in_from(query)))
         self.columns: dict[tuple[int, int], Value] = {}
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
         if parent is not None:
@@ -225,7 +226,7 @@ class QueryCompiler:
         steps: list[Step] = []
         bound: frozenset[int] = frozenset()
         while inner:
-            usable = [(position, c) for position, c in waiting if not has_sublink(c)]
+            usable = [(position, c) for position, c in waiting if not has_sublink(c) or _is_membership(c)]
             possible = [self._candidate(relation, usable, bound) for relation in inner]
             candidates = [step for step in possible if step is not None]
             if not candidates:
@@ -252,8 +253,8 @@ class QueryCompiler:
         if not isinstance(entry, tree.RangeTable):
             depends = relations_of(entry) if getattr(entry, "lateral", False) else frozenset()
             return Step(relation) if depends <= bound else None
-        if not isinstance(entry.table, Table):
-            raise NotOnRowPath(f"relation {entry.table.name}")
+        if isinstance(entry.table, VirtualTable):
+            return Step(relation, virtual_access(entry.table, relation, [c for _, c in conditions], bound))
         finder = Finder(self.catalog, entry.table, relation, bound)
         finder.add([condition for _, condition in conditions])
         return Step(relation, self._best_path(finder, relation))
@@ -270,8 +271,9 @@ class QueryCompiler:
         entry = self.query.range_table[step.relation]
         if not isinstance(entry, tree.RangeTable):
             return
-        if not isinstance(entry.table, Table):
-            raise NotOnRowPath(f"relation {entry.table.name}")
+        if isinstance(entry.table, VirtualTable):
+            step.access = virtual_access(entry.table, step.relation, step.conditions, bound)
+            return
         finder = Finder(self.catalog, entry.table, step.relation, bound)
         usable = [condition for condition in step.conditions if not has_sublink(condition)]
         finder.add(usable)
@@ -285,7 +287,9 @@ class QueryCompiler:
         if query.has_aggregates or query.group_by or query.distinct is not None or not steps:
             return False
         first = steps[0]
-        if first.access is None or not all(step.access is not None and step.access.single for step in steps[1:]):
+        if not isinstance(first.access, Access) or not all(
+            step.access is not None and step.access.single for step in steps[1:]
+        ):
             return False
         if first.access.single:
             return len(steps) == 1 or all(step.outer or step.access for step in steps)
@@ -327,6 +331,11 @@ class QueryCompiler:
             self._write_source(step.relation, entry, inside)
             return
         code = self.code
+        if isinstance(step.access, VirtualAccess):
+            writer = VirtualWriter(code, self.expressions)
+            writer.write(step.access, step.relation, self._needed(step.relation), self.columns, self._member_rows)
+            inside()
+            return
         names = RowNames(code.temporary("key"), code.temporary("value"))
         self.row_names[step.relation] = names
 
@@ -336,6 +345,10 @@ class QueryCompiler:
 
         ordered = bool(self.query.order_by)
         ScanWriter(code, self.expressions, self.scan_limit).write(step.access, names, row, step.reverse, ordered)
+
+    def _member_rows(self, query: tree.Query) -> str:
+        """Source of the rows of the sub-query of an IN that refers to no column of ours: it runs once."""
+        return rows_once(self, self.write_subquery(query, ListSink(self.code, count=False)), query)
 
     def write_columns(self, relation: int, value: str) -> None:
         """Writes the decoding of a stored row into locals, those columns that the query needs."""
@@ -446,7 +459,7 @@ class QueryCompiler:
         if query.has_aggregates or query.group_by or query.distinct is not None or len(steps) != 1:
             raise NotOnRowPath("row locks")
         step, mark = steps[0], query.row_marks[0]
-        if step.access is None:
+        if not isinstance(step.access, Access):
             raise NotOnRowPath("row locks")
         code.line("found = []")
         keys = [clause.expression for clause in query.order_by]
@@ -560,6 +573,11 @@ def lock_nowait(table: str) -> Callable[[Callable[..., bytes | None], bytes, int
             raise
 
     return lock
+
+
+def _is_membership(condition: tree.Expr) -> bool:
+    """Whether it is an IN over a sub-query, which look-ups in virtual tables can go by."""
+    return isinstance(condition, tree.SubLink) and condition.kind == "any" and not has_sublink(condition.test)
 
 
 def _step_rank(step: Step) -> tuple[int, ...]:

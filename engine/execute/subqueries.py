@@ -76,6 +76,13 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
     return f"{function}()"
 
 
+def rows_once(compiler: QueryCompiler, function: str, query: tree.Query) -> str:
+    """Source of the rows of a sub-query without columns of an outer row, which runs once where that is sure."""
+    if _refers_to_inner_with(compiler, query):
+        return f"{function}()"
+    return _once(compiler, function, False).source
+
+
 def _once(compiler: QueryCompiler, function: str, nullable: bool) -> Value:
     code = compiler.code
     known = code.temporary("known")

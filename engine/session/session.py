@@ -23,7 +23,7 @@ import asyncio
 from collections.abc import Sequence
 
 from catalog.errors import SqlError
-from catalog.schema import Role
+from catalog.schema import Role, VirtualTable
 from engine.execute.context import RowPathFull
 from engine.node import Node
 from engine.session import planning, running
@@ -34,6 +34,7 @@ from engine.session.planning import LONG_TEXT
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan
 from engine.session.system import SessionSurroundings
 from engine.session.transactions import ends_block, ends_transaction
+from engine.session.virtual_rows import VirtualRows
 from engine.sql import ast
 from engine.sql.lift import lift
 
@@ -55,11 +56,19 @@ class Session(LedSession):
     def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
         super().__init__(node, role, database_oid, database, parameters)
         self.process_id, self.secret = node.register(self)
+        self._surroundings: SessionSurroundings | None = None
 
     @property
     def surroundings(self) -> SessionSurroundings:
         """Names, definitions and privileges as the session sees them now."""
-        return SessionSurroundings(self)
+        known = self._surroundings
+        if known is None or not known.holds(self):
+            known = self._surroundings = SessionSurroundings(self)
+        return known
+
+    def virtual_rows(self, relation: VirtualTable) -> VirtualRows:
+        """The rows of a virtual table, for one execution."""
+        return VirtualRows(self, relation)
 
     # ---- the cached path --------------------------------------------------------------------------------------------
 

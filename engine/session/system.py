@@ -34,6 +34,7 @@ from engine.columnar.worker.values import to_arrow
 from engine.replica import token
 from engine.session.cluster import cluster_rows
 from engine.session.settings import DEFINITIONS, milliseconds
+from engine.session.virtual_rows import RowCache
 from engine.session.waiting import result_of
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze, analyze_expression
@@ -69,6 +70,7 @@ class SystemCache:
         self.slices: OrderedDict[object, dict[int, tuple[list[Item], Any]]] = OrderedDict()
         self.wholes: OrderedDict[object, tuple[Catalog, Any]] = OrderedDict()
         self.texts: dict[object, str] = {}
+        self.rows = RowCache()
         self.numbers = itertools.count(time.time_ns() // 1000)  # of transactions; they go on growing after a restart
         self.numbered: dict[int, tuple[int, int, int]] = {}  # process id -> its transaction (id, start), its number
 
@@ -200,6 +202,14 @@ class SessionSurroundings:
         self.temporary_schema = session.temporary_schema_name if session.temporary_schema is not None else ""
         self.live: content.Live = NodeStatus(session)
         self.cache = session.node.system
+        self._key = session.key
+        self._temporary = session.temporary_schema
+
+    def holds(self, session: Session) -> bool:
+        """Whether this is still what the session sees."""
+        return (
+            self.catalog is session.catalog and self._key is session.key and self._temporary == session.temporary_schema
+        )
 
     def session_key(self, scope: str) -> tuple[object, ...]:
         """What a part of this scope depends on beside the schema objects."""

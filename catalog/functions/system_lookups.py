@@ -1,0 +1,232 @@
+"""Catalog functions on the row path: each finds its answer in the rows of a virtual table, as lookups.py has it in SQL.
+
+The Python sides of functions whose answers are in the internal tables of catalog/system/names.py and in pg_catalog
+itself. `_find` is a look-up by one column; the session makes the rows (engine/session/virtual_rows.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol, cast
+
+from catalog import types
+from catalog.functions.base import CallContext
+from catalog.functions.registry import implement, implements
+from catalog.schema import VirtualTable
+from catalog.system import numbering
+from catalog.system import relations as internal
+from catalog.types.base import Array
+
+Row = tuple[Any, ...]
+
+
+class _Rows(Protocol):
+    def equal(self, number: int) -> Callable[[object], Iterable[Row]]: ...
+
+
+class _Session(Protocol):
+    def virtual_rows(self, relation: VirtualTable) -> _Rows: ...
+
+
+def _find(call: CallContext, table: VirtualTable, key: str, value: object) -> Iterable[Row]:
+    session = cast(_Session, call.session)
+    return session.virtual_rows(table).equal(_number(table, key))(value)
+
+
+def _number(table: VirtualTable, name: str) -> int:
+    return next(column.number for column in table.columns if column.name == name)
+
+
+def _table(name: str) -> VirtualTable:
+    found = internal.system_relations()[11, name]
+    assert isinstance(found, VirtualTable)
+    return found
+
+
+def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") -> None:
+    """Functions whose result is the value found for their first argument."""
+    place = _number(table, wanted) - 1
+
+    def answer(call: CallContext, value: object, *_: object) -> object:
+        return next((row[place] for row in _find(call, table, key, value)), None)
+
+    for source in sources.split():
+        implement(source, answer, needs_session=True)
+
+
+def _always(sources: str, value: object) -> None:
+    for source in sources.split():
+        implement(source, partial(_the_same, value))
+
+
+def _the_same(value: object, *_: object) -> object:
+    return value
+
+
+# ---- names and visibility -------------------------------------------------------------------------------------------
+
+
+@implements("pg_type_is_visible", needs_session=True)
+def _type_is_visible(call: CallContext, oid: int) -> bool | None:
+    if oid < numbering.ROW_TYPES:
+        return True
+    return next((row[2] for row in _find(call, internal.TYPE_NAMES, "oid", oid)), None)
+
+
+_always(
+    "pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
+    "pg_collation_is_visible pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
+    "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible has_tablespace_privilege_id "
+    "has_server_privilege_id has_server_privilege_name has_foreign_data_wrapper_privilege_id "
+    "has_foreign_data_wrapper_privilege_name",
+    True,
+)
+_always("row_security_active", False)
+_always("pg_tablespace_location", "")
+
+
+@implements("oidvectortypes")
+def _types_of_vector(vector: Array) -> str:
+    return ", ".join(types.format_type(cast(int, oid)) for oid in vector.elements)
+
+
+# ---- definitions ----------------------------------------------------------------------------------------------------
+
+
+@implements("pg_get_expr")
+def _expression(tree: str, relation: int) -> str:
+    return tree.partition("\x1f")[0]
+
+
+@implements("pg_get_expr_ext")
+def _pretty_expression(tree: str, relation: int, pretty: bool) -> str:
+    return tree.split("\x1f")[1 if pretty else 0]
+
+
+_by_key("pg_get_viewdef_wrap", internal.VIEW_TEXTS, "pretty")
+_by_key("pg_get_function_arguments", internal.FUNCTION_NAMES, "arguments")
+_by_key("pg_get_function_identity_arguments", internal.FUNCTION_NAMES, "identity")
+_by_key("pg_get_function_result", internal.FUNCTION_NAMES, "result")
+_always(
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext pg_get_partkeydef "
+    "pg_get_partition_constraintdef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
+    "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default",
+    None,
+)
+
+
+def _key_position(call: CallContext, index: int, attribute: int) -> int | None:
+    """information_schema._pg_index_position: the place of a column in an index, from 1."""
+    place = _number(_INDEXES, "indkey") - 1
+    for row in _find(call, _INDEXES, "indexrelid", index):
+        if attribute in row[place].elements:
+            return cast(int, row[place].elements.index(attribute)) + 1
+    return None
+
+
+_INDEXES = _table("pg_index")
+implement("_pg_index_position", _key_position, needs_session=True)
+
+# ---- comments -------------------------------------------------------------------------------------------------------
+
+_DESCRIPTIONS, _SHARED_DESCRIPTIONS, _CLASSES = _table("pg_description"), _table("pg_shdescription"), _table("pg_class")
+
+
+def _class_named(call: CallContext, name: str) -> int | None:
+    return next((row[0] for row in _find(call, _CLASSES, "relname", name) if row[2] == 11), None)
+
+
+@implements("obj_description", needs_session=True)
+def _object_comment(call: CallContext, oid: int, kind: str | None = None) -> str | None:
+    number = None if kind is None else _class_named(call, kind)
+    for row in _find(call, _DESCRIPTIONS, "objoid", oid):
+        if row[2] == 0 and (kind is None or row[1] == number):
+            return cast(str, row[3])
+    return None
+
+
+@implements("col_description", needs_session=True)
+def _column_comment(call: CallContext, oid: int, attribute: int) -> str | None:
+    for row in _find(call, _DESCRIPTIONS, "objoid", oid):
+        if row[1] == numbering.PG_CLASS and row[2] == attribute:
+            return cast(str, row[3])
+    return None
+
+
+@implements("shobj_description", needs_session=True)
+def _shared_comment(call: CallContext, oid: int, kind: str) -> str | None:
+    number = _class_named(call, kind)
+    return next((row[2] for row in _find(call, _SHARED_DESCRIPTIONS, "objoid", oid) if row[1] == number), None)
+
+
+# ---- privileges -----------------------------------------------------------------------------------------------------
+
+_ACL_ITEM = re.compile(r"(.*)=([A-Za-z*]*)/(.*)")
+
+
+@implements("acldefault_sql", needs_session=True)
+def _default_acl(call: CallContext, kind: str, owner: int) -> Array | None:
+    from catalog.system.lookups import DEFAULT_PRIVILEGES
+
+    name = next((row[2] for row in _find(call, internal.ROLE_NAMES, "oid", owner)), None)
+    if name is None or kind not in DEFAULT_PRIVILEGES:
+        return None if name is None else Array.of(())
+    own, public = DEFAULT_PRIVILEGES[kind]
+    items = [f"={public}/{name}"] if public else []
+    return Array.of((*items, f"{name}={own}/{name}"))
+
+
+@implements("aclexplode", needs_session=True)
+def _exploded_acl(call: CallContext, acl: Array) -> list[Row]:
+    from catalog.system.lookups import PRIVILEGE_WORDS
+
+    found: list[Row] = []
+    for item in acl.elements:
+        parts = _ACL_ITEM.fullmatch(str(item))
+        assert parts is not None, item
+        grantee, grantor = (
+            next((row[0] for row in _find(call, internal.ROLE_NAMES, "shown", parts[side])), 0) for side in (1, 3)
+        )
+        for letter in re.findall(r"[A-Za-z]\*?", parts[2]):
+            found.append((grantor, grantee, PRIVILEGE_WORDS[letter[0]], len(letter) == 2))
+    return found
+
+
+# ---- kinds of relations ---------------------------------------------------------------------------------------------
+
+_KIND = _number(_CLASSES, "relkind") - 1
+
+
+def _of_kind(source: str, answer: Callable[[str, int], object]) -> None:
+    def look(call: CallContext, oid: int, *_: object) -> object:
+        return next((answer(row[_KIND], oid) for row in _find(call, _CLASSES, "oid", oid)), None)
+
+    implement(source, look, needs_session=True)
+
+
+_of_kind("pg_relation_is_updatable", lambda kind, _: 28 if kind == "r" else 0)
+_of_kind("pg_column_is_updatable", lambda kind, _: kind == "r")
+_of_kind("pg_relation_is_publishable", lambda kind, oid: kind == "r" and oid >= 16384)
+_by_key("pg_sequence_last_value", internal.SEQUENCE_VALUES, "last")
+
+# ---- sizes and statistics: what is not measured is zero, as in lookups.py -------------------------------------------
+
+_always(
+    "pg_relation_size pg_table_size pg_indexes_size pg_total_relation_size pg_tablespace_size_oid "
+    "pg_tablespace_size_name pg_database_size_oid pg_database_size_name",
+    0,
+)
+_COUNTERS = (
+    "numscans tuples_returned tuples_fetched tuples_inserted tuples_updated tuples_deleted tuples_hot_updated "
+    "live_tuples dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "
+    "autovacuum_count analyze_count autoanalyze_count xact_numscans xact_tuples_returned xact_tuples_fetched "
+    "xact_tuples_inserted xact_tuples_updated xact_tuples_deleted xact_tuples_hot_updated"
+)
+_always(" ".join(f"pg_stat_get_{name}" for name in _COUNTERS.split()), 0)
+_always(
+    "pg_stat_get_last_vacuum_time pg_stat_get_last_autovacuum_time pg_stat_get_last_analyze_time "
+    "pg_stat_get_last_autoanalyze_time",
+    None,
+)

@@ -1,0 +1,156 @@
+"""Which objects have the rows that a look-up wants, so that a point look-up makes these and no others.
+
+`owners(relation, column)` gives a function from a catalog and a value of that column to the OIDs of all objects whose
+rows may have the value there (more do no harm: the rows are compared again); None where only a walk over everything
+tells. With thousands of tables the difference is that between a microsecond and a tenth of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from catalog.schema import Catalog, Index, Schema, Sequence, Table
+from catalog.system import numbering
+from catalog.system import relations as internal
+from catalog.system.content import system_table
+from catalog.system.relations import system_relations
+
+Owners = Callable[[Catalog, object], Iterable[int]]
+
+_owners: dict[tuple[int, str], Owners] = {}
+
+
+def owners(relation: int, column: str) -> Owners | None:
+    """See the module."""
+    return _owners.get((relation, column))
+
+
+def look_ups() -> list[tuple[str, str]]:
+    """What can be looked up so: (relation, column) by name."""
+    tables = (*internal.internal_tables, *system_relations().values())
+    names = {relation.oid: relation.name for relation in tables}
+    return [(names[relation], column) for relation, column in _owners]
+
+
+def _itself(_: Catalog, value: object) -> Iterable[int]:
+    return (cast(int, value),)
+
+
+def _named(catalog: Catalog, value: object) -> Iterable[int]:
+    """Relations by their bare name, in whatever schema."""
+    schemas = (item.oid for item in catalog.by_kind.get(Schema, ()))
+    found = (catalog.relations.get((schema, cast(str, value))) for schema in schemas)
+    return [oid for oid in found if oid is not None]
+
+
+def _type_named(catalog: Catalog, value: object) -> Iterable[int]:
+    """Tables and views by the name of their row type or of its array, which may have been cut."""
+    name = cast(str, value)
+    if not name.startswith("_"):
+        return _named(catalog, name)
+    cut = len(name.encode()) >= 62
+    if not cut:
+        return (*_named(catalog, name), *_named(catalog, name[1:]))
+    return [oid for (_, relation), oid in catalog.relations.items() if name in (relation, f"_{relation}"[:63])]
+
+
+def _of_type(_: Catalog, value: object) -> Iterable[int]:
+    """The relation of a row type, or of its array."""
+    oid = cast(int, value)
+    if not numbering.ROW_TYPES <= oid < numbering.RULES:
+        return ()
+    return (oid - (numbering.ARRAY_TYPES if oid >= numbering.ARRAY_TYPES else numbering.ROW_TYPES),)
+
+
+def _of_rule(_: Catalog, value: object) -> Iterable[int]:
+    return (cast(int, value) - numbering.RULES,)
+
+
+def _of_constraint(catalog: Catalog, value: object) -> Iterable[int]:
+    found = catalog.constraint_owners.get(cast(int, value))
+    return () if found is None else (found,)
+
+
+def _indexes_of(catalog: Catalog, value: object) -> Iterable[int]:
+    table = catalog.objects.get(cast(int, value))
+    return table.indexes if isinstance(table, Table) else ()
+
+
+def _constraint_of_index(catalog: Catalog, value: object) -> Iterable[int]:
+    """The tables with constraints that rest on an index: its own, and those whose foreign keys refer to that one."""
+    index = catalog.objects.get(cast(int, value))
+    if not isinstance(index, Index):
+        return ()
+    return (index.table, *catalog.referencing.get(index.table, ()))
+
+
+def _referencing(catalog: Catalog, value: object) -> Iterable[int]:
+    return catalog.referencing.get(cast(int, value), ())
+
+
+def _commented(catalog: Catalog, value: object) -> Iterable[int]:
+    """An object by its OID, or the table of a constraint."""
+    return (cast(int, value), *_of_constraint(catalog, value))
+
+
+def _dependent(catalog: Catalog, value: object) -> Iterable[int]:
+    """Whose rows of pg_depend have this OID as the dependent object."""
+    oid = cast(int, value)
+    if oid >= numbering.DEFAULTS:
+        return _with_defaults(catalog)
+    found = [oid, *_of_constraint(catalog, oid)]
+    if oid >= numbering.RULES:
+        found.append(oid - numbering.RULES)
+    index = catalog.objects.get(oid)
+    if isinstance(index, Index):
+        found.append(index.table)
+    return found
+
+
+def _with_defaults(catalog: Catalog) -> Iterable[int]:
+    return [item.oid for item in catalog.by_kind.get(Table, ())]
+
+
+def _owned_by(catalog: Catalog, value: object) -> Iterable[int]:
+    """The sequences that a table's columns own."""
+    return [item.oid for item in catalog.by_kind.get(Sequence, ()) if _belongs(item, value)]
+
+
+def _belongs(sequence: object, table: object) -> bool:
+    return isinstance(sequence, Sequence) and sequence.owned_by is not None and sequence.owned_by[0] == table
+
+
+def _register() -> None:
+    by_itself = (
+        "pg_class.oid pg_attribute.attrelid pg_attrdef.adrelid pg_index.indexrelid pg_constraint.conrelid "
+        "pg_sequence.seqrelid pg_rewrite.ev_class pg_namespace.oid pg_database.oid pg_authid.oid pg_tablespace.oid"
+    )
+    tables: dict[str, Owners] = dict.fromkeys(by_itself.split(), _itself)
+    tables |= {
+        "pg_class.relname": _named,
+        "pg_class.reltype": _of_type,
+        "pg_type.oid": _of_type,
+        "pg_type.typelem": _of_type,
+        "pg_type.typarray": _of_type,
+        "pg_type.typrelid": _itself,
+        "pg_type.typname": _type_named,
+        "pg_rewrite.oid": _of_rule,
+        "pg_index.indrelid": _indexes_of,
+        "pg_constraint.oid": _of_constraint,
+        "pg_constraint.confrelid": _referencing,
+        "pg_constraint.conindid": _constraint_of_index,
+        "pg_description.objoid": _commented,
+        "pg_depend.objid": _dependent,
+    }
+    for name, found in tables.items():
+        relation, _, column = name.partition(".")
+        _owners[system_table(relation).oid, column] = found
+    for table in (internal.RELATION_NAMES, internal.INDEX_TEXTS, internal.VIEW_TEXTS):
+        _owners[table.oid, "oid"] = _itself
+    _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint
+    _owners[internal.TYPE_NAMES.oid, "oid"] = _of_type
+    _owners[internal.OWNED_SEQUENCES.oid, "relation"] = _owned_by
+
+
+_register()

@@ -1,0 +1,195 @@
+"""The rows of virtual tables for the row path: made an object at a time, and kept as long as the object is the same.
+
+    equal(column)   a look-up. Where the value tells whose rows they are (catalog/system/finding.py), only the rows of
+                    these objects are made; else it is one in the whole relation, by a dict of that column
+    all()           the whole relation. One of more than WHOLE_ITEMS objects is left to the columnar path
+
+Parts, scopes and items are those of catalog/system/content.py, and so are the rules by which they are kept. What is
+live is computed once an execution.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from catalog.schema import FIRST_USER_OID, Catalog, VirtualTable
+from catalog.schema import Sequence as SequenceObject
+from catalog.system import content
+from catalog.system.content import Item, Items, Part
+from catalog.system.finding import owners
+from engine.execute.context import RowPathFull
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+Row = tuple[Any, ...]
+Index = dict[object, list[Row]]
+
+WHOLE_ITEMS = 2000  # objects of a relation that the row path goes through
+SMALL_ITEMS = 100  # up to so many, look-ups go to the whole relation, which is indexed
+WHOLES_KEPT = 128
+
+
+class Whole:
+    """All rows of a relation, with an index for each column that was asked for."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self._indexes: dict[int, Index] = {}
+
+    def index(self, number: int) -> Index:
+        """The rows by the value of a column; those where it is NULL are not in it."""
+        found = self._indexes.get(number)
+        if found is None:
+            found = self._indexes[number] = {}
+            for row in self.rows:
+                value = row[number - 1]
+                if value is not None:
+                    found.setdefault(value, []).append(row)
+        return found
+
+
+class RowCache:
+    """What is kept for all sessions of a node."""
+
+    def __init__(self) -> None:
+        self.fixed: dict[int, Whole] = {}  # id of the part
+        self.items: OrderedDict[object, dict[int, tuple[Item, list[Row]]]] = OrderedDict()  # by OID
+        self.wholes: OrderedDict[object, tuple[Catalog, Whole]] = OrderedDict()
+
+
+class VirtualRows:
+    """The rows of one relation, as a session sees them now. The life of it is one execution of a statement."""
+
+    def __init__(self, session: Session, relation: VirtualTable) -> None:
+        self._session = session
+        self._relation = relation
+        self._surroundings = session.surroundings
+        self._cache: RowCache = session.node.system.rows
+        self._parts = content.parts.get(relation.oid, ())
+        self._whole: Whole | None = None
+
+    def all(self) -> list[Row]:
+        """Every row. Raises RowPathFull where they are too many for the row path."""
+        return self.whole().rows
+
+    def whole(self) -> Whole:
+        """The relation with its indexes. Raises RowPathFull."""
+        if self._whole is None:
+            self._whole = self._kept_whole()
+        return self._whole
+
+    def equal(self, number: int) -> Callable[[object], Iterable[Row]]:
+        """A function from a value, which may be NULL, to the rows that have it in this column. Raises RowPathFull."""
+        find = owners(self._relation.oid, self._relation.columns[number - 1].name)
+        if find is None or self._count() <= SMALL_ITEMS:
+            get = self.whole().index(number).get
+            return lambda value: get(value, ())
+        catalog = self._surroundings.catalog
+        fixed = [self._fixed(part).index(number) for part in self._parts if part.scope == "fixed"]
+        others = [(part.items, self._kept_items(part), part) for part in self._parts if part.scope != "fixed"]
+
+        def look_up(value: object) -> Iterable[Row]:
+            if value is None:
+                return ()
+            if value == 0:  # an OID that says that there is no such object, of whosever
+                return self.whole().index(number).get(0, ())
+            found = [row for index in fixed for row in index.get(value, ())]
+            for oid in dict.fromkeys(find(catalog, value)):
+                for items, kept, part in others:
+                    if isinstance(items, Items) and (item := items.of(catalog, oid)) is not None:
+                        found += [row for row in self._rows_of(part, item, kept) if row[number - 1] == value]
+            return found
+
+        return look_up
+
+    # ---- how they are made ------------------------------------------------------------------------------------------
+
+    def _count(self) -> int:
+        """How many objects there may be; look-ups by object need parts that can be asked for one."""
+        catalog = self._surroundings.catalog
+        count = 0
+        for part in self._parts:
+            if part.scope != "fixed":
+                if not isinstance(part.items, Items):
+                    return 0
+                count += part.items.count(catalog)
+        return count
+
+    def _kept_whole(self) -> Whole:
+        relation, surroundings = self._relation, self._surroundings
+        if relation.oid >= FIRST_USER_OID:
+            return Whole([self._sequence_row()])
+        scopes = {part.scope for part in self._parts}
+        if "live" in scopes:
+            return Whole([row for part in self._parts for row in self._part_rows(part)])
+        if scopes <= {"fixed"} and len(self._parts) == 1:
+            return self._fixed(self._parts[0])
+        catalog = surroundings.catalog
+        if self._count() > WHOLE_ITEMS:
+            raise RowPathFull
+        scope = "session" if "session" in scopes else "catalog"
+        key = (relation.oid, catalog.database, *surroundings.session_key(scope))
+        kept = self._cache.wholes.get(key)
+        if kept is None or kept[0] is not catalog:
+            whole = Whole([row for part in self._parts for row in self._part_rows(part)])
+            kept = self._cache.wholes[key] = (catalog, whole)
+        self._cache.wholes.move_to_end(key)
+        if len(self._cache.wholes) > WHOLES_KEPT:
+            self._cache.wholes.popitem(last=False)
+        return kept[1]
+
+    def _part_rows(self, part: Part) -> Iterable[Row]:
+        if part.scope == "fixed":
+            return self._fixed(part).rows
+        if part.items is None or not isinstance(part.items, Items):
+            items = [] if part.items is None else part.items(self._surroundings.catalog)
+            return self._made(part, items)
+        kept = self._kept_items(part)
+        items = part.items(self._surroundings.catalog)
+        if len(kept) > 2 * len(items) + SMALL_ITEMS:  # of objects that are gone
+            kept.clear()
+        return [row for item in items for row in self._rows_of(part, item, kept)]
+
+    def _fixed(self, part: Part) -> Whole:
+        found = self._cache.fixed.get(id(part))
+        if found is None:
+            found = self._cache.fixed[id(part)] = Whole(self._made(part, []))
+        return found
+
+    def _kept_items(self, part: Part) -> dict[int, tuple[Item, list[Row]]]:
+        surroundings, items = self._surroundings, self._cache.items
+        key = (id(part), surroundings.catalog.database, *surroundings.session_key(part.scope))
+        kept = items.get(key)
+        if kept is None:
+            kept = items[key] = {}
+            if len(items) > WHOLES_KEPT:
+                items.popitem(last=False)
+        else:
+            items.move_to_end(key)
+        return kept
+
+    def _rows_of(self, part: Part, item: Item, kept: dict[int, tuple[Item, list[Row]]]) -> list[Row]:
+        oid = item[0].oid
+        found = kept.get(oid)
+        # An unchanged object is the same object, which tuples compare at once.
+        if found is None or found[0] != item:
+            found = kept[oid] = (item, self._made(part, [item]))
+        return found[1]
+
+    def _made(self, part: Part, items: list[Item]) -> list[Row]:
+        columns = part.columns(items, self._surroundings)
+        lists = next((len(value) for value in columns.values() if isinstance(value, list)), None)
+        count = lists if lists is not None else len(items) if part.items is not None else content.row_count(columns)
+        whole = content.complete(part.relation, columns, count)
+        return list(zip(*[value if isinstance(value, list) else repeat(value, count) for value in whole], strict=True))
+
+    def _sequence_row(self) -> Row:
+        """SELECT ... FROM a sequence: where it stands."""
+        sequence = self._surroundings.catalog.get(self._relation.oid)
+        assert isinstance(sequence, SequenceObject)
+        last, is_called = self._session.node.sequences.current(sequence)
+        return last, 0, is_called
