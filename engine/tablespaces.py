@@ -8,6 +8,7 @@ again.
     CREATE    the storage is made, then the catalog's row commits; when that is durable the tablespace is attached
     DROP      the row goes; when that is durable the tablespace is detached, and its storage removed
     follow    a CREATE or DROP of another node attaches or detaches when its commit is applied here
+    arrived   a tablespace that only some nodes hold is here from now on, whole; `departs`: it is not, any more
     a table   its storage id, and those of its indexes, are routed to their tablespace before anything is written
               under them (`Node.new_storage_id`), at start, and when another node's commit brings them
 """
@@ -36,14 +37,15 @@ class TablespaceStorage(Protocol):
     def found(self) -> Mapping[bytes, Store]:
         """Those that were there at start, by id."""
 
-    def settle(self, known: Collection[bytes]) -> None:
-        """The ids that the catalog knows, once it has been read. Raises XX001 if one is not there."""
+    def settle(self, known: Mapping[bytes, Tablespace]) -> None:
+        """Those that the catalog knows, by id, once it has been read: `found` are those of them that this node has.
+        Raises XX001 if one is not there that should be."""
 
     def create(self, identity: bytes) -> Store:
         """A new one, whose CREATE has not committed. Raises 58030."""
 
-    def obtain(self, identity: bytes) -> Store | None:
-        """One that another node's commit has brought; None if this node does not have it."""
+    def obtain(self, item: Tablespace) -> Store | None:
+        """One that another node's commit has brought; None if this node does not have it (now: see `arrived`)."""
 
     def check_options(self, options: Mapping[str, str], default: bool) -> None:
         """The options of CREATE or ALTER TABLESPACE (`default`: of pg_default). Raises 0A000 for what cannot be."""
@@ -71,6 +73,8 @@ class NodeTablespaces:
         self._spaces: dict[int, Store] = {}  # by OID of the catalog's object; pg_default is not among them
         self._made: dict[int, Store] = {}  # their CREATE has not committed
         self._settled = False
+        self.holdings = 0
+        """Changes whenever this node gets or gives up a tablespace that lives on elsewhere."""
 
     # ---- start and catalog changes ------------------------------------------------------------------------------
 
@@ -84,9 +88,10 @@ class NodeTablespaces:
             return
         if not self._settled:
             self._settled = True
-            self._storage.settle(known.keys())
+            self._storage.settle(known)
             for identity, item in known.items():
-                self._attach(item.oid, self._storage.found[identity])
+                if identity in self._storage.found:
+                    self._attach(item.oid, self._storage.found[identity])
         self._bring(known.values())
         self.route(items)
 
@@ -94,9 +99,11 @@ class NodeTablespaces:
         """Attaches what this node has and has not attached."""
         for item in items:
             if self._storage is not None and item.oid not in self._spaces:
-                space = self._storage.obtain(bytes.fromhex(item.identity))
+                space = self._storage.obtain(item)
                 if space is not None:
                     self._attach(item.oid, space)
+                elif self._stores is None:
+                    self._become_several()  # whose tables are not pg_default's
 
     def published(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Committed schema changes, which are durable."""
@@ -126,9 +133,38 @@ class NodeTablespaces:
         if tablespace != DEFAULT_TABLESPACE_OID and self._stores is not None:
             self._stores.route(storage_id, self._spaces.get(tablespace))
 
-    def _attach(self, oid: int, space: Store) -> None:
+    def arrived(self, item: Tablespace, space: Store) -> None:
+        """This node has got a tablespace that others had before, with everything in it."""
+        self._attach(item.oid, space, came=True)
+        self.holdings += 1
+        for catalog in self._node.catalogs.values():
+            self.route(found for found in catalog.objects.values() if _lies_in(found, item.oid))
+
+    def departs(self, space: Store) -> None:
+        """This node gives up a tablespace that lives on elsewhere: nothing reads it from here on, but what has a
+        snapshot of it already."""
+        for oid in [oid for oid, held in self._spaces.items() if held is space]:
+            del self._spaces[oid]
+            self.holdings += 1
+            assert self._stores is not None
+            self._stores.leave(space)
+            self._node.columnar.remove_tablespace(space)
+
+    def lacks(self, oid: int) -> bool:
+        """Whether tables in a tablespace (OID) cannot be read on this node."""
+        return self._stores is not None and oid != DEFAULT_TABLESPACE_OID and oid not in self._spaces
+
+    @property
+    def lacking(self) -> int:
+        """How many tablespaces the catalog knows and this node does not have."""
+        if self._stores is None:
+            return 0
+        known = (item for item in self._node.shared_catalog.objects.values() if isinstance(item, Tablespace))
+        return sum(bool(item.identity) and self.lacks(item.oid) for item in known)
+
+    def _attach(self, oid: int, space: Store, came: bool = False) -> None:
         stores = self._stores or self._become_several()
-        stores.add(space)
+        stores.add(space, came)
         self._spaces[oid] = space
         commits = self._node.commits
         assert isinstance(commits, JointCommits)
@@ -205,6 +241,10 @@ class NodeTablespaces:
             "pg_default": store.of(0),
             **{item.name: space for item, space in items if isinstance(item, Tablespace)},
         }
+
+
+def _lies_in(item: SchemaObject, tablespace: int) -> bool:
+    return isinstance(item, Table | Index) and item.tablespace == tablespace
 
 
 def _observing(

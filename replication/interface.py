@@ -242,7 +242,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """tablespaces/<ts>/spec: what the user asked for."""
+    """tablespaces/<ts>/spec: what the user asked for, and who holds it."""
 
     name: str
     replicas: tuple[str, ...]  # nodes that hold it
@@ -250,6 +250,8 @@ class Spec:
     preferred_leader: str = ""
     max_leader_inactivity: float = 0.0  # seconds without a sign of life before another may lead; 0: session expiry only
     store: str = ""  # URL of its changelog store, '' for the cluster's
+    asked: tuple[str, ...] = ()  # nodes that the user wants among `replicas`: placement sees to it
+    everywhere: bool = False  # every node takes it by itself
 
 
 @dataclass(frozen=True, slots=True)

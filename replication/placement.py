@@ -3,16 +3,20 @@
 `plan` is a pure function. Whoever holds the znode `controller` calls it every few seconds, carries out what it says
 (shoal/cluster/controller.py), and calls it again with what has come of it. One change at a time, and in this order:
 
-    1  a tablespace with fewer replicas than expected gets one more, on the node with the least to do. Replicas on nodes
+    1  a tablespace gets a replica on every node that its user has named, and on the one that leads all of them
+    2  a tablespace with fewer replicas than expected gets one more, on the node with the least to do. Replicas on nodes
        that are away count for `replace_after` seconds. pg_default is held by every node
-    2  a replica on a node that has been away for longer is given up, once enough others are ready
-    3  a tablespace with a preferred leader is led by it, when it is ready and not overloaded
-    4  an overloaded node loses a tablespace to one that stays clearly below it with that tablespace's share of the load
-    5  of two nodes one of which leads two tablespaces more than the other, the first gives one away
+    3  a replica on a node that has been away for longer is given up, once enough others are ready; so is one that is
+       more than are expected, where nobody has asked for it and nobody leads
+    4  a tablespace with a preferred leader is led by it, when it is ready and not overloaded
+    5  an overloaded node loses a tablespace to one that stays clearly below it with that tablespace's share of the load
+    6  of two nodes one of which leads two tablespaces more than the other, the first gives one away
 
-Why it comes to rest: 3 moves a tablespace to its preferred leader, from where 4 and 5 never take it; 4 and 5 never
-move a tablespace back to a node that it has left lately (`left`); otherwise 5 makes the counts more even each time. The
-last ready replica is never given up, and no live one: what a user asked for beyond `expected_replicas` stays.
+Why it comes to rest: 3 leaves at least as many as 2 wants, and never takes what 1 has added; 4 moves a tablespace to
+its preferred leader, from where 5 and 6 never take it; 5 and 6 never move a tablespace back to a node that it has left
+lately (`left`); otherwise 6 makes the counts more even each time. The last ready replica is never given up.
+
+Where one node leads all tablespaces (`Picture.home`), only pg_default is moved, to nodes that hold all the others.
 
 A leader is moved by a request, the znode `moves/<tablespace>`, which names the epoch that it ends: the leader commits
 what it has, steps down, and says who should be next. So no commit is lost to a move, and an old request does nothing.
@@ -68,6 +72,7 @@ class Picture:
     resting: frozenset[bytes] = frozenset()  # tablespaces whose leader was moved a moment ago
     settling: frozenset[str] = frozenset()  # nodes whose loads do not show yet what was moved
     left: frozenset[tuple[bytes, str]] = frozenset()  # (tablespace, node that was made to give it away lately)
+    home: str = ""  # the node that leads pg_default, and with it all the others; '': each is led by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ Change = AddReplica | DropReplica | MoveLeader
 def plan(picture: Picture, settings: PlacementSettings | None = None) -> Change | None:
     """The next change; None when all is well, or nothing can be done."""
     chosen = settings or PlacementSettings()
-    for rule in (_add, _drop, _prefer, _relieve, _spread):
+    for rule in (_bring, _add, _drop, _thin, _prefer, _relieve, _spread):
         change = rule(picture, chosen)
         if change is not None:
             return change
@@ -111,6 +116,16 @@ def assigned(tablespaces: Iterable[Observed], node: str) -> dict[bytes, Spec]:
 
 
 # --- replicas --------------------------------------------------------------------------------------------------------
+
+
+def _bring(picture: Picture, settings: PlacementSettings) -> AddReplica | None:
+    for item in picture.tablespaces:
+        if item.spec.name == DEFAULT_TABLESPACE:
+            continue
+        for node in (picture.home, *item.spec.asked):
+            if node in picture.nodes and node not in item.spec.replicas:
+                return AddReplica(item.tablespace, node)
+    return None
 
 
 def _add(picture: Picture, settings: PlacementSettings) -> AddReplica | None:
@@ -164,6 +179,22 @@ def _drop(picture: Picture, settings: PlacementSettings) -> DropReplica | None:
     return None
 
 
+def _thin(picture: Picture, settings: PlacementSettings) -> DropReplica | None:
+    held = _held(picture)
+    for item in picture.tablespaces:
+        spec = item.spec
+        if spec.name == DEFAULT_TABLESPACE or spec.everywhere:
+            continue
+        able = item.able & picture.nodes.keys()
+        wanted = {picture.home, item.leader, *spec.asked}
+        if any(node in picture.nodes and node not in able for node in wanted):
+            continue  # until they are ready the others are needed
+        surplus = [node for node in spec.replicas if node in able - wanted]
+        if surplus and len(able) > max(spec.expected_replicas, 1):
+            return DropReplica(item.tablespace, max(surplus, key=lambda node: (held[node], node)))
+    return None
+
+
 # --- leaders ---------------------------------------------------------------------------------------------------------
 
 
@@ -172,22 +203,27 @@ def _movable(picture: Picture, item: Placed) -> bool:
     return item.leader in picture.nodes and item.tablespace not in picture.resting
 
 
+def _heirs(picture: Picture, item: Placed) -> frozenset[str]:
+    """The other nodes that may lead it; all that go with it, too."""
+    others = (item.able & picture.nodes.keys()) - {item.leader}
+    return others.intersection(*(other.able for other in picture.tablespaces)) if picture.home else others
+
+
 def _prefer(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
     for item in picture.tablespaces:
         wanted = item.spec.preferred_leader
         if not wanted or wanted == item.leader or not _movable(picture, item):
             continue
-        if wanted in item.able and picture.nodes.get(wanted, 1.0) < settings.overloaded:
+        if wanted in _heirs(picture, item) and picture.nodes.get(wanted, 1.0) < settings.overloaded:
             return MoveLeader(item.tablespace, item.leader, wanted, "preferred")
     return None
 
 
 def _targets(picture: Picture, item: Placed) -> list[str]:
-    """The nodes to which 4 and 5 may move it."""
+    """The nodes to which 5 and 6 may move it."""
     if not _movable(picture, item) or item.leader == item.spec.preferred_leader:
         return []
-    others = (item.able & picture.nodes.keys()) - {item.leader}
-    return sorted(node for node in others if (item.tablespace, node) not in picture.left)
+    return sorted(node for node in _heirs(picture, item) if (item.tablespace, node) not in picture.left)
 
 
 def _led(picture: Picture) -> dict[str, list[Placed]]:
@@ -217,6 +253,8 @@ def _relieve(picture: Picture, settings: PlacementSettings) -> MoveLeader | None
 
 
 def _spread(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
+    if picture.home:
+        return None
     led = _led(picture)
     counts = {node: len(items) for node, items in led.items()}
     moves = [

@@ -30,13 +30,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Catalog
+from catalog.schema import Catalog, Table, View
 from catalog.schema import Sequence as SequenceObject
+from engine.node import Node
 from engine.replica import Replica, admit_read, parse_token, token
 from engine.session.leadership import deposed, is_untouched
 from engine.session.routing import INVALID, Needs, Route, Routes, of_trees
 from engine.session.session import Session
 from engine.session.settings import milliseconds
+from engine.storage.moments import SLOT_SHIFT
 from engine.txn.interface import WaitTicket
 from wire import core, messages
 from wire.client import ConnectionLostError
@@ -124,7 +126,7 @@ class ClusterConnection(Connection):
         self._startup: Mapping[str, str] = {}
         self._peer: Peer | None = None
         self._told = {"_shoal.holds": "", "_shoal.last_commit": token(0)}
-        self._free_of_sequences: tuple[Catalog | None, set[Route]] = (None, set())
+        self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
 
     # ---- what arrives -----------------------------------------------------------------------------------------------
 
@@ -297,26 +299,28 @@ class ClusterConnection(Connection):
         return prepared.route
 
     def _needs(self, session: Session, route: Route) -> Needs:
-        """What a route needs in this session: with what EXECUTE runs, and sequences, which only the leader can read."""
+        """What a route needs in this session: with what EXECUTE runs, sequences, which only the leader can read, and
+        tables in tablespaces that this node does not hold, all of which the leader has."""
         needs = route.needs
         for name in route.executes:
             needs = max(needs, self._needs(session, self._prepared_route(session, name.encode())))
-        if needs is Needs.READ and route.relations and self._reads_sequence(session, route):
+        if needs is Needs.READ and route.relations and not self._is_here(session, route):
             return Needs.LEADER
         return needs
 
-    def _reads_sequence(self, session: Session, route: Route) -> bool:
-        catalog = session.committed_catalog
-        if self._free_of_sequences[0] is not catalog:
-            self._free_of_sequences = (catalog, set())
-        free = self._free_of_sequences[1]
-        if route in free:
-            return False
-        environment = session.environment
-        if any(isinstance(environment.find_relation(*name), SequenceObject) for name in route.relations):
+    def _is_here(self, session: Session, route: Route) -> bool:
+        """Whether this node has all that a query reads."""
+        catalog, holdings = session.committed_catalog, session.node.held.holdings
+        if self._here[0] is not catalog or self._here[1] != holdings:
+            self._here = (catalog, holdings, set())
+        here = self._here[2]
+        if route in here:
             return True
-        free.add(route)
-        return False
+        find = session.environment.find_relation
+        if not all(_is_readable(session.node, catalog, find(*name)) for name in route.relations):
+            return False
+        here.add(route)
+        return True
 
     # ---- where it runs ----------------------------------------------------------------------------------------------
 
@@ -403,8 +407,8 @@ class ClusterConnection(Connection):
         after = parse_token(token) if token else 0
         if consistency == "session" and session.last_commit:
             after = max(after, session.last_commit)
-        if after and after <= session.node.store.durable_lsn:
-            after = 0
+        if after and not after >> SLOT_SHIFT and after <= session.node.store.durable_lsn:
+            after = 0  # of another tablespace than pg_default it is for the replica: slots differ from node to node
         if not after and consistency in ("eventual", "session"):
             return None
         return consistency, milliseconds(settings.get("max_staleness")) / 1000, after
@@ -649,6 +653,16 @@ class ClusterConnection(Connection):
                     self._told[name] = value
                     self._write(messages.parameter_status(name, value))
         super()._ready()
+
+
+def _is_readable(node: Node, catalog: Catalog, relation: object) -> bool:
+    """Whether a node that follows can read a relation: it is no sequence, and its tablespace is on the node; so is
+    everything behind a view."""
+    if isinstance(relation, Table):
+        return not node.held.lacks(relation.tablespace)
+    if isinstance(relation, View):
+        return all(_is_readable(node, catalog, catalog.get(oid)) for oid in relation.depends_on)
+    return not isinstance(relation, SequenceObject)
 
 
 def _state_of(session: Session) -> Iterable[tuple[str, str]]:

@@ -27,6 +27,7 @@ from functools import partial
 from typing import Protocol
 
 from catalog.errors import SqlError
+from catalog.schema import Tablespace as CatalogItem
 from engine.storage.interface import EngineThread, LocalLog
 from engine.storage.joints import Recovering, decide
 from engine.storage.stores import close_together
@@ -141,7 +142,7 @@ class LocalTablespaces:
                 )
         self._broken.clear()
 
-    def obtain(self, identity: bytes) -> Tablespace | None:
+    def obtain(self, item: CatalogItem) -> Tablespace | None:
         """None: there is no other node to bring one."""
         return None
 

@@ -37,7 +37,11 @@ PREFIX = 4
 
 
 def not_here() -> SqlError:
-    return SqlError("55000", "the tablespace is not on this node")
+    return SqlError(
+        "57P03",
+        "the tablespace is not on this node at the moment",
+        hint="shoal_replicas shows which nodes hold it. Retry in a moment, or connect to one of them.",
+    )
 
 
 class _Nowhere:
@@ -90,6 +94,7 @@ class Stores:
         ] = {}  # storage id -> newest durable state, but pg_default's
         self.spaces: list[Tablespace | None] = []  # by slot; None: dropped
         self._shut: dict[int, _Shut] = {}  # by slot
+        self._came: set[int] = set()  # slots of tablespaces that had rows already when this node got them
         self._callbacks: list[list[Callable[[int], None]]] = []
         self._durable: list[int] = []
         self._outstanding: list[deque[tuple[int, _Outstanding]]] = []
@@ -102,11 +107,14 @@ class Stores:
 
     # --- which tablespaces -------------------------------------------------------------------------------------
 
-    def add(self, space: Tablespace) -> int:
-        """One more tablespace; its slot. What was registered with its `on_durable` goes on being called."""
+    def add(self, space: Tablespace, came: bool = False) -> int:
+        """One more tablespace; its slot. What was registered with its `on_durable` goes on being called. `came`: it is
+        older than this moment, so older snapshots, which do not have it, cannot be read there."""
         slot = len(self.spaces)
         if slot >= MAX_SLOT:
             raise SqlError("54000", "this node has seen too many tablespaces: restart it")
+        if came:
+            self._came.add(slot)
         space.slot = slot
         self.spaces.append(space)
         self._outstanding.append(deque())
@@ -122,6 +130,14 @@ class Stores:
         self._shut.pop(space.slot, None)
         for prefix in [prefix for prefix, slot in self.slots.items() if slot == space.slot]:
             del self.slots[prefix], self.views[prefix]
+
+    def leave(self, space: Tablespace) -> None:
+        """The tablespace lives on, and is no longer on this node: what would read or write there ends with 57P03."""
+        self.spaces[space.slot] = None
+        self._callbacks[space.slot] = []
+        self._shut.pop(space.slot, None)
+        for prefix in [prefix for prefix, slot in self.slots.items() if slot == space.slot]:
+            self.slots[prefix], self.views[prefix] = MAX_SLOT, NOWHERE
 
     def route(self, storage_id: int, space: Tablespace | None) -> None:
         """From now on keys under this storage id belong to the tablespace, which is not pg_default; None: one that is
@@ -147,7 +163,7 @@ class Stores:
                 self.views[prefix] = view
 
     def check_open(self, slot: int) -> None:
-        """Raises 55000 for a tablespace that is not on this node, and what `shut` was told."""
+        """Raises 57P03 for a tablespace that is not on this node, and what `shut` was told."""
         if slot == MAX_SLOT:
             raise not_here()
         if slot in self._shut:
@@ -162,6 +178,11 @@ class Stores:
 
     def open_spaces(self) -> list[Tablespace]:
         return [space for space in self.spaces if space is not None]
+
+    @property
+    def came(self) -> Collection[int]:
+        """See `add`."""
+        return self._came
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -344,7 +365,11 @@ class StoresSnapshot:
         slot = self._slots.get(key[:PREFIX], 0)
         if slot:
             self._stores.check_open(slot)
-        return self._parts[slot] if slot < len(self._parts) else None
+        if slot < len(self._parts):
+            return self._parts[slot]
+        if slot in self._stores.came:
+            raise SqlError("40001", "the tablespace has come to this node since the snapshot was taken", hint="Retry.")
+        return None
 
     def get(self, key: bytes) -> bytes | None:
         part = self._part(key)

@@ -380,6 +380,11 @@ class Tablespace:
         self._horizon = min(self._horizon, at)
         return Snapshot(at, (self._active, *self._frozen), self._generation, self._release)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody has a snapshot."""
+        return bool(self._snapshots)
+
     def _release(self, lsn: int) -> None:
         left = self._snapshots[lsn] - 1
         if left:

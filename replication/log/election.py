@@ -6,9 +6,9 @@ it promised to keep, by the clock of whoever looks. The epoch is then bumped on 
 and a leader's lease is renewed on condition that the epoch has not: one of the two comes first.
 
 Candidates are the replicas of the spec that live and are no longer bootstrapping. The best one tries at once, every
-other waits `rank_pause` for each that is better, and looks again: the wish of the last leader, the preferred leader,
-then who has applied most, then by name. That order only saves work: whoever comes first wins, by compare-and-set, and
-catches up with the head before it leads.
+other waits `rank_pause` for each that is better, and looks again: the wish of the last leader, who lacks least of what
+a leader has to have beside the log (`detail["lacks"]`), the preferred leader, then who has applied most, then by name.
+That order only saves work: whoever comes first wins, by compare-and-set, and catches up with the head before it leads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from replication.interface import Check, Coordination, CoordinationUnavailableError, Epoch, Replica, Spec, Znode
 from replication.log.layout import decode_epoch, decode_replica, decode_spec, node_path, paths
-from replication.log.presence import LEASE
+from replication.log.presence import LACKS, LEASE
 from replication.log.settings import Clock, LogSettings
 
 
@@ -42,10 +42,13 @@ def rank(node: str, spec: Spec, epoch: Epoch, replicas: dict[str, Replica], resi
         return None
     if resigned:
         return len(able)
-    order = sorted(
-        able, key=lambda name: (name != epoch.wish, name != spec.preferred_leader, -replicas[name].applied, name)
-    )
-    return order.index(node)
+
+    def key(name: str) -> tuple[bool, int, bool, int, str]:
+        replica = replicas[name]
+        lacks = int(replica.detail.get(LACKS, "0"))
+        return name != epoch.wish, lacks, name != spec.preferred_leader, -replica.applied, name
+
+    return sorted(able, key=key).index(node)
 
 
 class Election:

@@ -88,7 +88,7 @@ def decode_epoch(data: bytes) -> Epoch:
 
 def decode_spec(data: bytes) -> Spec:
     spec = _record(Spec, _parse(data))
-    return dataclasses.replace(spec, replicas=tuple(spec.replicas))
+    return dataclasses.replace(spec, replicas=tuple(spec.replicas), asked=tuple(spec.asked))
 
 
 def decode_node(data: bytes) -> Node:

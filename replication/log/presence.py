@@ -31,6 +31,7 @@ from replication.log.layout import encode, paths
 from replication.log.settings import Clock, LogSettings
 
 LEASE = "lease"
+LACKS = "lacks"
 WRITES_PER_LEASE = 4
 IDLE_PERIODS = 10
 
@@ -48,7 +49,7 @@ async def put_ephemeral(coordination: Coordination, path: str, data: bytes) -> N
 
 
 class Presence:
-    """Of one replica. `report` gives what is to be written; its `seen` and `detail` are filled in here."""
+    """Of one replica. `report` gives what is to be written; its `seen` and its lease are filled in here."""
 
     def __init__(
         self,
@@ -106,8 +107,9 @@ class Presence:
     async def _write(self) -> None:
         coordination, lease, term = self._coordination, self.lease, self.term
         now = self._clock.monotonic()
-        detail = {LEASE: f"{lease:g}"} if lease else {}
-        report = dataclasses.replace(self._report(), detail=detail)
+        report = self._report()
+        if lease:
+            report = dataclasses.replace(report, detail={**report.detail, LEASE: f"{lease:g}"})
         idle = now - self._written_at < IDLE_PERIODS * self._settings.presence
         if self._created_in is coordination and report == self._written and idle and not lease:
             return

@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 from catalog.errors import SqlError
 from replication.interface import Check, Coordination, CoordinationUnavailableError, Head, Replica, Spec
@@ -28,7 +29,7 @@ from replication.log.interface import ReplicaEngine, Role
 from replication.log.layout import decode_spec, paths
 from replication.log.leader import LeaderLog, Term, Told
 from replication.log.ledger_object import Position
-from replication.log.presence import Presence
+from replication.log.presence import LACKS, Presence
 from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
 from replication.log.takeover import LostElectionError, abdicate, claim_epoch, take_over, vacate
 from replication.log.waiting import LsnWaiters
@@ -62,6 +63,9 @@ class ReplicatedLog:
         self.role: Role = "follower"
         self.leader: LeaderLog | None = None  # of the term that is running, or being resolved
         self.spec: Spec | None = None
+        self.lacks: Callable[[], int] = lambda: 0
+        """How much this node lacks of what the leader has to have beside the log: who lacks less goes first."""
+        self._bootstrapping = False
         self._committer = committer
         self._coordination = committer.coordination
         self._stores = stores
@@ -153,6 +157,16 @@ class ReplicatedLog:
             self._electable.set()
         else:
             self._electable.clear()
+
+    @property
+    def bootstrapping(self) -> bool:
+        """Whether this replica cannot answer yet, nor lead: it has begun from a checkpoint, and catches up."""
+        return self._bootstrapping
+
+    @bootstrapping.setter
+    def bootstrapping(self, bootstrapping: bool) -> None:
+        self._bootstrapping = bootstrapping
+        self._presence.changed()
 
     async def step_down(self, to: str = "") -> None:
         """Commits what has been submitted, and leaves the leadership to another node (`to`: to this one, if it can).
@@ -304,9 +318,12 @@ class ReplicatedLog:
             self._presence.changed()
 
     def _report(self) -> Replica:
-        return Replica(
-            self.node, "leader" if self.role == "leader" else "follower", self.applied_lsn, self._engine.flushed_lsn
-        )
+        role: Literal["leader", "follower", "bootstrapping"] = "leader" if self.role == "leader" else "follower"
+        if self._bootstrapping:
+            role = "bootstrapping"
+        lacks = self.lacks()
+        detail = {LACKS: str(lacks)} if lacks else {}
+        return Replica(self.node, role, self.applied_lsn, self._engine.flushed_lsn, detail=detail)
 
     async def _follow_spec(self) -> None:
         """Keeps `spec` up to date, and what follows from it."""

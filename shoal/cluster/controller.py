@@ -167,6 +167,7 @@ class Controller:
         settling = (item.move for item in made if now - item.at < settings.settle)
         together = settings.together
         led_with_it = [item.tablespace for item in seen if together and item.spec.name != DEFAULT_TABLESPACE]
+        home = [item.epoch.leader for item in seen if together and item.spec.name == DEFAULT_TABLESPACE]
         return Picture(
             nodes,
             [
@@ -177,6 +178,7 @@ class Controller:
             frozenset((*resting, *led_with_it)),
             frozenset(node for move in settling for node in (move.leader, move.to)),
             frozenset(key for key, item in self._moved.items() if item.move.why != "preferred"),
+            home[0] if home else "",
         )
 
     def _placed(self, seen: Observed, made: Made | None) -> Placed:
@@ -201,7 +203,8 @@ class Controller:
             log.info("%s gets a replica on %s", seen.name, change.node)
         else:
             replicas = tuple(node for node in seen.spec.replicas if node != change.node)
-            log.info("%s gives up its replica on %s, which has gone", seen.name, change.node)
+            gone = "is not needed" if change.node in self._observer.nodes else "has gone"
+            log.info("%s gives up its replica on %s, which %s", seen.name, change.node, gone)
         await coordination.set(path, encode(dataclasses.replace(seen.spec, replicas=replicas)), found.version)
         return True
 

@@ -91,11 +91,8 @@ async def join(coordination: Coordination, store: ChangelogStore, data: Path, no
     return Joined(tablespace, spec, await restore(coordination, store, tablespace, data), False)
 
 
-async def join_other(
-    coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path, node: str
-) -> Position | None:
+async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path) -> Position | None:
     """Makes `data` a replica of a tablespace beside pg_default; None if it has just been dropped. Raises as `join`."""
-    await hold(coordination, tablespace, node)
     found = await coordination.get(paths(tablespace).ledgers)
     if found is None:
         return None

@@ -29,7 +29,7 @@ from engine.checkpoint import EntryMark
 from engine.columnar.client import WorkerClient
 from engine.node import Node as EngineNode
 from engine.storage.tablespace import Tablespace
-from replication.interface import ChangelogStore, Coordination, Node
+from replication.interface import ChangelogStore, Coordination, Node, Spec
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
 from replication.log.layout import decode_ledgers, paths
@@ -285,8 +285,19 @@ class Member:
                 self.fatal,
                 self._again,
                 lambda: self._engine.leading and self.clock.monotonic() < self._log.may_serve_until,
+                self._specs,
+                self._catch_up_first,
             )
         )
+
+    def _specs(self) -> dict[bytes, Spec] | None:
+        if self._directory.stale:
+            return None
+        return {item.tablespace: item.spec for item in self._directory.tablespaces.values() if item.spec.name}
+
+    async def _catch_up_first(self) -> None:
+        head = await self._log.read_head()
+        await self._log.wait_for(head.lsn)
 
     def _make_log(self, tablespace: bytes, engine: SpaceReplica, bulk: BulkFiles, position: Position) -> ReplicatedLog:
         return ReplicatedLog(
@@ -306,6 +317,8 @@ class Member:
         self._directory = Observer(self._open_session)
         await self._directory.start()
         self._undo.push_async_callback(self._directory.close)
+        self._directory.on_change(self._spaces.look_around)
+        self._log.lacks = self._spaces.lacking
         self.locator = LeaderLocator(self._directory, self.secret, self.name)
         self._running = asyncio.get_running_loop().create_task(self._run_log())
         self._spaces.start()

@@ -10,11 +10,12 @@
 A tablespace never has znodes before its row is durable, so a crash at any step leaves nothing that the leader cannot
 tell apart: a row without znodes gets them, znodes without a row go.
 
-Every node holds every tablespace, and the node that leads pg_default leads all of them: it may be elected for another
-one only while it leads pg_default, and steps down from all when it loses that. So a transaction over several is one
-`multi` of one node's committer. While a tablespace has no leader yet (its log is caught up with, or its store does not
-answer) nothing may use it on the leader (57P03); when pg_default has just been taken over, all of them are waited for
-first, for at most `commit_timeout`.
+Every node holds every tablespace, unless its options say otherwise (holding.py), and the node that leads pg_default
+leads all of them: it may be elected for another one only while it leads pg_default, and steps down from all when it
+loses that. So a transaction over several is one `multi` of one node's committer. It therefore holds all of them:
+placement gives it a replica of what it lacks. While a tablespace has no leader yet (its log is caught up with, or its
+store does not answer) nothing may use it on the leader (57P03); when pg_default has just been taken over, all of them
+are waited for first, for at most `commit_timeout`.
 
 Followers show a transaction over several tablespaces whole, and entries never ahead of their schema (arrivals.py).
 """
@@ -27,7 +28,7 @@ import dataclasses
 import logging
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from catalog.errors import SqlError, not_supported
@@ -55,6 +56,7 @@ from replication.log.takeover import create_tablespace, drop_tablespace
 from shoal.cluster.adapter import PRESSURE_PAUSE, FollowerLog, deposed, unknown
 from shoal.cluster.arrivals import Arrivals
 from shoal.cluster.checkpoints import CheckpointKeeper
+from shoal.cluster.holding import Holdings, asked_nodes, with_replicas
 from shoal.cluster.joining import hold, join_other
 from shoal.cluster.mending import StoreMender
 
@@ -65,8 +67,8 @@ LOOK_PAUSE = 0.5  # seconds between two looks for the znodes of a tablespace
 RECONCILE_PAUSE = 5.0
 _DURATION = re.compile(r"\s*(\d+)\s*(us|ms|s|min|h|d)?\s*")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-ONE_PLACE = ("leader", "replicas", "expected_replicas", "store")
-"""Options that say where a tablespace is, which is where pg_default is."""
+ONE_PLACE = ("leader", "store")
+"""Options of what is as pg_default has it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Place:
     fatal: Callable[[BaseException], None]
     again: Callable[[], None]
     leads: Callable[[], bool]  # pg_default, now
+    specs: Callable[[], Mapping[bytes, Spec] | None]  # of all tablespaces, as far as is known; None: that is old
+    catch_up: Callable[[], Awaitable[None]]  # with pg_default's head
 
 
 class SpaceReplica:
@@ -95,6 +99,8 @@ class SpaceReplica:
     ) -> None:
         self.store = store
         self.bulk = bulk
+        self.whole = True  # it has everything that others here show of it: it is seen
+        self.goal: int | None = None  # LSN that it has to reach before that, once it is known
         self.leading = False
         self.led = asyncio.Event()
         self.wanted = False  # by another log, which tells of it
@@ -129,6 +135,8 @@ class SpaceReplica:
         if entry.lsn > self.store.durable_lsn:  # else it was applied with the other parts of its transaction
             self.apply_now(entry)
             self._spaces.arrivals.moved()
+        if not self.whole:
+            self._spaces.holdings.may_be_seen(self)
 
     def apply_now(self, entry: LogEntry) -> None:
         for storage_id in self.store.apply(entry.lsn, entry.body).drops:
@@ -172,6 +180,7 @@ class ClusterTablespaces:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.arrivals = Arrivals(place.first)
+        self.holdings = Holdings(self)
         self.found: dict[bytes, Tablespace] = {}
         self.node: EngineNode
         self.may_lead = False  # this node leads pg_default
@@ -186,19 +195,25 @@ class ClusterTablespaces:
     # --- start and end -------------------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
-        """Fills the directories of the tablespaces that the cluster has, and removes those of others."""
+        """Fills the directories of the tablespaces that this node holds, and removes those of others."""
         place = self.place
         coordination = place.coordination()
         await coordination.sync()
         there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")} - {place.first}
+        found = {identity: await coordination.get(paths(identity).spec) for identity in there}
+        specs = {identity: decode_spec(spec.data) for identity, spec in found.items() if spec is not None}
+        self.holdings.specs = specs
+        mine = [identity for identity, spec in specs.items() if self.holdings.is_mine(spec)]
         root = place.data / FOLDER
         for path in root.iterdir() if root.exists() else ():
-            if path.name not in {identity.hex() for identity in there}:
+            if path.name not in {identity.hex() for identity in mine}:
                 await asyncio.to_thread(shutil.rmtree, path)
-        for identity in there:
-            directory = root / identity.hex()
+        for identity in mine:
+            directory = self.directory(identity)
             directory.mkdir(parents=True, exist_ok=True)
-            position = await join_other(coordination, place.store_at, identity, directory, place.node)
+            if specs[identity].everywhere:
+                await hold(coordination, identity, place.node)
+            position = await join_other(coordination, place.store_at, identity, directory)
             if position is not None:
                 self._positions[identity] = position
 
@@ -234,14 +249,17 @@ class ClusterTablespaces:
         """Ends the logs; leaderships are handed over."""
         if self._reconciling is not None:
             self._reconciling.cancel()
-        await asyncio.gather(*(self._stop(replica) for replica in self._replicas.values()))
+        await self.holdings.stop()
+        await asyncio.gather(*(self.end(replica) for replica in self._replicas.values()))
 
     def close(self) -> None:
         """Closes the tables. The logs have ended."""
         for replica in self._replicas.values():
             replica.store.close()
+        self.holdings.close()
 
-    async def _stop(self, replica: SpaceReplica) -> None:
+    async def end(self, replica: SpaceReplica) -> None:
+        """Ends its log, and what runs beside it."""
         for keeper in (replica.checkpoints, replica.mender):
             if keeper is not None:
                 keeper.stop()
@@ -256,9 +274,56 @@ class ClusterTablespaces:
 
     # --- a tablespace --------------------------------------------------------------------------------------------
 
-    def _open(self, identity: bytes) -> SpaceReplica:
+    def directory(self, identity: bytes) -> Path:
+        return self.place.data / FOLDER / identity.hex()
+
+    def replica(self, identity: bytes) -> SpaceReplica | None:
+        """What this node has of a tablespace."""
+        return self._replicas.get(identity)
+
+    def unseen(self) -> list[SpaceReplica]:
+        """What is on its way to this node."""
+        return [replica for replica in self._replicas.values() if not replica.whole]
+
+    def item(self, identity: bytes) -> CatalogItem | None:
+        """The tablespace in the catalog."""
+        if not self.node.catalogs:
+            return None
+        name = identity.hex()
+        items = self.node.shared_catalog.objects.values()
+        return next((item for item in items if isinstance(item, CatalogItem) and item.identity == name), None)
+
+    def begin(self, identity: bytes, position: Position) -> SpaceReplica:
+        """Follows a tablespace that is to come to this node, whose directory is filled; nobody sees it yet."""
+        self._positions[identity] = position
+        replica = self._open(identity, whole=False)
+        self._run(replica)
+        return replica
+
+    def seen(self, replica: SpaceReplica) -> None:
+        """It is as far as all others: it answers, and may be led here."""
+        self.found[replica.identity] = replica.store
+        replica.log.bootstrapping = False
+        replica.log.set_electable(self.may_lead)
+        self.gate(replica)
+
+    def forget(self, replica: SpaceReplica) -> None:
+        """It is not here any more; `end` it."""
+        self._replicas.pop(replica.identity, None)
+        self.found.pop(replica.identity, None)
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._wake.set()
+
+    def look_around(self) -> None:
+        """What is known of the cluster has changed."""
+        if self.holdings.look():
+            self.wake()
+
+    def _open(self, identity: bytes, whole: bool = True) -> SpaceReplica:
         place = self.place
-        directory = place.data / FOLDER / identity.hex()
+        directory = self.directory(identity)
         directory.mkdir(parents=True, exist_ok=True)
         bulk = BulkFiles(str(directory / "bulk"))
         follower_log = FollowerLog(bulk)
@@ -276,10 +341,16 @@ class ClusterTablespaces:
         if position is None or position.lsn != store.flushed_lsn:
             position = Position(store.flushed_lsn, None)
         replica.log = place.make_log(identity, replica, bulk, position)
-        replica.log.set_electable(self.may_lead)
+        replica.whole = whole
         self._replicas[identity] = replica
-        self.found[identity] = store
-        self.arrivals.join(identity, replica)
+        if whole:
+            replica.log.set_electable(self.may_lead)
+            self.found[identity] = store
+            self.arrivals.join(identity, replica)
+        else:
+            replica.log.set_electable(False)
+            replica.log.bootstrapping = True
+            self.arrivals.expect(identity, replica)
         return replica
 
     def _run(self, replica: SpaceReplica) -> None:
@@ -304,6 +375,9 @@ class ClusterTablespaces:
             replica.mender.start()
             await replica.log.run()
         except LogGoneError as error:
+            if not replica.whole:
+                self.holdings.leave(replica)  # and comes again
+                return
             log.critical("%s: starting anew from a checkpoint", error)
             await asyncio.to_thread(shutil.rmtree, Path(replica.store.path) / "rows")
             self.place.again()
@@ -325,8 +399,10 @@ class ClusterTablespaces:
             with contextlib.suppress(CoordinationUnavailableError):
                 coordination = self.place.coordination()
                 await coordination.sync()
-                if await coordination.get(paths(replica.identity).spec, replica.look.set) is not None:
-                    await hold(coordination, replica.identity, self.place.node)
+                found = await coordination.get(paths(replica.identity).spec, replica.look.set)
+                if found is not None:
+                    if decode_spec(found.data).everywhere:
+                        await hold(coordination, replica.identity, self.place.node)
                     return True
                 if wanted:
                     return False
@@ -367,7 +443,7 @@ class ClusterTablespaces:
         self.may_lead = True
         self._patient_until = asyncio.get_running_loop().time() + self.place.patience
         for replica in self._replicas.values():
-            replica.log.set_electable(True)
+            replica.log.set_electable(replica.whole)
             self.gate(replica)
         self._wake.set()
 
@@ -411,6 +487,10 @@ class ClusterTablespaces:
             self._patient_until = float("-inf")
         return settled or not patient
 
+    def lacking(self) -> int:
+        """How many tablespaces this node would have to get before it could lead all of them."""
+        return self.node.held.lacking if self.node.catalogs else 0
+
     @property
     def staleness(self) -> float:
         """Of the one that is furthest behind, in seconds."""
@@ -426,18 +506,23 @@ class ClusterTablespaces:
 
     # --- TablespaceStorage ---------------------------------------------------------------------------------------
 
-    def settle(self, known: Collection[bytes]) -> None:
-        for identity in known:
-            if identity not in self._replicas:
+    def settle(self, known: Mapping[bytes, CatalogItem]) -> None:
+        for identity, item in known.items():
+            if self.holdings.is_new(item) and identity not in self._replicas:
                 self._open(identity)
 
     def create(self, identity: bytes) -> Tablespace:
         return self._open(identity).store
 
-    def obtain(self, identity: bytes) -> Tablespace | None:
-        replica = self._replicas.get(identity) or self._open(identity)
+    def obtain(self, item: CatalogItem) -> Tablespace | None:
+        replica = self._replicas.get(bytes.fromhex(item.identity))
+        if self.holdings.is_new(item) and replica is None:
+            replica = self._open(bytes.fromhex(item.identity))
+        if replica is None:
+            self.wake()
+            return None
         self._run(replica)
-        return replica.store
+        return replica.store if replica.whole else None
 
     def keep(self, identity: bytes) -> None:
         replica = self._replicas[identity]
@@ -455,7 +540,7 @@ class ClusterTablespaces:
             self._background(self._remove(replica))
 
     async def _remove(self, replica: SpaceReplica) -> None:
-        await self._stop(replica)
+        await self.end(replica)
         await asyncio.to_thread(replica.store.close)
         await asyncio.to_thread(shutil.rmtree, replica.store.path, ignore_errors=True)
         self._wake.set()
@@ -465,8 +550,16 @@ class ClusterTablespaces:
             if name in options:
                 not_supported(
                     f'tablespace option "{name}" in a cluster',
-                    hint="Every node holds every tablespace, and the node that leads pg_default leads all of them.",
+                    hint="The node that leads pg_default leads all tablespaces, in the same store.",
                 )
+        if default and not options.keys().isdisjoint(("replicas", "expected_replicas")):
+            not_supported("replicas of pg_default on some nodes only", hint="It has the catalog: every node holds it.")
+        view = self.node.cluster_view
+        known = {node.node for node in view.nodes()} if view is not None else set()
+        known.update(node for item in (view.tablespaces() if view is not None else ()) for node in item.assigned)
+        for name in asked_nodes(options):
+            if name not in known:
+                raise SqlError("42704", f'node "{name}" is not in the cluster')
 
     async def stands(self, identity: bytes) -> bool:
         replica = self._replicas.get(identity)
@@ -483,7 +576,7 @@ class ClusterTablespaces:
         while True:
             self._wake.clear()
             try:
-                await self._hold_all()
+                await self.holdings.follow()
                 if self.may_lead:
                     await self.reconcile()
             except (CoordinationUnavailableError, StoreUnavailableError, ConflictError) as error:
@@ -493,13 +586,6 @@ class ClusterTablespaces:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RECONCILE_PAUSE):
                     await self._wake.wait()
-
-    async def _hold_all(self) -> None:
-        """A node that was away for long is no longer among those that hold a tablespace: it is again."""
-        for replica in list(self._replicas.values()):
-            spec = replica.log.spec
-            if spec is not None and self.place.node not in spec.replicas:
-                await hold(self.place.coordination(), replica.identity, self.place.node)
 
     async def reconcile(self) -> None:
         """Makes ZooKeeper say what the catalog does. Raises what coordination and store raise."""
@@ -516,7 +602,9 @@ class ClusterTablespaces:
             if identity in there:
                 await _keep_spec(coordination, identity, item)
             else:
-                spec = _with_options(Spec(item.name, (self.place.node,), store=await self._url(coordination)), item)
+                spec = _with_options(Spec(item.name, (), store=await self._url(coordination)), item)
+                others = [node for node in spec.asked if node != self.place.node]
+                spec = dataclasses.replace(spec, replicas=(self.place.node, *others))
                 await create_tablespace(coordination, identity, spec, leader=self.place.node)
                 log.info('tablespace "%s" is %s', item.name, identity.hex())
                 if identity in self._replicas:
@@ -563,7 +651,8 @@ def _with_options(spec: Spec, item: CatalogItem) -> Spec:
     if item.oid == DEFAULT_TABLESPACE_OID and inactivity is None:
         return spec
     seconds = 0.0 if inactivity is None else _seconds(inactivity)
-    return dataclasses.replace(spec, name=item.name, max_leader_inactivity=seconds)
+    changed = dataclasses.replace(spec, name=item.name, max_leader_inactivity=seconds)
+    return changed if item.oid == DEFAULT_TABLESPACE_OID else with_replicas(changed, item)
 
 
 def _seconds(duration: str) -> float:

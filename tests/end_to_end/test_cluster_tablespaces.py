@@ -83,9 +83,14 @@ def test_a_tablespace_is_made_used_and_dropped_on_every_node(cluster: ShoalClust
 
 def test_what_a_cluster_cannot_do_with_tablespaces_is_refused_by_name(cluster: ShoalCluster) -> None:
     with cluster.connect() as connection:
-        for option in ("leader = 'n1'", "replicas = 'n1,n2'", "expected_replicas = 2", "store = 'file:///x'"):
+        for option in ("leader = 'n1'", "store = 'file:///x'"):
             with pytest.raises(errors.FeatureNotSupported, match=option.split()[0]):
                 connection.execute(f"CREATE TABLESPACE refused WITH ({option})".encode())
+        for option in ("replicas = 'n1,n2'", "expected_replicas = 2"):
+            with pytest.raises(errors.FeatureNotSupported, match="pg_default"):
+                connection.execute(f"ALTER TABLESPACE pg_default SET ({option})".encode())
+        with pytest.raises(errors.UndefinedObject, match='node "n9" is not in the cluster'):
+            connection.execute("CREATE TABLESPACE refused WITH (replicas = 'n1,n9')")
         connection.execute("CREATE TABLESPACE silent WITH (max_leader_inactivity = '7s')")
         with pytest.raises(errors.FeatureNotSupported, match="leader"):
             connection.execute("ALTER TABLESPACE silent SET (leader = 'n2')")
@@ -300,3 +305,168 @@ def test_the_checks_notice_followers_that_show_parts_of_transactions(zookeeper_s
             load.over.set()
             for thread in threads:
                 thread.join(30)
+
+
+# --- on some nodes only ----------------------------------------------------------------------------------------------
+
+JOIN = "SELECT count(*), sum(n.v), sum(p.v) FROM near n JOIN part p USING (id)"
+BY_VIEW = "SELECT count(*) FROM both_of_them"
+
+
+def holders(cluster: ShoalCluster, tablespace: str) -> dict[str, str]:
+    """The nodes that hold it and those that should, with their roles, as any node's view has them."""
+    query = f"SELECT node, role FROM shoal_replicas WHERE tablespace = '{tablespace}'"
+    return dict(rows(cluster, cluster.leader(), query))
+
+
+def make_part(cluster: ShoalCluster, options: str) -> str:
+    """A tablespace `part` and a table in it, beside one in pg_default; the tablespace's id."""
+    until_taken(cluster, f"CREATE TABLESPACE part WITH ({options})")
+    with cluster.connect() as connection:
+        connection.execute(
+            "CREATE TABLE near (id int PRIMARY KEY, v int);"
+            "CREATE TABLE part (id int PRIMARY KEY, v int) TABLESPACE part;"
+            "CREATE VIEW both_of_them AS SELECT n.v + p.v AS v FROM near n JOIN part p USING (id);"
+            "INSERT INTO near SELECT g, g FROM generate_series(1, 100) g;"
+            "INSERT INTO part SELECT g, 2 * g FROM generate_series(1, 100) g"
+        )
+    return others(cluster)["part"]
+
+
+def test_a_tablespace_on_some_nodes_is_read_on_every_node(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
+        leader, (second, third) = cluster.leader(), cluster.followers()
+        identity = make_part(cluster, f"replicas = '{leader}, {second}'")
+        assert holders(cluster, "part") == {leader: "leader", second: "follower"}
+        assert not (cluster.nodes[third].data / "tablespaces" / identity).exists()
+        for consistency in ("strong", "bounded", "session", "eventual"):
+            cluster.wait_for_applied()
+            for name in cluster.nodes:
+                assert rows(cluster, name, JOIN, consistency) == [(100, 5050, 10100)]
+                assert rows(cluster, name, BY_VIEW, consistency) == [(100,)]
+        with cluster.connect(third) as connection:
+            connection.execute("PREPARE p AS SELECT v FROM part WHERE id = $1")
+            assert connection.execute("EXECUTE p(7)").fetchone() == (14,)
+            with connection.transaction():
+                connection.execute("UPDATE part SET v = v + 1 WHERE id = 7")
+                connection.execute("UPDATE near SET v = v - 1 WHERE id = 7")
+        with cluster.connect(third) as connection:
+            connection.execute("BEGIN READ ONLY")
+            assert connection.execute("SELECT v FROM part WHERE id = 7").fetchone() == (15,)
+            connection.execute("COMMIT")
+            connection.execute("BEGIN READ ONLY")
+            assert connection.execute("SELECT v FROM near WHERE id = 7").fetchone() == (6,)
+            with pytest.raises(errors.ReadOnlySqlTransaction):
+                connection.execute("SELECT v FROM part WHERE id = 7")
+            connection.execute("ROLLBACK")
+            assert connection.execute("SELECT v FROM part WHERE id = 7").fetchone() == (15,)
+            served = connection.execute("SELECT tablespace, node FROM shoal_log_status").fetchall()
+            assert served == [("pg_default", third)]
+
+
+def test_who_holds_a_tablespace_is_changed_while_it_is_used(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
+        leader, (second, third) = cluster.leader(), cluster.followers()
+        identity = make_part(cluster, f"replicas = '{leader}, {second}'")
+        folder = {name: cluster.nodes[name].data / "tablespaces" / identity for name in cluster.nodes}
+        over = threading.Event()
+        seen: list[tuple[str, object]] = []
+        written: list[int] = []
+        reads: dict[str, int] = {}
+
+        def write() -> None:
+            with cluster.connect(third) as connection:
+                n = 1000
+                while not over.is_set():
+                    n += 1
+                    with connection.transaction():
+                        connection.execute("INSERT INTO near VALUES (%s, 1)", (n,))
+                        connection.execute("INSERT INTO part VALUES (%s, 1)", (n,))
+                    written.append(n)
+
+        def read(name: str) -> None:
+            with cluster.connect(name) as connection:
+                connection.execute("SET read_consistency = 'eventual'")
+                while not over.is_set():
+                    query = "SELECT (SELECT count(*) FROM near) - (SELECT count(*) FROM part)"
+                    with contextlib.suppress(errors.CannotConnectNow):  # it has just gone
+                        found = connection.execute(query).fetchone()
+                        reads[name] = reads.get(name, 0) + 1
+                        if found != (0,):
+                            seen.append((name, found))
+
+        threads = [threading.Thread(target=write, daemon=True)]
+        threads += [threading.Thread(target=read, args=(name,), daemon=True) for name in cluster.nodes]
+        for thread in threads:
+            thread.start()
+        try:
+            until_taken(cluster, f"ALTER TABLESPACE part SET (replicas = '{leader}, {third}')")
+            cluster.wait_until(
+                lambda: holders(cluster, "part") == {leader: "leader", third: "follower"}, "the third has it", 60.0
+            )
+            cluster.wait_until(lambda: not folder[second].exists(), "the second has wiped it")
+            count = len(written)
+            cluster.wait_until(lambda: len(written) > count + 10, "commits go on")
+            until_taken(cluster, "ALTER TABLESPACE part RESET (replicas)")
+            cluster.wait_until(lambda: set(holders(cluster, "part").values()) == {"leader", "follower"}, "everybody")
+            cluster.wait_until(lambda: len(holders(cluster, "part")) == 3, "every node has it")
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join(30)
+        assert seen == []
+        assert all(not thread.is_alive() for thread in threads)
+        assert len(written) > 20
+        assert min(reads[name] for name in cluster.nodes) > 10
+        for name in cluster.nodes:
+            assert rows(cluster, name, "SELECT count(*) FROM part") == [(100 + len(written),)]
+
+
+def test_a_tablespace_gets_as_many_replicas_as_are_expected(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
+        leader = cluster.leader()
+        make_part(cluster, "expected_replicas = 2")
+        cluster.wait_until(lambda: sorted(holders(cluster, "part").values()) == ["follower", "leader"], "two replicas")
+        view = "SELECT live_replicas, expected_replicas, under_replicated FROM shoal_tablespaces WHERE leader = '{}'"
+        assert (2, 2, False) in rows(cluster, leader, view.format(leader))
+        (second,) = holders(cluster, "part").keys() - {leader}
+        (third,) = cluster.nodes.keys() - {leader, second}
+        cluster.kill(leader)
+        assert cluster.leader(not_this=leader) == second, "who holds everything goes first"
+        until_taken(cluster, "INSERT INTO part VALUES (101, 1)")
+        cluster.kill(second)
+        cluster.leader(not_this=second)
+        until_taken(cluster, "INSERT INTO part VALUES (102, 1)", 60.0)
+        assert rows(cluster, third, "SELECT count(*) FROM part", "eventual") == [(102,)]
+        cluster.start(leader, second)
+        cluster.wait_until(lambda: len(holders(cluster, "part")) == 2, "what is more than expected goes", 60.0)
+        for name in cluster.nodes:
+            assert rows(cluster, name, "SELECT count(*), sum(v) FROM part") == [(102, 10102)]
+
+
+def test_a_replica_begins_with_a_checkpoint_while_its_node_serves(zookeeper_server: ZooKeeper) -> None:
+    limits = {"log": {"ledger_bytes": 2000, "time_to_live": 0.2, "housekeeping": 0.2}}
+    with ShoalCluster(2, zookeeper=zookeeper_server, limits=limits) as cluster:
+        leader, (second,) = cluster.leader(), cluster.followers()
+        identity = make_part(cluster, f"replicas = '{leader}'")
+        with cluster.connect() as connection:
+            for start in range(101, 2101, 100):
+                connection.execute(
+                    f"INSERT INTO part SELECT g, 1 FROM generate_series({start}, {start + 99}) g".encode()
+                )
+            connection.execute("CHECKPOINT")
+            for _ in range(2):
+                connection.execute("SELECT shoal_checkpoint()")
+                connection.execute("INSERT INTO part VALUES ((SELECT max(id) + 1 FROM part), 1)")
+            cluster.wait_until(lambda: cluster.ledgers(identity)[0].first > 1, "the log begins later")
+            connection.execute(f"ALTER TABLESPACE part SET (replicas = '{leader},{second}')".encode())
+        cluster.wait_until(lambda: holders(cluster, "part").get(second) == "follower", "the second has it")
+        assert rows(cluster, second, "SELECT count(*) FROM part", "eventual") == [(2102,)]
+        with cluster.connect(second) as connection:
+            connection.execute("SET read_consistency = 'eventual'")
+            assert connection.execute("SELECT DISTINCT node, role FROM shoal_log_status").fetchall() == [
+                (second, "follower")
+            ]
+        cluster.kill(leader)
+        until_taken(cluster, "INSERT INTO part VALUES (9999, 1)")
+        assert rows(cluster, second, "SELECT count(*) FROM part") == [(2103,)]

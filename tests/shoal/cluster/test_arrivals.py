@@ -132,3 +132,45 @@ async def test_a_follower_that_comes_back_to_an_entry_that_was_applied_goes_on(w
     assert world.order == [(ONE, 1), (FIRST, 1)]
     await world.follow(ONE, entry(1, *parts), entry(2))
     assert world.order[2:] == [(ONE, 2)]
+
+
+async def test_nobody_waits_for_a_tablespace_that_is_on_its_way_and_it_waits_for_others(world: World) -> None:
+    world.arrivals.leave(ONE)
+    world.arrivals.expect(ONE, world.replicas[ONE])
+    parts = ((FIRST, 2), (ONE, 2))
+    coming = asyncio.ensure_future(world.follow(ONE, entry(1), entry(2, *parts), entry(3)))
+    await turns()
+    assert world.order == [(ONE, 1)]
+    await world.follow(FIRST, entry(1), entry(2, *parts), entry(3, (FIRST, 3), (ONE, 5)))
+    await coming
+    assert world.order == [(ONE, 1), (FIRST, 1), (FIRST, 2), (ONE, 2), (FIRST, 3), (ONE, 3)]
+    assert world.arrivals.owes(ONE) == 5, "of what the others have applied without it"
+
+
+async def test_what_has_come_goes_with_the_others_from_then_on(world: World) -> None:
+    world.arrivals.leave(ONE)
+    world.arrivals.expect(ONE, world.replicas[ONE])
+    await world.follow(ONE, entry(1))
+    world.arrivals.join(ONE, world.replicas[ONE])
+    assert world.arrivals.owes(ONE) == 0
+    parts = ((FIRST, 1), (ONE, 2))
+    first = asyncio.ensure_future(world.follow(FIRST, entry(1, *parts)))
+    await turns()
+    assert world.order == [(ONE, 1)]
+    await asyncio.gather(first, world.follow(ONE, entry(2, *parts)))
+    assert world.order == [(ONE, 1), (ONE, 2), (FIRST, 1)]
+
+
+async def test_two_that_are_on_their_way_know_what_they_owe_each_other(world: World) -> None:
+    for name in (ONE, TWO):
+        world.arrivals.leave(name)
+        world.arrivals.expect(name, world.replicas[name])
+    await world.follow(ONE, entry(1, (ONE, 1), (TWO, 4)))
+    assert world.arrivals.owes(TWO) == 4
+    world.arrivals.join(ONE, world.replicas[ONE])
+    ahead = asyncio.ensure_future(world.follow(TWO, entry(1, (ONE, 2), (TWO, 1))))
+    await turns()
+    assert world.order == [(ONE, 1)], "it does not show what the other does not"
+    await world.follow(ONE, entry(2, (ONE, 2), (TWO, 1)))
+    await ahead
+    assert world.order == [(ONE, 1), (ONE, 2), (TWO, 1)]

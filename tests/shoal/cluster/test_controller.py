@@ -207,7 +207,7 @@ async def test_nothing_is_changed_while_the_picture_is_old(world: World) -> None
 
 async def test_a_leader_is_asked_once_and_what_is_under_way_counts(world: World) -> None:
     for tablespace, name in ((T, "t"), (U, "u"), (V, "v")):
-        await world.tablespace(tablespace, Spec(name, ("a", "b")), "a", live="ab")
+        await world.tablespace(tablespace, Spec(name, ("a", "b"), 2), "a", live="ab")
     controller = await world.controller("c")
     assert await controller.cycle() == MoveLeader(T, "a", "b", "spread")
     assert world.move(T) == Move("a", "b", 3)
@@ -218,7 +218,7 @@ async def test_a_leader_is_asked_once_and_what_is_under_way_counts(world: World)
 
 async def test_what_was_moved_is_not_moved_back(world: World) -> None:
     for tablespace, name in ((T, "t"), (U, "u"), (V, "v")):
-        await world.tablespace(tablespace, Spec(name, ("a", "b")), "a", live="ab")
+        await world.tablespace(tablespace, Spec(name, ("a", "b"), 2), "a", live="ab")
     controller = await world.controller("c")
     assert await controller.cycle() == MoveLeader(T, "a", "b", "spread")
     for tablespace in (T, U, V):
@@ -229,7 +229,7 @@ async def test_what_was_moved_is_not_moved_back(world: World) -> None:
 
 
 async def test_a_replica_far_behind_is_not_asked_to_lead(world: World) -> None:
-    spec = Spec("t", ("a", "b"), preferred_leader="b")
+    spec = Spec("t", ("a", "b"), 2, preferred_leader="b")
     await world.tablespace(T, spec, "a", live="ab", applied=0)
     near, far = replace(SETTINGS, close=7), replace(SETTINGS, close=6)
     assert await (await world.controller("a", settings=far)).cycle() is None
@@ -237,7 +237,7 @@ async def test_a_replica_far_behind_is_not_asked_to_lead(world: World) -> None:
 
 
 async def test_requests_for_ended_epochs_and_strange_ones_are_removed(world: World) -> None:
-    await world.tablespace(T, Spec("t", ("a", "b")), "a", live="ab")
+    await world.tablespace(T, Spec("t", ("a", "b"), 2), "a", live="ab")
     controller = await world.controller("a")
     await world.writer.create(move_path(T), encode_move(Move("a", "b", 2)))
     await world.writer.create("moves/strange", b"?")
@@ -309,5 +309,5 @@ async def test_hand_overs_outlive_a_broken_connection_and_requests_that_cannot_b
 
 
 async def test_tablespaces_that_are_led_where_pg_default_is_are_not_moved_by_themselves(world: World) -> None:
-    await world.tablespace(T, Spec("t", ("a", "b"), preferred_leader="b"), "a", live="ab")
+    await world.tablespace(T, Spec("t", ("a", "b"), 2, preferred_leader="b"), "a", live="ab")
     assert await (await world.controller("a", settings=replace(SETTINGS, together=True))).cycle() is None
