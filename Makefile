@@ -5,8 +5,9 @@ DATA   ?= ./shoal-data
 NODES  ?= 3
 PORT   ?= 5440
 SECONDS_OF_TORTURE ?= 300
+SUITES ?=
 
-.PHONY: help serve cluster install test lint differential torture-cluster bench bench-cluster packages clean
+.PHONY: help serve cluster install test lint differential torture-cluster conformance bench bench-cluster packages clean
 
 help:            ## these lines
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 18
@@ -51,6 +52,9 @@ differential: $(VENV)/.development      ## generated statements on both paths an
 
 torture-cluster: packages $(VENV)/.development      ## kills and freezes a cluster under load, and compares everything
 	$(VENV)/bin/python -m tests.torture.cluster --seconds $(SECONDS_OF_TORTURE)
+
+conformance: packages $(VENV)/.development      ## suites that others wrote, on PostgreSQL and on Shoal: docs/conformance.md
+	$(VENV)/bin/python -m tests.conformance $(SUITES)
 
 bench: packages $(VENV)/.development      ## Shoal beside PostgreSQL: pgbench, COPY, scans, an analytic query
 	$(VENV)/bin/python -m bench

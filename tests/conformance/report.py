@@ -1,0 +1,101 @@
+"""The table of a run: on the terminal, in docs/conformance.md, and as JSON with every failure's cause."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections import Counter
+from typing import Any
+
+from tests.conformance.suite import Outcome
+
+HEAD = ("suite", "size", "PostgreSQL 15 passes", "Shoal passes", "share", "floor")
+REFUSED = re.compile(r"([\w\"'`(), .\[\]/*:=+-]{1,90}? (?:is|are) not supported[\w ]*)")
+PREFACE = """# Conformance
+
+What suites that others wrote say about Shoal, with PostgreSQL 15's own result as the ceiling: a test that PostgreSQL
+itself fails counts for nothing. `make conformance` writes this page (`python -m tests.conformance --help` for one
+suite); what failed, and why, is in `build/conformance/conformance.json`.
+
+"""
+NOTES = """
+- sqllogictest: a record passes when the script's expected result comes.
+- regress: a statement passes when column names, rows (in order where ORDER BY is said), command tag, or SQLSTATE and
+  message are PostgreSQL's. Statements that PostgreSQL does not answer the same way twice are not counted. EXPLAIN is
+  counted, and shows another planner's plans.
+- isolation: a permutation passes when every step gives what it gives on PostgreSQL, and waits and ends where it does.
+- The drivers' suites run as their authors ship them, with the released driver.
+"""
+
+
+def row(outcome: Outcome) -> tuple[str, ...]:
+    """The cells of the table."""
+    return (
+        outcome.title,
+        f"{outcome.size:,} {outcome.unit}",
+        f"{outcome.postgres:,}",
+        f"{outcome.shoal:,}",
+        f"{100 * outcome.share:.2f} %",
+        f"{100 * outcome.floor:g} %",
+    )
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """For the terminal."""
+    lines = [HEAD, *map(row, outcomes)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+
+
+def refused(outcomes: list[Outcome]) -> Counter[str]:
+    """What was refused by name, and how often."""
+    found: Counter[str] = Counter()
+    for outcome in outcomes:
+        for cause in outcome.failures.values():
+            match = REFUSED.search(cause)
+            if match is not None:
+                name = re.sub(r"^.*?0A000 |^[^:]*(?:Error|FeatureNotSupported)[^:]*: ", "", match[1]).strip()
+                found[re.sub(r"(?<=[\"'])[^\"']{1,60}(?=[\"'])", "...", name)] += 1
+    return found
+
+
+def causes(outcome: Outcome, most: int) -> list[tuple[str, int]]:
+    """The most frequent causes of a suite's failures, names and numbers left out."""
+    counter = Counter(re.sub(r"\"[^\"]*\"|'[^']*'|\d+", "…", cause)[:160] for cause in outcome.failures.values())
+    return counter.most_common(most)
+
+
+def markdown(outcomes: list[Outcome]) -> str:
+    """docs/conformance.md."""
+    lines = [HEAD, ("---",) * len(HEAD), *map(row, outcomes)]
+    text = PREFACE + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n" + NOTES
+    names = refused(outcomes)
+    if names:
+        text += (
+            "\n## Not supported\n\nWhat the suites asked for and were refused by name, with how many tests it cost.\n\n"
+        )
+        text += "| refused | tests |\n| --- | --- |\n"
+        text += "".join(f"| {_cell(name)} | {count} |\n" for name, count in names.most_common())
+    return text
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def load(path: pathlib.Path) -> dict[str, Outcome]:
+    """The outcomes of earlier runs by suite; a run of some suites leaves the others' figures."""
+    if not path.exists():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text())
+    return {name: Outcome(**fields) for name, fields in found.items()}
+
+
+def save(path: pathlib.Path, outcomes: dict[str, Outcome]) -> None:
+    """Writes what `load` reads."""
+    fields = {
+        name: {field: getattr(outcome, field) for field in Outcome.__dataclass_fields__}
+        for name, outcome in outcomes.items()
+    }
+    path.write_text(json.dumps(fields, indent=1))
