@@ -28,6 +28,8 @@ def plan_row(analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings
     try:
         if isinstance(analyzed.statement, tree.Query):
             return SelectPlan(analyzed, catalog, settings)
+        if isinstance(analyzed.statement, tree.Merge):
+            return None
         return ModifyPlan(analyzed, catalog, settings)
     except NotOnRowPath:
         return None

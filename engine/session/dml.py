@@ -90,6 +90,10 @@ async def run(call: Call) -> Done:
     statement = call.prepared.analyzed.statement
     if isinstance(statement, tree.Insert):
         return await _Insertion(call, statement).run()
+    if isinstance(statement, tree.Merge):
+        from engine.session.merge import Merging
+
+        return await Merging(call, statement).run()
     assert isinstance(statement, (tree.Update, tree.Delete))
     return await _Change(call, statement).run()
 
@@ -130,10 +134,10 @@ class Call:
     part: PartOf | None = None
 
 
-class _Statement:
+class DataChange:
     """What the kinds of statement share."""
 
-    def __init__(self, call: Call, target: tree.Insert | tree.Update | tree.Delete) -> None:
+    def __init__(self, call: Call, target: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> None:
         session = call.session
         self.session = session
         self.transaction = call.transaction
@@ -149,6 +153,7 @@ class _Statement:
         self.context = session.context()
         if call.part is not None:
             self.context.checks = call.part.checks
+        self.mark = self.transaction.mark()
         self.required = RowCompleter(session, self.writer, (), (), ())  # for NOT NULL
         self.spool: RowSpool | None = None
         self._returning: RowEncoder | None = None
@@ -203,40 +208,24 @@ class _Statement:
     def done(self, count: int) -> Done:
         return Done(count, self.spool)
 
-
-async def _chained(first: list[Any], rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    for batch in first:
-        yield batch
-    async for batch in rest:
-        yield batch
-
-
-# ---- UPDATE and DELETE ----------------------------------------------------------------------------------------------
-
-
-class _Change(_Statement):
-    """One UPDATE or DELETE."""
-
-    def __init__(self, call: Call, statement: tree.Update | tree.Delete) -> None:
-        super().__init__(call, statement)
-        self.changed = frozenset(number for number, _ in self.dml.new) if isinstance(statement, tree.Update) else None
-        self.mark = self.transaction.mark()
-        self.strength = UPDATE if self.changed is None else NO_KEY_UPDATE
-        self._conflicts: Column | None = None
+    async def attempt(self, stream: BatchStream) -> Done:
+        """Writes what the query gives. Raises Again; as part of another statement LockWait too."""
+        raise NotImplementedError
 
     async def run(self) -> Done:
+        """Runs it, again from the beginning where a row has changed since its snapshot or a lock was waited for."""
         store, session = self.session.node.store, self.session
         if self.part is not None:
             stream = await self.stream()
             try:
-                return await self._attempt(stream)
+                return await self.attempt(stream)
             finally:
                 await stream.close()
         while True:
             with store.snapshot():  # from here on the store knows exactly what changes
                 stream = await self.stream()
                 try:
-                    return await self._attempt(stream)
+                    return await self.attempt(stream)
                 except Again:
                     self.transaction.rollback_to(self.mark)
                 finally:
@@ -246,13 +235,49 @@ class _Change(_Statement):
                 self.spool = RowSpool()
             await session.durable(session.node.store.sequenced_lsn)
 
-    async def _attempt(self, stream: BatchStream) -> Done:
+    def lock_as_seen(self, key: bytes, lsn: Lsn, strength: int) -> None:
+        """Locks a row, which must be as the query saw it."""
+        transaction = self.transaction
+        transaction.get_locked(key, strength)
+        if key in transaction.writes or any(run.get(key) is not None for run in transaction.runs):
+            return
+        newest = self.session.node.store.newest(key)
+        if newest is None or newest[0] > lsn:
+            if self.repeatable:
+                raise SqlError("40001", "could not serialize access due to concurrent update")
+            raise Again
+
+    @property
+    def repeatable(self) -> bool:
+        return self.transaction.isolation != READ_COMMITTED
+
+
+async def chained(first: list[Any], rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    for batch in first:
+        yield batch
+    async for batch in rest:
+        yield batch
+
+
+# ---- UPDATE and DELETE ----------------------------------------------------------------------------------------------
+
+
+class _Change(DataChange):
+    """One UPDATE or DELETE."""
+
+    def __init__(self, call: Call, statement: tree.Update | tree.Delete) -> None:
+        super().__init__(call, statement)
+        self.changed = frozenset(number for number, _ in self.dml.new) if isinstance(statement, tree.Update) else None
+        self.strength = UPDATE if self.changed is None else NO_KEY_UPDATE
+        self._conflicts: Column | None = None
+
+    async def attempt(self, stream: BatchStream) -> Done:
         batches, ended, rest = await self.first_batches(stream)
         if ended or not self._in_bulk():
-            return self.done(await self._singly(stream, _chained(batches, rest)))
+            return self.done(await self._singly(stream, chained(batches, rest)))
         await lock_for_changes(self.session, self.table, self.held_before)
         await self._see_changes(stream)
-        return self.done(await self._bulk(_chained(batches, rest)))
+        return self.done(await self._bulk(chained(batches, rest)))
 
     def _in_bulk(self) -> bool:
         """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table, and no
@@ -296,7 +321,7 @@ class _Change(_Statement):
             keys, old = self._old(batch)
             places = keys.to_pylist()
         for key in places:
-            self._lock(key, lsn)
+            self.lock_as_seen(key, lsn, self.strength)
         transaction, context, writer = self.transaction, self.context, self.writer
         if self.changed is None:
             for key, before in zip(places, old.tuples(), strict=True):
@@ -311,22 +336,6 @@ class _Change(_Statement):
                 update(transaction, context, key, before, after, checks)
         self.give_back(batch)
         return len(places)
-
-    def _lock(self, key: bytes, lsn: Lsn) -> None:
-        """Locks a row, which must be as the query saw it."""
-        transaction = self.transaction
-        transaction.get_locked(key, self.strength)
-        if key in transaction.writes or any(run.get(key) is not None for run in transaction.runs):
-            return
-        newest = self.session.node.store.newest(key)
-        if newest is None or newest[0] > lsn:
-            if self._repeatable:
-                raise SqlError("40001", "could not serialize access due to concurrent update")
-            raise Again
-
-    @property
-    def _repeatable(self) -> bool:
-        return self.transaction.isolation != READ_COMMITTED
 
     def _old(self, batch: Any) -> tuple[Column, RowSet]:
         """The rows' keys, and the rows as they were."""
@@ -352,7 +361,7 @@ class _Change(_Statement):
         keys = {key for _, key in store.changed_since(storage_id, lsn, store.sequenced_lsn)}
         if not keys:
             return
-        if not self._repeatable:
+        if not self.repeatable:
             raise Again
         self._conflicts = pa.array(keys, pa.binary())
 
@@ -393,7 +402,7 @@ class _Change(_Statement):
 # ---- INSERT ---------------------------------------------------------------------------------------------------------
 
 
-class _Insertion(_Statement):
+class _Insertion(DataChange):
     """One INSERT ... SELECT."""
 
     def __init__(self, call: Call, statement: tree.Insert) -> None:
@@ -405,9 +414,9 @@ class _Insertion(_Statement):
         try:
             batches, ended, rest = await self.first_batches(stream)
             if ended or not self._in_bulk():
-                return self.done(await self._singly(_chained(batches, rest)))
+                return self.done(await self._singly(chained(batches, rest)))
             await lock_for_rows(self.session, self.encoder, self.held_before)
-            return self.done(await self._bulk(_chained(batches, rest)))
+            return self.done(await self._bulk(chained(batches, rest)))
         finally:
             await stream.close()
 

@@ -165,7 +165,6 @@ def columnar_of(session: Session, prepared: Prepared) -> Prepared:
     root = prepared.analyzed.statement
     if prepared.compound is not None:
         return prepared
-    assert not isinstance(root, tree.Merge)
     if prepared.row is None and (parts := take_apart(root)) is not None:
         from engine.session import compound
 

@@ -1,9 +1,11 @@
-"""The SELECTs that compute what INSERT ... SELECT, UPDATE and DELETE are to write.
+"""The SELECTs that compute what INSERT ... SELECT, UPDATE, DELETE and MERGE are to write.
 
     UPDATE, DELETE   inner SELECT: the target's old columns, its hidden row number, the assigned values, and the columns
                      of the other FROM items; one row a target row (an arbitrary one of several matches, as PostgreSQL)
                      outer SELECT: old row, new values in the columns' stored forms, CHECK conditions, RETURNING
     INSERT           the same outer SELECT over the source query or VALUES; there is no old row
+    MERGE            source and target joined; the actions are chosen and computed row by row by the engine, all but
+                     those of their expressions that hold sub-queries
 
 Nothing is written here: the engine takes the result as Arrow batches, locks, checks and writes.
 """
@@ -14,6 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from catalog.errors import not_supported
 from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
@@ -23,15 +26,16 @@ from engine.columnar.generate.state import Generation, Scope, Source, expression
 from engine.columnar.generate.texts import record_text
 from engine.columnar.interface import ColumnarQuery, OutputColumn
 from engine.sql import tree
+from engine.sql.analyze.walk import expressions_in
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnarDml:
     """A query whose rows say what to write, and where in a row each thing stands (indexes into query.columns, from 0).
 
-    key        UPDATE, DELETE: the primary key's columns in key order (old values), or the one index of the hidden row
-               number (int8); () for INSERT
-    old        UPDATE, DELETE: (attnum, index) of every column of the old row, in table order
+    key        UPDATE, DELETE, MERGE: the primary key's columns in key order (old values), or the one index of the
+               hidden row number (int8); () for INSERT
+    old        UPDATE, DELETE, MERGE: (attnum, index) of every column of the old row, in table order
     new        (attnum, index) of every column that gets a value: assigned and generated ones of UPDATE; all of INSERT
                but those in `pending`. Values are in the columns' stored forms, not checked for NOT NULL
     checks     (constraint name, index) of booleans; FALSE violates the constraint (23514)
@@ -39,6 +43,8 @@ class ColumnarDml:
     pending    INSERT: columns whose default draws from a sequence or is volatile: the engine computes them for each
                row. `generated`, checks and RETURNING are then not part of the query (`complete` is False), since they
                may depend on these: the engine computes them from the statement too
+    inputs     MERGE: ((relation, column), index) of what its actions refer to besides the old row
+    computed   MERGE: (expression, index) of those that the query computes
     """
 
     query: ColumnarQuery
@@ -49,6 +55,8 @@ class ColumnarDml:
     returning: tuple[int, ...]
     pending: tuple[tree.Assignment, ...] = ()
     complete: bool = True
+    inputs: tuple[tuple[tuple[int, int], int], ...] = ()
+    computed: tuple[tuple[tree.Expr, int], ...] = ()
 
 
 class _Layout:
@@ -66,7 +74,7 @@ class _Layout:
 
 
 def generate_dml(
-    statement: tree.Insert | tree.Update | tree.Delete,
+    statement: tree.Insert | tree.Update | tree.Delete | tree.Merge,
     parameter_types: Sequence[int] = (),
     settings: FormatSettings = DEFAULT_FORMAT,
 ) -> ColumnarDml:
@@ -74,6 +82,8 @@ def generate_dml(
     generation = Generation(settings, parameter_types)
     if isinstance(statement, tree.Insert):
         return _insert(generation, statement)
+    if isinstance(statement, tree.Merge):
+        return _merge(generation, statement)
     return _change(generation, statement)
 
 
@@ -189,6 +199,48 @@ def _returning(scope: Scope, layout: _Layout, targets: Iterable[tree.Target]) ->
             piece = record_text(scope.generation, piece)
         places.append(layout.add(target.name, target.expression.type, piece))
     return places
+
+
+# ---- MERGE ----------------------------------------------------------------------------------------------------------
+
+
+def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
+    """Source rows with the target's rows that they match; those without match too, if they are an action's business."""
+    table, layout = statement.table, _Layout()
+    scope = Scope(generation, tree.Query(targets=(), range_table=statement.range_table, ctes=statement.ctes))
+    with_ = queries.with_clause(scope, statement.ctes)
+    inserts = any(not action.matched and action.action != "nothing" for action in statement.actions)
+    join = tree.FromJoin("left" if inserts else "inner", statement.source, tree.FromRef(0), statement.condition)
+    from_ = ranges.from_list(scope, (join,))
+    target = scope.sources[0]
+    old = tuple(
+        (column.number, layout.add(column.name, column.type, target.columns[column.number])) for column in table.columns
+    )
+    places = dict(old)
+    key = tuple(places[number] for number in table.key_columns)
+    if not key:
+        key = (layout.add("r", TypeRef(oids.INT8), Piece(f"{target.alias}.r", "BIGINT")),)
+    there = f"{layout.sql[key[0]].rsplit(' AS ', 1)[0]} IS NOT NULL"
+    inputs: dict[tuple[int, int], int] = {}
+    computed: list[tuple[tree.Expr, int]] = []
+    for action in statement.actions:
+        guard = there if action.matched else f"NOT ({there})"
+        for item in (action.condition, *(assignment.expression for assignment in action.assignments)):
+            if item is None:
+                continue
+            if any(isinstance(part, tree.SubLink) for part, _ in expressions_in(item)):
+                piece = expression(scope, item)
+                piece = Piece(f"CASE WHEN {guard} THEN {piece.sql} END", piece.form, piece.fields)
+                computed.append((item, layout.add("x", item.type, piece)))
+                continue
+            for part, _ in expressions_in(item):
+                if isinstance(part, tree.Var) and part.column == 0:
+                    not_supported("a whole row in an action of MERGE")
+                if isinstance(part, tree.Var) and part.relation and (part.relation, part.column) not in inputs:
+                    piece = expression(scope, part)
+                    inputs[part.relation, part.column] = layout.add(part.name, part.type, piece)
+    query = generation.finish(f"{with_}SELECT {', '.join(layout.sql)} FROM {from_}", layout.columns)
+    return ColumnarDml(query, key, old, (), (), (), (), True, tuple(inputs.items()), tuple(computed))
 
 
 # ---- INSERT ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
     resolve, coerce, typeinfo, typenames, literals                types: operators, functions, casts, literals
     scope, state  names, and what one query level knows
     from_clause, targets, clauses, select, set_operations, with_clause, views       queries
-    changes, conflicts, rules                                     INSERT, UPDATE, DELETE and what tables add to them
+    changes, merge, conflicts, rules                              INSERT, UPDATE, DELETE, MERGE and what tables add to them
 
 An error has the SQLSTATE, message, hint and position that PostgreSQL 15 gives. Everything that costs more than the walk
 itself is cached: resolution by name and types, views and table rules by catalog.
@@ -43,7 +43,7 @@ def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequ
     """
     shared = Shared(environment, parameter_types)
     state = State(shared)
-    analysed: tree.Query | tree.Insert | tree.Update | tree.Delete
+    analysed: tree.Statement
     if isinstance(statement, ast.SelectStmt):
         analysed = select_query(state, statement, settle=True)
     else:

@@ -26,7 +26,7 @@ from engine.sql.analyze.with_clause import with_clause
 _REWRITE = "You will need to rewrite or cast the expression."
 
 
-def change_statement(state: State, node: ast.Node) -> tree.Insert | tree.Update | tree.Delete:
+def change_statement(state: State, node: ast.Node) -> tree.Insert | tree.Update | tree.Delete | tree.Merge:
     """Analyses a statement that changes a table, in a fresh state."""
     if isinstance(node, ast.InsertStmt):
         return insert(state, node)
@@ -34,10 +34,14 @@ def change_statement(state: State, node: ast.Node) -> tree.Insert | tree.Update 
         return update(state, node)
     if isinstance(node, ast.DeleteStmt):
         return delete(state, node)
-    refuse("MERGE" if isinstance(node, ast.MergeStmt) else type(node).__name__, node)
+    if isinstance(node, ast.MergeStmt):
+        from engine.sql.analyze.merge import merge
+
+        return merge(state, node)
+    refuse(type(node).__name__, node)
 
 
-def _target(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, NamespaceItem]:
+def changed_table(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, NamespaceItem]:
     """setTargetTable: the table to change, as range entry 0."""
     if node.catalog is not None and node.catalog != state.environment.database_name:
         full = f"{node.catalog}.{node.schema}.{node.name}"
@@ -53,6 +57,11 @@ def _target(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, Namespa
         if relation.schema == PG_CATALOG_OID and relation.kind == "r":
             fail("42501", f"permission denied for table {node.name}")
         fail("55000", f'cannot {verb} view "{node.name}"')
+    if isinstance(relation, View) and verb == "merge into":
+        fail(
+            "0A000", f'cannot execute MERGE on relation "{node.name}"',
+            detail="This operation is not supported for views.",
+        )  # fmt: skip
     if isinstance(relation, View):
         refuse(f'{verb.split(maxsplit=1)[0].upper()} on view "{node.name}"', node)
     state.shared.relations[relation.oid] = None
@@ -104,9 +113,9 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     """transformInsertStmt, with the defaults and the rules about generated columns that the rewriter adds."""
     if node.with_clause is not None:
         with_clause(state, node.with_clause)
-    table, item = _target(state, node.relation, "insert into")
+    table, item = changed_table(state, node.relation, "insert into")
     rules = table_rules(table, state.environment)
-    columns = _insert_columns(table, node)
+    columns = insert_columns(table, node.columns)
     query = node.query
     rows: tuple[tuple[tree.Expr, ...], ...] = ()
     source: tree.Query | None = None
@@ -135,12 +144,12 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     )  # fmt: skip
 
 
-def _insert_columns(table: Table, node: ast.InsertStmt) -> list[Column]:
+def insert_columns(table: Table, targets: tuple[ast.ResTarget, ...]) -> list[Column]:
     """checkInsertTargets."""
-    if not node.columns:
+    if not targets:
         return list(table.columns)
     found: list[Column] = []
-    for target in node.columns:
+    for target in targets:
         assert target.name is not None
         column = _column(table, target.name, target.location)
         if target.indirection:
@@ -155,7 +164,7 @@ def _default(rules: TableRules, column: Column) -> tree.Expr:
     return rules.default(column)
 
 
-def _check_given(column: Column, overriding: str) -> bool:
+def check_given(column: Column, overriding: str) -> bool:
     """Whether a given value is used (OVERRIDING USER VALUE has it ignored). 428C9 where it may not be given."""
     if column.generated is not None:
         fail(
@@ -195,7 +204,7 @@ def _insert_values(
     used = [True] * width
     for position, column in enumerate(columns):
         if any(row[position] is not None for row in cells):
-            used[position] = _check_given(column, node.overriding)
+            used[position] = check_given(column, node.overriding)
     ready = [
         [
             assign(state, value, column) if value is not None and use else rules.default(column)
@@ -256,7 +265,7 @@ def _insert_select(
     output = source.output
     _check_count(node, columns, len(output), lambda position: coerce.expr_location(output[position].expression))
     columns = columns[: len(output)]
-    dropped = [position for position, column in enumerate(columns) if not _check_given(column, node.overriding)]
+    dropped = [position for position, column in enumerate(columns) if not check_given(column, node.overriding)]
     targets = list(source.targets)
     places = [position for position, target in enumerate(targets) if not target.junk]
     for place, column in zip(places, columns, strict=True):
@@ -314,7 +323,7 @@ def _changed_rows(
         refuse("WHERE CURRENT OF", node)
     if node.with_clause is not None:
         with_clause(state, node.with_clause)
-    table, item = _target(state, node.relation, verb)
+    table, item = changed_table(state, node.relation, verb)
     places = _from_items(state, item, others)
     where = None
     if node.where is not None:

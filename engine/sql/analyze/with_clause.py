@@ -24,6 +24,8 @@ def with_clause(state: State, node: ast.WithClause) -> None:
             state.future_ctes.pop(item.name)
         if not isinstance(item.query, ast.SelectStmt) and state.parent is not None:
             fail("0A000", "WITH clause containing a data-modifying statement must be at the top level", item)
+        if isinstance(item.query, ast.MergeStmt):
+            fail("0A000", "MERGE not supported in WITH query", item)
         self_referring = node.recursive and item.name in set(_table_names(item.query))
         state.ctes[item.name] = _recursive(state, item) if self_referring else _plain(state, item)
         state.future_ctes.pop(item.name, None)
@@ -34,7 +36,7 @@ def _plain(state: State, item: ast.CommonTableExpr) -> tree.Cte:
     from engine.sql.analyze.select import select_query
 
     inner = State(state.shared, state)
-    query: tree.Query | tree.Insert | tree.Update | tree.Delete
+    query: tree.Statement
     if isinstance(item.query, ast.SelectStmt):
         query = select_query(inner, item.query, settle=True)
         columns = range_columns(query.targets)
