@@ -53,6 +53,7 @@ class ExecContext:
     checks: Checks | None = None  # of a statement that is one of several parts: they run when all have written
     results: Mapping[int, Sequence[Sequence[object]]] | None = None  # what other parts have returned, by its OID
 
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One column of RowDescription (PostgreSQL 16 manual, 55.7)."""

@@ -95,14 +95,8 @@ class DataRowSink:
             whole = self._fused_column(position, source)
             return [f"({_NULL!r} if {source} is None else {whole})" if value.nullable else whole]
         name = self.code.temporary("e")
-        if value.nullable:
-            self.code.line(f"if {source} is None: {name} = {_NULL!r}")
-            with self.code.block("else:"):
-                self.code.line(f"{name} = {self._encoded(position, source)}")
-                self.code.line(f"{name} = pack_length(len({name})) + {name}")
-            return [name]
-        self.code.line(f"{name} = {self._encoded(position, source)}")
-        return [f"pack_length(len({name}))", name]
+        whole = f"pack_length(len({name} := {self._encoded(position, source)}))"
+        return [f"({_NULL!r} if {source} is None else {whole} + {name})"] if value.nullable else [whole, name]
 
     def _fused_column(self, position: int, source: str) -> str:
         oid = self.types[position].oid

@@ -34,8 +34,8 @@ from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.walk import conjuncts, has_sublink, relations_of, variables, walk
 from engine.sql import tree
-from engine.storage.rows import codec_of
 from engine.sql.parts import is_result
+from engine.storage.rows import codec_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
 STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
@@ -53,6 +53,7 @@ class QueryCompiler:
         self.parent = parent
         self.query = ends_of_indexes(catalog, expand_joins(function_in_from(query)))
         self.columns: dict[tuple[int, int], Value] = {}
+        self._used: dict[int, set[int]] | None = None  # columns by relation, once somebody has asked
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
         if parent is not None:
             self.expressions.parameters = parent.expressions.parameters
@@ -142,7 +143,12 @@ class QueryCompiler:
 
     def _needed(self, relation: int) -> list[int]:
         """The columns of a relation that anything in the query refers to, in order."""
-        found = {v.column for v in variables(self._body()) if v.levels_up == 0 and v.relation == relation}
+        if self._used is None:
+            self._used = {}
+            for variable in variables(self._body()):
+                if variable.levels_up == 0:
+                    self._used.setdefault(variable.relation, set()).add(variable.column)
+        found = self._used.get(relation, set())
         return sorted(found | {column for place, column in self.also_needed if place == relation})
 
     def _body(self) -> tuple[object, ...]:
@@ -196,6 +202,8 @@ class QueryCompiler:
 
     def write_ctes(self, body: object) -> dict[str, str]:
         """WITH queries that the body refers to: each is run once, before the loops. Gives the sources of their rows."""
+        if not self.query.ctes:
+            return self.cte_rows
         used = {item.name for item, _ in walk(body) if isinstance(item, tree.RangeCte)}
         for cte in self.query.ctes:
             if cte.name in used:
@@ -211,6 +219,7 @@ class QueryCompiler:
         if isinstance(entry, tree.RangeTable) and is_result(entry.table):
             return f"context.results[{entry.table.oid}]"
         return f"{self.write_subquery(query, ListSink(self.code, count=False))}()"
+
     # ---- the order of the loops -------------------------------------------------------------------------------------
 
     def _order_steps(self) -> list[Step]:

@@ -9,8 +9,12 @@ from typing import Any, cast
 from engine.sql import tree
 
 # Types of fields (as annotations are kept: in text) that hold no nodes.
-_PLAIN = frozenset(("TypeRef", "int", "str", "bool", "Function", "Operator", "str | None", "int | None"))
+_PLAIN = frozenset((
+    "TypeRef", "int", "str", "bool", "Function", "Operator", "str | None", "int | None", "Table | VirtualTable",
+    "tuple[RangeColumn, ...]", "tuple[str, ...]", "tuple[int, ...]", "tuple[TypeRef, ...]", "tuple[bool, ...]",
+))  # fmt: skip
 _LEAVES = (tree.Const, tree.Param, tree.Var, tree.CaseTestExpr, tree.NextValueExpr, tree.SqlValueFunction)
+_FOREIGN: tuple[str, ...] = ("",)  # in place of the fields of what is no node
 
 
 def children(node: object) -> Iterator[object]:
@@ -18,20 +22,25 @@ def children(node: object) -> Iterator[object]:
     if isinstance(node, tuple):
         items: Iterable[object] = node
     else:
-        items = (getattr(node, name) for name in _fields_of(type(node)))
+        names = _fields_of(type(node))
+        items = () if names is _FOREIGN else [getattr(node, name) for name in names]
     for item in items:
         if isinstance(item, tuple):
             yield from children(item)
-        elif type(item).__module__ == tree.__name__:
+        elif _fields_of(type(item)) is not _FOREIGN:
             yield item
 
 
 def _fields_of(kind: type[object]) -> tuple[str, ...]:
-    """The fields of a dataclass that may hold nodes; planning walks every tree many times."""
+    """The fields of a node that may hold nodes, _FOREIGN for what is none; planning walks every tree many times."""
     known = _fields.get(kind)
     if known is None:
-        inner = is_dataclass(kind) and not issubclass(kind, _LEAVES)
-        known = tuple(field.name for field in fields(kind) if field.type not in _PLAIN) if inner else ()  # type: ignore[arg-type]
+        if kind.__module__ != tree.__name__ or not is_dataclass(kind):
+            known = _FOREIGN
+        elif issubclass(kind, _LEAVES):
+            known = ()
+        else:
+            known = tuple(field.name for field in fields(kind) if field.type not in _PLAIN)
         _fields[kind] = known
     return known
 
@@ -39,15 +48,30 @@ def _fields_of(kind: type[object]) -> tuple[str, ...]:
 _fields: dict[type[object], tuple[str, ...]] = {}
 
 
-def walk(node: object, depth: int = 0) -> Iterator[tuple[object, int]]:
+def walk(node: object, depth: int = 0) -> list[tuple[object, int]]:
     """Every node of the tree under (and with) `node`, with the number of queries entered on the way to it."""
-    if not isinstance(node, tuple):
-        if not is_dataclass(node):
-            return
-        yield node, depth
-    inner = depth + isinstance(node, tree.Query)
-    for child in children(node):
-        yield from walk(child, inner)
+    found: list[tuple[object, int]] = []
+    _collect(node, depth, found)
+    return found
+
+
+def _collect(node: object, depth: int, found: list[tuple[object, int]]) -> None:
+    if isinstance(node, tuple):
+        for item in node:
+            _collect(item, depth, found)
+        return
+    names = _fields.get(type(node))
+    if names is None:
+        names = _fields_of(type(node))
+    if names is _FOREIGN:
+        return
+    found.append((node, depth))
+    if type(node) is tree.Query:
+        depth += 1
+    for name in names:
+        child = getattr(node, name)
+        if child is not None and child != ():
+            _collect(child, depth, found)
 
 
 def variables(node: object) -> Iterator[tree.Var]:
@@ -82,7 +106,7 @@ def transform(node: Any, change: Callable[[Any, int], Any], depth: int = 0) -> A
     if isinstance(node, tuple):
         items = [transform(item, change, depth) for item in node]
         return node if all(a is b for a, b in zip(items, node, strict=True)) else tuple(items)
-    if not is_dataclass(node) or type(node).__module__ != tree.__name__:
+    if _fields_of(type(node)) is _FOREIGN:
         return node
     changed = change(node, depth)
     if changed is not None:
@@ -91,12 +115,11 @@ def transform(node: Any, change: Callable[[Any, int], Any], depth: int = 0) -> A
         return node
     inner = depth + isinstance(node, tree.Query)
     found: dict[str, Any] = {}
-    for field in fields(node):
-        child = getattr(node, field.name)
-        if isinstance(child, tuple) or is_dataclass(child):
-            new = transform(child, change, inner)
-            if new is not child:
-                found[field.name] = new
+    for name in _fields_of(type(node)):
+        child = getattr(node, name)
+        new = transform(child, change, inner)
+        if new is not child:
+            found[name] = new
     return replace(cast(Any, node), **found) if found else node
 
 

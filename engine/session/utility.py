@@ -223,9 +223,9 @@ async def _deallocate(session: Session, tree: ast.DeallocateStmt, portal: Portal
 
 
 async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal, sink: Sink) -> None:
-    if not session.in_block and "hold" not in tree.options:
     if isinstance(tree.query, ast.SelectStmt) and tree.query.changes_data:
         raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
+    if not session.in_block and "hold" not in tree.options:
         raise SqlError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
     name = tree.name.encode()
     if name in session.portals:
