@@ -44,6 +44,7 @@ from engine.checks import Checks
 from engine.cluster_view import ClusterView
 from engine.columnar.client import WorkerClient
 from engine.replica import Replica
+from engine.session.advisory import AdvisorySpace
 from engine.session.settings import PlanKey
 from engine.session.system import SystemCache
 from engine.storage.edits import Edits
@@ -111,6 +112,7 @@ class Node:
         self.clock = clock
         self.row_locks = LockSpace(ROW_CONFLICTS)
         self.table_locks = TableLocks()
+        self.advisory_locks = AdvisorySpace()
         self.exclusive_tables = 0  # transactions that hold or wait for a table lock which shuts out readers
         self.commits: CommitQueue | JointCommits = CommitQueue(store, clock)
         self.new_transaction: Callable[..., Transaction] = Transaction

@@ -47,6 +47,7 @@ from wire.peering import Peer, PeerVerifier
 from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
 
 TABLESPACE = "pg_default"
+ADVISORY_LOCKS = "advisory locks"
 FRESH_START = 1.0  # seconds that a new session waits at most for the newest catalog
 _PREPARE = re.compile(
     r'\s*prepare\s+(?:"(?:[^"]|"")+"|[\w$]+)\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?as\b\s*', re.IGNORECASE
@@ -95,6 +96,7 @@ class _Cycle:
     ends_first: bool = False
     opens_writable: bool = False
     discards: bool = False
+    unlocks: bool = False
     own_portals: bool = False  # it uses portals of this node
 
     def add(self, route: Route, needs: Needs, bound: bool) -> None:
@@ -108,6 +110,7 @@ class _Cycle:
         self.commits |= route.commits
         self.opens_writable |= route.opens_writable
         self.discards |= route.discards
+        self.unlocks |= route.unlocks
 
 
 class ClusterConnection(Connection):
@@ -343,8 +346,12 @@ class ClusterConnection(Connection):
         if not session.in_block:
             self._has_read = False
         if cycle.needs is Needs.NOTHING:
-            if cycle.discards and self._relay is not None:
-                self._relay.close()
+            relay = self._relay
+            if relay is not None and (cycle.discards or (cycle.unlocks and relay.holds == ADVISORY_LOCKS)):
+                relay.close()  # with it ends what the leader holds for the session
+            elif relay is not None and cycle.unlocks and ADVISORY_LOCKS in relay.holds:
+                self._carry(session)
+                return False
             return self._run_here(cycle)
         if self._is_carried(session, cycle):
             self._carry(session)
@@ -671,4 +678,6 @@ def _state_of(session: Session) -> Iterable[tuple[str, str]]:
     schema = session.temporary_schema
     if schema is not None and any(getattr(item, "schema", 0) == schema for item in session.catalog.objects.values()):
         holds.append("pg_temp")
+    if session.advisory_held is not None and session.advisory_held.of_session:
+        holds.append(ADVISORY_LOCKS)
     return ("_shoal.holds", ",".join(holds)), ("_shoal.last_commit", token(session.last_commit))

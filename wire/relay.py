@@ -222,6 +222,11 @@ class Relay:
         """Whether the leader's session holds what outlives a transaction."""
         return bool(self._holds) or self._sql_statements
 
+    @property
+    def holds(self) -> str:
+        """What the leader's session holds, as it has told."""
+        return self._holds
+
     def feed(self, data: bytes) -> None:
         """What the client sends while `carry` runs."""
         self._client.receive_data(data)

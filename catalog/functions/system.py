@@ -123,7 +123,6 @@ def _address(side: str, part: str, call: CallContext) -> object:
     return lookup(oids.INET).text_decoder()(found[0]) if part == "addr" else found[1]
 
 
-implement("pg_advisory_unlock_all", lambda: "")  # there are none to hold; drivers say it to reset a connection
 for _side in ("client", "server"):
     for _part in ("addr", "port"):
         implement(f"inet_{_side}_{_part}", functools.partial(_address, _side, _part), needs_session=True)

@@ -69,6 +69,7 @@ class Route:
     commits: bool = False
     rolls_back: bool = False  # it is a ROLLBACK and nothing else
     discards: bool = False
+    unlocks: bool = False  # it calls pg_advisory_unlock_all(), which has to do where the locks are
 
 
 # What cannot be parsed fails, on any node, in the same way.
@@ -132,6 +133,7 @@ def of_trees(statements: Sequence[ast.Node]) -> Route:
         any(node.kind in ("commit", "end") for node in controls),
         len(statements) == 1 and isinstance(first, ast.TransactionStmt) and first.kind in ("rollback", "abort"),
         any(isinstance(node, ast.DiscardStmt) for node in statements),
+        any(isinstance(node, ast.FuncCall) and node.names[-1] == "pg_advisory_unlock_all" for node in nodes),
     )
 
 

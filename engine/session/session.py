@@ -149,6 +149,8 @@ class Session(LedSession):
             data, count = run(context, parameters)
         except BaseException as error:
             transaction.rollback_to(mark)
+            if self.advisory_held is not None and not isinstance(error, SqlError):
+                self.advisory_held.restart()
             if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
                 for taken in list(held)[held_before:]:
                     transaction.unlock_table(taken)
@@ -280,6 +282,8 @@ class Session(LedSession):
         """The connection is gone: rolls back, frees every lock, drops temporary tables."""
         try:
             self._abort()
+            if self.advisory_held is not None:
+                self.advisory_held.close()
             if self.temporary_schema is not None:
                 from engine.session import ddl
 

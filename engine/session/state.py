@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
@@ -21,6 +22,9 @@ from engine.session.waiting import Work
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from engine.session.advisory import AdvisoryLocks
 
 UNHEARD = {"warning": frozenset({"NOTICE"}), "error": frozenset({"NOTICE", "WARNING"})}  # by client_min_messages
 
@@ -77,6 +81,7 @@ class SessionState:
         self.sequence_values: dict[int, int] = {}
         self.last_sequence: int | None = None
         self.last_commit = 0  # LSN, of this session
+        self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
         self.work: dict[str, Work] = {}  # what functions wait for, by their names
         self.temporary_schema: int | None = None
         self.task: asyncio.Task[None] | None = None

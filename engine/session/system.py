@@ -32,6 +32,7 @@ from catalog.types.base import Array
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
 from engine.replica import token
+from engine.session.advisory import MODE_NAMES, LockName
 from engine.session.cluster import cluster_rows
 from engine.session.settings import DEFINITIONS, milliseconds
 from engine.session.virtual_rows import RowCache
@@ -409,6 +410,7 @@ class NodeStatus:
         rows: list[dict[str, object]] = []
         for session in self._node.sessions.values():
             transaction = session.transaction
+            rows += _advisory_rows(session)
             if transaction is None:
                 continue
             common = {
@@ -485,6 +487,30 @@ class NodeStatus:
 
     def cluster(self, view: str) -> list[dict[str, object]]:
         return cluster_rows(self._session, view)
+
+
+def _advisory_rows(session: Session) -> list[dict[str, object]]:
+    """The advisory locks that a session holds, or waits for."""
+    held, transaction = session.advisory_held, session.transaction
+    if held is None:
+        return []
+    locks = [(name, modes, True) for name, modes in held.table_locks.items()]
+    ticket = None if transaction is None else transaction.waiting
+    if ticket is not None and ticket.owner is held:
+        locks.append((ticket.name, ticket.mode, False))
+    rows: list[dict[str, object]] = []
+    for name, modes, granted in locks:
+        database, first, second, kind = cast(LockName, name)
+        rows += [
+            {
+                "locktype": "advisory", "database": database, "classid": first, "objid": second, "objsubid": kind,
+                "pid": session.process_id, "virtualtransaction": f"{session.process_id}/1", "mode": shown,
+                "granted": granted, "fastpath": False,
+            }
+            for mode, shown in MODE_NAMES.items()
+            if modes & mode
+        ]  # fmt: skip
+    return rows
 
 
 def _state(session: Session) -> str:

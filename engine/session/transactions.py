@@ -16,6 +16,7 @@ from functools import partial
 
 from catalog.errors import SqlError, not_supported
 from engine.node import resolve
+from engine.session.advisory import AdvisoryLocks
 from engine.session.errors import aborted, canceled
 from engine.session.prepared import Portal, Prepared
 from engine.session.state import SessionState
@@ -28,6 +29,20 @@ from engine.txn.transaction import Transaction
 
 
 class TransactionalSession(SessionState):
+    @property
+    def advisory(self) -> AdvisoryLocks:
+        """The session's advisory locks."""
+        if self.advisory_held is None:
+            self.advisory_held = AdvisoryLocks(self, self.node.advisory_locks)
+        return self.advisory_held
+
+    def blockers(self, process_id: int) -> list[int]:
+        """The process ids of the sessions for which that one waits."""
+        session = self.node.sessions.get(process_id)
+        transaction = None if session is None else session.transaction
+        ticket = None if transaction is None else transaction.waiting
+        return [] if ticket is None else ticket.space.blockers(ticket)
+
     def begin_implicit(self) -> Transaction:
         """The transaction of statements outside a block."""
         self.transaction = self._new_transaction()
@@ -79,6 +94,8 @@ class TransactionalSession(SessionState):
         if not lsn and logged > self.node.store.durable_lsn:
             lsn = logged  # it may have drawn values from sequences
         self.settings.end_transaction(True)
+        if self.advisory_held is not None:
+            self.advisory_held.end_transaction()
         if self.portals:
             self._close_portals(committed=True)
         return lsn
@@ -98,6 +115,8 @@ class TransactionalSession(SessionState):
             transaction.waiting.cancel(error)
         if transaction.savepoints:
             transaction.rollback_to_savepoint(transaction.savepoints[-1].name)
+            if self.advisory_held is not None:
+                self.advisory_held.roll_back_to(transaction.savepoints[-1])
         else:
             self._let_go(transaction)
         self._close_portals(committed=False)
@@ -109,6 +128,8 @@ class TransactionalSession(SessionState):
             self.node.exclusive_tables -= 1
             transaction.exclusive = False
         transaction.abort()
+        if self.advisory_held is not None:
+            self.advisory_held.end_transaction()
         transaction.changed_objects = {}
         transaction.catalog = None
 
@@ -212,6 +233,8 @@ class TransactionalSession(SessionState):
         if kind == "rollback_to":
             transaction.rollback_to_savepoint(name)
             state = transaction.savepoints[-1].settings
+            if self.advisory_held is not None:
+                self.advisory_held.roll_back_to(transaction.savepoints[-1])
             if state is not None:
                 self.settings.restore(state)
             self.status = "T"
@@ -220,6 +243,8 @@ class TransactionalSession(SessionState):
             raise aborted()
         if kind == "savepoint":
             transaction.savepoint(name, self.settings.state())
+            if self.advisory_held is not None:
+                self.advisory_held.save(transaction.savepoints[-1])
             return "SAVEPOINT"
         transaction.release_savepoint(name)
         return "RELEASE"

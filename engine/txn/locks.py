@@ -184,6 +184,10 @@ class LockSpace:
             place.waiters.remove(ticket)
             self._grant(ticket.name, place)
 
+    def blockers(self, ticket: Ticket) -> list[int]:
+        """The process ids of those for whom the ticket waits: holders, and waiters before it."""
+        return list(dict.fromkeys(owner.process_id for owner in self._blockers(ticket)))
+
     def holders(self, name: Hashable) -> dict[Owner, int]:
         """Who holds it, with the modes; a lone owner's mode shows as 0 (its own dict has it)."""
         place = self._held.get(name)
@@ -267,7 +271,7 @@ class LockSpace:
             seen.add(id(owner))
             for blocker in self._blockers(owner.waiting):
                 edges = [*path, (owner, blocker)]
-                if blocker is start:
+                if blocker is start or blocker.process_id == start.process_id:  # a session may own by two names
                     return edges
                 stack.append((blocker, edges))
         return []

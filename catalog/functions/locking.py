@@ -1,0 +1,85 @@
+"""Advisory locks, and who waits for whom (PostgreSQL 16 manual, 9.27.10 and 9.27.1).
+
+A lock is named by one bigint or by two integers, in the session's database; the two kinds do not meet. What a session
+holds is kept by engine/session/advisory.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Protocol, cast
+
+from catalog.functions.base import CallContext
+from catalog.functions.registry import implement, implements
+from catalog.types.base import EMPTY_ARRAY, Array
+
+
+class _Locks(Protocol):
+    def lock(self, run: object, name: tuple[int, int, int, int], mode: int, of_session: bool, wait: bool) -> bool: ...
+    def unlock(self, name: tuple[int, int, int, int], mode: int) -> bool: ...
+    def unlock_all(self) -> None: ...
+
+
+class _Session(Protocol):
+    database_oid: int
+
+    @property
+    def advisory(self) -> _Locks: ...
+    def blockers(self, process_id: int) -> list[int]: ...
+
+
+_EXCLUSIVE, _SHARE = 64, 16  # engine.txn.locks.EXCLUSIVE and TABLE_SHARE
+_WORD = 0xFFFFFFFF
+
+
+def _session(call: CallContext) -> _Session:
+    return cast(_Session, call.session)
+
+
+def _name(session: _Session, numbers: tuple[int, ...]) -> tuple[int, int, int, int]:
+    if len(numbers) == 1:
+        return session.database_oid, numbers[0] >> 32 & _WORD, numbers[0] & _WORD, 1
+    return session.database_oid, numbers[0] & _WORD, numbers[1] & _WORD, 2
+
+
+def _lock(mode: int, of_session: bool, wait: bool, call: CallContext, *numbers: int) -> object:
+    session = _session(call)
+    taken = session.advisory.lock(call, _name(session, numbers), mode, of_session, wait)
+    return "" if wait else taken
+
+
+def _unlock(mode: int, call: CallContext, *numbers: int) -> bool:
+    session = _session(call)
+    return session.advisory.unlock(_name(session, numbers), mode)
+
+
+@implements("pg_advisory_unlock_all", needs_session=True)
+def _unlock_all(call: CallContext) -> str:
+    _session(call).advisory.unlock_all()
+    return ""
+
+
+for _form in ("int8", "int4"):
+    for _suffix, _mode in (("", _EXCLUSIVE), ("_shared", _SHARE)):
+        for _level, _of_session in (("", True), ("_xact", False)):
+            for _verb, _wait in (("pg", True), ("pg_try", False)):
+                _source = f"{_verb}_advisory{_level}_lock{_suffix}_{_form}"
+                implement(_source, functools.partial(_lock, _mode, _of_session, _wait), needs_session=True)
+        implement(f"pg_advisory_unlock{_suffix}_{_form}", functools.partial(_unlock, _mode), needs_session=True)
+
+
+@implements("pg_blocking_pids", needs_session=True)
+def _blocking(call: CallContext, process_id: int) -> Array:
+    return Array.of(tuple(_session(call).blockers(process_id)))
+
+
+@implements("pg_safe_snapshot_blocking_pids")
+def _snapshot_blockers(process_id: int) -> Array:
+    """Nothing waits for a safe snapshot: SERIALIZABLE READ ONLY DEFERRABLE is refused."""
+    return EMPTY_ARRAY
+
+
+@implements("pg_isolation_test_session_is_blocked", needs_session=True)
+def _is_blocked(call: CallContext, process_id: int, interesting: Array) -> bool:
+    """Whether the session waits for a lock that one of the others holds, or waits for before it."""
+    return not set(_session(call).blockers(process_id)).isdisjoint(interesting.elements)
