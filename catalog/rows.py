@@ -19,6 +19,8 @@ import orjson
 from catalog.schema import (
     Catalog,
     Database,
+    Domain,
+    Enum,
     Index,
     Role,
     Schema,
@@ -41,6 +43,8 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Index: 6,
     Sequence: 7,
     View: 8,
+    Enum: 20,
+    Domain: 21,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
 COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import cast
 
 from catalog.types.base import TypeRef
+from catalog.types.user import UserEntry, remember
 
 FIRST_USER_OID = 16384
 PG_CATALOG_OID = 11
@@ -271,8 +272,53 @@ def sequence_table(sequence: Sequence) -> VirtualTable:
     return VirtualTable(sequence.oid, sequence.schema, sequence.name, SEQUENCE_COLUMNS, "S")
 
 
+@dataclass(frozen=True, slots=True)
+class EnumLabel:
+    """A value of an enum: `position` is what rows hold (catalog/types/enum.py)."""
+
+    oid: int
+    name: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """CREATE TYPE ... AS ENUM. `labels` in their order."""
+
+    oid: int
+    schema: int
+    name: str
+    array_oid: int
+    labels: tuple[EnumLabel, ...] = ()
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """CREATE DOMAIN. `type` is what its values are in the end; `base_oid` what it was declared over: that type, or
+    another domain, whose conditions hold too. `checks` are Constraints of kind 'c' over VALUE."""
+
+    oid: int
+    schema: int
+    name: str
+    array_oid: int
+    type: TypeRef
+    base_oid: int
+    not_null: bool = False
+    default: str | None = None
+    checks: tuple[Constraint, ...] = ()
+    collation: int = 0
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+UserType = Enum | Domain
+USER_TYPES = (Enum, Domain)
 Relation = Table | Index | Sequence | View | VirtualTable
-SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence | View
+SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence | View | Enum | Domain
 
 
 @dataclass(frozen=True)
@@ -292,6 +338,7 @@ class Catalog:
     roles: Mapping[str, int] = field(default_factory=dict)
     databases: Mapping[str, int] = field(default_factory=dict)
     tablespaces: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
 
     def with_object(self, item: SchemaObject) -> Catalog:
         """This catalog with `item` added, or put in place of the object with its OID."""
@@ -305,6 +352,7 @@ class Catalog:
         """This catalog after several changes at once (None drops); one new version."""
         objects = dict(self.objects)
         relations = dict(self.relations)
+        types = dict(self.types)
         named: dict[type[SchemaObject], dict[str, int]] = {
             Schema: dict(self.schemas),
             Role: dict(self.roles),
@@ -315,6 +363,8 @@ class Catalog:
             old = objects.pop(oid, None)
             if isinstance(old, (Table, Index, Sequence, View)):
                 relations.pop((old.schema, old.name), None)
+            elif isinstance(old, USER_TYPES):
+                types.pop((old.schema, old.name), None)
             elif old is not None and self._is_here(old):
                 named[type(old)].pop(old.name, None)
         for oid, item in changes.items():
@@ -323,9 +373,11 @@ class Catalog:
             objects[oid] = item
             if isinstance(item, (Table, Index, Sequence, View)):
                 relations[(item.schema, item.name)] = oid
+            elif isinstance(item, USER_TYPES):
+                types[(item.schema, item.name)] = oid
             elif self._is_here(item):
                 named[type(item)][item.name] = oid
-        return Catalog(
+        changed = Catalog(
             self.version + 1,
             self.database,
             objects,
@@ -334,7 +386,11 @@ class Catalog:
             named[Role],
             named[Database],
             named[Tablespace],
+            types,
         )
+        if types:
+            remember(changed.user_types)
+        return changed
 
     def _is_here(self, item: SchemaObject) -> bool:
         """Schemas belong to one database (0: to each), the other named objects to all."""
@@ -352,7 +408,7 @@ class Catalog:
             if isinstance(item, Schema):
                 here = oid in own
             else:
-                here = not isinstance(item, (Table, Index, Sequence, View)) or item.schema in own
+                here = not isinstance(item, (Table, Index, Sequence, View, *USER_TYPES)) or item.schema in own
             if here:
                 found.setdefault(type(item), []).append(item)
         return found
@@ -370,6 +426,24 @@ class Catalog:
             for target in {item.references for item in table.constraints if item.references is not None}:
                 found.setdefault(target, []).append(table.oid)
         return found
+
+    @cached_property
+    def user_types(self) -> Mapping[int, UserEntry]:
+        """The types that users have defined, and the arrays over them, by OID."""
+        from catalog.usertypes import entries_of  # that module needs the classes of this one
+
+        found = []
+        for oid in self.types.values():
+            item = self.objects[oid]
+            assert isinstance(item, USER_TYPES)
+            found.append((item, self.schema_name(item.schema)))
+        return entries_of(found)
+
+    def user_type(self, schema: int, name: str) -> UserType | None:
+        """The user's type of that name in the schema."""
+        oid = self.types.get((schema, name))
+        item = None if oid is None else self.objects[oid]
+        return item if isinstance(item, USER_TYPES) else None
 
     @property
     def _own_tables(self) -> abc.Sequence[Table]:

@@ -42,7 +42,7 @@ import orjson
 from aiohttp import web
 
 from catalog.errors import SqlError
-from catalog.types import pg_type_by_oid
+from catalog.types import type_row
 from catalog.types.oids import (
     BOOL,
     FLOAT4,
@@ -326,7 +326,7 @@ def _json(value: object) -> str:
 
 
 def _is_array(oid: int) -> bool:
-    row = pg_type_by_oid.get(oid)
+    row = type_row(oid)
     return row is not None and row.category == "A"
 
 
@@ -344,7 +344,7 @@ def _array(value: object) -> str:
 
 
 def _column(column: Column) -> dict[str, str]:
-    row = pg_type_by_oid.get(column.type_oid)
+    row = type_row(column.type_oid)
     return {"name": column.name, "type": str(column.type_oid) if row is None else row.name}
 
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from catalog.errors import SqlError
-from catalog.types import pg_type_by_oid
+from catalog.types import type_row
 from engine.execute.context import Field
 
 _I32 = struct.Struct(">i")
@@ -63,7 +63,7 @@ def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
     """RowDescription; `formats` has one code per field."""
     parts = [struct.pack(">h", len(fields))]
     for field, code in zip(fields, formats, strict=True):
-        row = pg_type_by_oid.get(field.type.oid)
+        row = type_row(field.type.oid)
         size = row.length if row is not None else -1
         parts.append(text(field.name))
         parts.append(_FIELD.pack(field.table, field.column, field.type.oid, size, field.type.typmod, code))

@@ -17,7 +17,7 @@ from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function
 from catalog.functions.quoting import quote_identifier
 from catalog.functions.registry import declare, implement, implements
-from catalog.schema import PG_CATALOG_OID, Catalog, Index, Role, Schema, Sequence, Table, View
+from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Index, Role, Schema, Sequence, Table, View
 from catalog.system.numbering import DATABASE_OWNER
 from catalog.types import lookup, oids
 from catalog.types.base import Array
@@ -226,11 +226,11 @@ def _builtin_type(oid: int | None, typmod: int | None) -> str | None:
 
 
 def _type_of(argument_types: Any, result: Any) -> Callable[..., object]:
-    oid = argument_types[0].oid
+    oid = argument_types[0].declared
     return lambda value: oid
 
 
-implement("pg_typeof", python_for_types=_type_of)
+implement("pg_typeof", duckdb=lambda _, types: f"{types[0].declared}::BIGINT", python_for_types=_type_of)
 
 
 @implements("nameconcatoid")
@@ -405,6 +405,10 @@ def _constraint_definition(call: CallContext, oid: int, pretty: bool = False) ->
         for constraint in table.constraints:
             if constraint.oid == oid:
                 return definitions.constraint_definition(services, table, constraint, pretty)
+    for domain in services.catalog.by_kind.get(Domain, ()):
+        for constraint in domain.checks:
+            if constraint.oid == oid:
+                return definitions.domain_check(constraint, pretty)
     return None
 
 

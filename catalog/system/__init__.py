@@ -4,6 +4,7 @@
     content       parts, slices and scopes: how a relation's columns come about and how long they are kept
     objects       pg_class, pg_attribute, pg_type, pg_index, pg_constraint, ...: the objects of a database
     shared        pg_namespace, pg_database, pg_authid, ...: schemas, and what all databases share
+    user_types    pg_type, pg_enum, pg_constraint: the types that users define
     builtin       pg_proc, pg_operator, pg_cast, ...: what every server of this release has
     live          pg_settings, pg_stat_activity, pg_locks, ...: the running node
     cluster       shoal_nodes, shoal_replicas, ...: the cluster, as this node knows it
@@ -20,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog.schema import View, VirtualTable
-from catalog.system import builtin, live, names, objects, shared  # each registers its parts
+from catalog.system import builtin, live, names, objects, shared, user_types  # each registers its parts
 from catalog.system.relations import system_relations
 
-_LOADED = (builtin, live, names, objects, shared)
+_LOADED = (builtin, live, names, objects, shared, user_types)
 
 virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
     key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)

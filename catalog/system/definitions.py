@@ -83,6 +83,23 @@ def constraint_definition(surroundings: Surroundings, table: Table, constraint: 
     return text if constraint.validated else text + " NOT VALID"
 
 
+def domain_check(check: Constraint, pretty: bool) -> str:
+    """pg_get_constraintdef(oid, pretty) of a domain's condition."""
+    text = f"CHECK ({_bare(check)})" if pretty else f"CHECK (({_bare(check)}))"
+    return text if check.validated else text + " NOT VALID"
+
+
+def _bare(check: Constraint) -> str:
+    """A condition without the parentheses around the whole of it."""
+    text = check.check or ""
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1] if text.startswith("(") and text.endswith(")") else text
+
+
 def _names(table: Table, numbers: tuple[int, ...]) -> str:
     return ", ".join(quote_identifier(table.column_by_number(number).name) for number in numbers)
 
@@ -151,7 +168,7 @@ def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, p
 
 def _own_collation(table: Table, part: IndexColumn) -> int:
     column = table.column_by_number(part.number) if part.number else None
-    row = types.pg_type_by_oid.get(column.type.oid if column else part.type.oid)
+    row = types.type_row(column.type.oid if column else part.type.oid)
     return (column.collation if column else 0) or (row.collation if row else 0)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from catalog.functions.base import udf_name
 from catalog.functions.duckdb_errors import sql_error_call_of
-from catalog.schema import VirtualTable
+from catalog.schema import FIRST_USER_OID, VirtualTable
 from catalog.system import numbering
 from catalog.system.content import system_table
 from catalog.system.relations import (
@@ -105,10 +105,10 @@ _CANONICAL = udf_name("shoal_canonical_name")
 
 
 def format_type(oid: str, typmod: str) -> str:
-    """SQL of format_type: row types are looked up, built-in ones come from the function."""
+    """SQL of format_type: row types and those of users are looked up, built-in ones come from the function."""
     named = look_up(TYPE_NAMES, "shown", oid)
     return (
-        f"CASE WHEN {oid} < {numbering.ROW_TYPES} THEN {_FORMAT}({oid}, CAST({typmod} AS INTEGER)) "
+        f"CASE WHEN {oid} < {FIRST_USER_OID} THEN {_FORMAT}({oid}, CAST({typmod} AS INTEGER)) "
         f"WHEN {oid} IS NOT NULL THEN coalesce({named}, '???') END"
     )
 
@@ -175,7 +175,7 @@ _register("show_config_by_name", lambda a: look_up(SETTINGS, "value", f"lower({a
 _by_key("pg_table_is_visible", RELATION_NAMES, "visible")
 _register(
     "pg_type_is_visible",
-    lambda a: f"CASE WHEN {a[0]} < {numbering.ROW_TYPES} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
+    lambda a: f"CASE WHEN {a[0]} < {FIRST_USER_OID} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
     TYPE_NAMES,
 )
 _register(

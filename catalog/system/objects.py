@@ -170,23 +170,23 @@ def collation_of(column: Column | IndexColumn) -> int:
     """A column's collation: its own, or its type's."""
     if column.collation:
         return column.collation
-    row = types.pg_type_by_oid.get(column.type.oid)
+    row = types.type_row(column.type.declared)
     return row.collation if row else 0
 
 
 def _attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
     """Rows of pg_attribute for (relation OID, attnum, column)."""
-    rows = [types.pg_type_by_oid.get(column.type.oid) for _, _, column in columns]
+    rows = [types.type_row(column.type.declared) for _, _, column in columns]
     return {
         "attrelid": [relation for relation, _, _ in columns],
         "attname": [column.name for _, _, column in columns],
-        "atttypid": [column.type.oid for _, _, column in columns],
+        "atttypid": [column.type.declared for _, _, column in columns],
         "attstattarget": -1,
         "attlen": [row.length if row else -1 for row in rows],
         "attnum": [number for _, number, _ in columns],
         "attndims": [1 if row and row.category == "A" else 0 for row in rows],
         "attcacheoff": -1,
-        "atttypmod": [column.type.typmod for _, _, column in columns],
+        "atttypmod": [-1 if column.type.domain else column.type.typmod for _, _, column in columns],
         "attbyval": [bool(row and row.by_value) for row in rows],
         "attalign": [row.alignment if row else "d" for row in rows],
         "attstorage": [row.storage if row else "x" for row in rows],

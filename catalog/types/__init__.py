@@ -7,7 +7,7 @@ those whose values Shoal can hold. `lookup` is the way from one to the other: it
 from __future__ import annotations
 
 from catalog.errors import SqlError, not_supported
-from catalog.types import oids
+from catalog.types import oids, user
 from catalog.types.array import ArrayType, VectorType
 from catalog.types.base import (
     DEFAULT_FORMAT,
@@ -67,6 +67,7 @@ __all__ = [
     "pg_type_by_name",
     "pg_type_by_oid",
     "pg_type_rows",
+    "type_row",
 ]
 
 pg_type_rows: tuple[TypeRow, ...] = read_type_rows()
@@ -129,21 +130,32 @@ def lookup(oid: int) -> SqlType:
     """The type with its codecs. Raises 0A000 for a type of PostgreSQL without one here, 42704 for no type at all."""
     found = by_oid.get(oid)
     if found is None:
+        entry = user.entry_of(oid)
+        if entry is not None and entry.sql_type is not None:
+            return entry.sql_type
         if oid not in pg_type_by_oid:
             raise SqlError("42704", f"type with OID {oid} does not exist")
         not_supported(f"type {format_type(oid)}")
     return found
 
 
+def type_row(oid: int) -> TypeRow | None:
+    """The row of pg_type, also of a user's type."""
+    row = pg_type_by_oid.get(oid)
+    if row is None and (entry := user.entry_of(oid)) is not None:
+        return entry.row
+    return row
+
+
 def array_of(oid: int) -> int:
     """The OID of the array type over `oid`, 0 if there is none."""
-    row = pg_type_by_oid.get(oid)
+    row = type_row(oid)
     return row.array if row else 0
 
 
 def element_of(oid: int) -> int:
     """The OID of the element type of an array type (also of int2vector and oidvector), 0 for anything else."""
-    row = pg_type_by_oid.get(oid)
+    row = type_row(oid)
     return row.element if row and (row.category == "A" or row.oid == oids.RECORD_ARRAY) else 0
 
 
@@ -177,7 +189,8 @@ def format_type(oid: int, typmod: int | None = None) -> str:
         return "-"
     row = pg_type_by_oid.get(oid)
     if row is None:
-        return "???"
+        entry = user.entry_of(oid)
+        return "???" if entry is None else user.shown_name(entry)
     if row.element and row.name.startswith("_"):
         return _format_scalar(pg_type_by_oid[row.element], typmod) + "[]"
     return _format_scalar(row, typmod)

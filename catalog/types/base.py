@@ -25,7 +25,7 @@ through the engine in one *internal form*, chosen so that rows and keys encode b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from catalog.errors import SqlError
@@ -57,10 +57,20 @@ EMPTY_ARRAY = Array((), (), ())
 
 @dataclass(frozen=True, slots=True)
 class TypeRef:
-    """A type with its modifier: varchar(10) is TypeRef(1043, 14), as in pg_attribute (atttypid, atttypmod)."""
+    """A type with its modifier: varchar(10) is TypeRef(1043, 14), as in pg_attribute (atttypid, atttypmod).
+
+    A value of a domain has the domain's base type in every respect, so that `oid` and `typmod` are the base type's, and
+    `domain` the OID of the domain (of the array type over it for an array of them); it does not count in comparisons.
+    """
 
     oid: int
     typmod: int = -1
+    domain: int = field(default=0, compare=False)
+
+    @property
+    def declared(self) -> int:
+        """The OID under which catalogs show the type: the domain's, if it is one."""
+        return self.domain or self.oid
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Table
+from catalog.types.base import TypeRef
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter, compile_checks, compile_row_functions
 from engine.bulk.encode import TableEncoder
@@ -25,7 +26,7 @@ from engine.bulk.thread import BulkThread
 from engine.ddl.context import BuildIndex, Job, RewriteTable, ValidateConstraint
 from engine.execute.writer import IndexWriter, TableWriter, constraint_error
 from engine.sql import tree
-from engine.sql.analyze.rules import table_rules
+from engine.sql.analyze.rules import bind_text, table_rules
 from engine.sql.analyze.walk import expressions_in
 from engine.storage.columns import Column
 from engine.storage.keys import storage_prefix
@@ -36,6 +37,7 @@ from engine.storage.runs import BulkRun, DuplicateKey
 if TYPE_CHECKING:
     from engine.session.session import Session
 
+_BOOL = TypeRef(16)
 Batches = Iterator[tuple[Column, Column]]
 
 
@@ -293,6 +295,9 @@ def _null_finder(session: Session, job: ValidateConstraint) -> Look:
         rows = _columns_of(codec, stored, numbers)
         for number in numbers:
             if rows.valid(number) is not None:
+                if job.of_domain:
+                    name = job.table.column_by_number(number).name
+                    raise SqlError("23502", f'column "{name}" of table "{job.table.name}" contains null values')
                 raise _has_null(catalog, job.table, number)
 
     return look
@@ -301,7 +306,11 @@ def _null_finder(session: Session, job: ValidateConstraint) -> Look:
 def _check_finder(session: Session, job: ValidateConstraint) -> Look:
     """Raises 23514 for a row for which the condition is FALSE."""
     table, name = job.table, job.constraint.name
-    condition = next(check for known, check in table_rules(table, session.environment).checks if known == name)
+    if job.of_domain:
+        assert job.constraint.check is not None
+        condition = bind_text(job.constraint.check, session.environment, table, _BOOL, "check constraints")
+    else:
+        condition = next(check for known, check in table_rules(table, session.environment).checks if known == name)
     used = {item.column for item, _ in expressions_in(condition) if isinstance(item, tree.Var)}
     numbers = None if 0 in used or not used else sorted(used)
     violated = compile_checks(table, session.key.format, [(name, condition)])
@@ -310,6 +319,12 @@ def _check_finder(session: Session, job: ValidateConstraint) -> Look:
     def look(codec: RowCodec, stored: Column) -> None:
         for row in _columns_of(codec, stored, numbers).tuples():
             if violated(context, row) is not None:
+                if job.of_domain:
+                    column = table.column_by_number(job.constraint.columns[0]).name
+                    message = (
+                        f'column "{column}" of table "{table.name}" contains values that violate the new constraint'
+                    )
+                    raise SqlError("23514", message)
                 message = f'check constraint "{name}" of relation "{table.name}" is violated by some row'
                 raise constraint_error("23514", message, catalog, table, name)
 

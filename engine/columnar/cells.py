@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from catalog import types
 from catalog.types import oids
 from catalog.types.base import FormatSettings
+from catalog.types.user import FIRST_USER_OID
 from engine.columnar.worker.values import from_arrow
 from engine.storage.columns import column_form, numbers_of
 
@@ -133,7 +134,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
             return Cells.of(pa.nulls(len(array), pa.binary()))
         if pa.types.is_boolean(kind):
             return Cells.of_matrix(_boolean_letters(array), array)
-        if pa.types.is_integer(kind):
+        if pa.types.is_integer(kind) and oid < FIRST_USER_OID:
             return Cells.of(_integer_text(array))
         if pa.types.is_decimal(kind):
             return Cells.of(_decimal_text(array))

@@ -373,6 +373,7 @@ class WorkerClient(ColumnarEngine):
             "sql": _guarded(fill(query.sql, relations, request.parameters), query),
             "tables": [table.storage_id for table in query.tables],
             "functions": [asdict(signature) for signature in query.functions],
+            "types": query.types,
             "overlays": overlays,
             "virtual": own,
         }

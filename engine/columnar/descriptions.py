@@ -6,6 +6,7 @@ from typing import Any
 
 from catalog.schema import Column, Layout, Table
 from catalog.types.base import TypeRef
+from catalog.usertypes import describe, learn
 from engine.columnar.frames import Header
 
 
@@ -15,6 +16,7 @@ def describe_table(table: Table) -> Header:
         "storage_id": table.storage_id,
         "columns": [[c.number, c.type.oid, c.type.typmod, c.missing] for c in table.columns],
         "key": list(table.key_columns),
+        "types": describe(c.type.oid for c in table.columns),
         "layouts": [
             [layout.version, list(layout.columns), [[t.oid, t.typmod] for t in layout.types]]
             for layout in table.layouts
@@ -24,6 +26,7 @@ def describe_table(table: Table) -> Header:
 
 def table_of(description: Any) -> Table:
     """The inverse of `describe_table`: a Table with everything that the row codec reads."""
+    learn(description["types"])
     return Table(
         oid=0,
         schema=0,

@@ -29,6 +29,7 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import compile_expression
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression, resolve_type
+from engine.sql.analyze.domains import domain_default
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
 
@@ -180,13 +181,16 @@ class Alteration:
         if column.generated is not None or column.identity or column.sequence:
             self.rewrite = True
             return
-        if column.default is None:
+        text = column.default
+        if text is None and column.type.domain and not self.empty:
+            text = domain_default(self.context.catalog, column.type) or "NULL"
+        if text is None:
             if column.not_null and not self.empty:
                 self.validations.append(_not_null(column))
             return
         kind = "DEFAULT expressions"
         expression = analyze_expression(
-            parse_expression(column.default), self.context.environment, None, column.type, kind
+            parse_expression(text), self.context.environment, None, column.type, kind
         )
         if _volatile(expression):
             self.rewrite = True
@@ -297,7 +301,9 @@ class Alteration:
         self.builder.change_column(changed)
         for oid in self.table.indexes:
             self._retype_index(self._index(oid), changed)
-        if column.type.oid != target.oid or command.definition is not None or column.type.typmod != target.typmod:
+        if column.type.oid != target.oid or command.definition is not None or column.type.typmod != target.typmod or (
+            target.domain not in (0, column.type.domain)
+        ):
             self.conversions[column.number] = expression
             self.rewrite = True
 

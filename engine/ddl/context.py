@@ -44,10 +44,14 @@ class BuildIndex:
 
 @dataclass(frozen=True, slots=True)
 class ValidateConstraint:
-    """A new check, not-null or foreign key constraint against every row. Raises 23514, 23502, 23503."""
+    """A new check, not-null or foreign key constraint against every row. Raises 23514, 23502, 23503.
+
+    `of_domain`: the condition of a domain over a column of it, which is no constraint of the table.
+    """
 
     table: Table
     constraint: Constraint
+    of_domain: bool = False
 
 
 Job = RewriteTable | BuildIndex | ValidateConstraint
@@ -87,7 +91,7 @@ class DdlContext(Protocol):
     def default_tablespace(self) -> str:
         """The setting; '' is the database's."""
 
-    def check_tablespace_options(self, options: Mapping[str, str], default: bool) -> None:
+    def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
         """Of CREATE or ALTER TABLESPACE; `default`: of pg_default. Raises 0A000 for what this node cannot do."""
 
     def create_tablespace(self, item: Tablespace) -> None:

@@ -13,12 +13,17 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import (
     INFORMATION_SCHEMA_OID,
     PG_CATALOG_OID,
+    USER_TYPES,
+    Column,
     Constraint,
+    Domain,
+    Enum,
     Index,
     Schema,
     SchemaObject,
     Sequence,
     Table,
+    UserType,
     View,
     VirtualTable,
 )
@@ -26,13 +31,15 @@ from engine.ddl import names
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
 from engine.ddl.sequences import restarted
+from engine.ddl.user_types import find_type, must_own, users_of
 from engine.sql import ast
 
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
+    Enum: "type", Domain: "type",
 }  # fmt: skip
 UNKNOWN_KINDS = {
-    "type": "type", "domain": "type", "function": "function", "procedure": "procedure", "aggregate": "aggregate",
+    "function": "function", "procedure": "procedure", "aggregate": "aggregate",
     "extension": "extension", "trigger": "trigger", "matview": "materialized view", "foreign table": "foreign table",
     "collation": "collation", "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
@@ -47,6 +54,7 @@ class Removal:
         self.gone: dict[int, SchemaObject] = {}
         self.foreign_keys: list[tuple[int, int]] = []  # (table OID, constraint OID)
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
+        self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self._extra: list[tuple[str, str, int]] = []
         """What CASCADE would have to take: (what, on what, OID of the table that it is a part of, or 0)."""
 
@@ -60,16 +68,28 @@ class Removal:
         elif isinstance(item, Schema):
             for other in list(self.context.catalog.objects.values()):
                 if (
-                    isinstance(other, Table | View | Sequence)
+                    isinstance(other, (Table, View, Sequence, *USER_TYPES))
                     and other.schema == item.oid
                     and other.oid not in self.gone
                 ):
                     self._depend(other, item)
         elif isinstance(item, Sequence):
             self._take_defaults(item)
+        elif isinstance(item, Enum | Domain):
+            self._take_users(item)
         if isinstance(item, Table | View):
             for view in self._views_over(item.oid):
                 self._depend(view, item)
+
+    def _take_users(self, item: UserType) -> None:
+        for user, column in users_of(self.context, item):
+            if column is None:
+                self._depend(user, item)
+            elif isinstance(user, Table) and user.oid not in self.gone:
+                what = f"column {column.name} of table {user.name}"
+                array = "[]" if column.type.declared == item.array_oid else ""
+                self._extra.append((what, f"type {item.name}{array}", user.oid))
+                self.columns.append((user, column))
 
     def _take_parts(self, table: Table) -> None:
         catalog = self.context.catalog
@@ -126,6 +146,8 @@ class Removal:
                 hint="Use DROP ... CASCADE to drop the dependent objects too.",
             )
         self._notify(extra)
+        if self.columns:
+            self._drop_columns()
         changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
         for item in self.gone.values():
             if isinstance(item, Table | Index | Sequence | View):
@@ -138,6 +160,20 @@ class Removal:
                 changes[table.oid] = replace(table, indexes=tuple(oid for oid in table.indexes if oid != item.oid))
         self._edit_tables(changes)
         self.context.change(changes)
+
+    def _drop_columns(self) -> None:
+        from engine.ddl.alter import alter_table  # that module uses this one
+
+        self.context.change({oid: None for oid, item in self.gone.items() if isinstance(item, View)})
+        tables = {table.oid: table for table, _ in self.columns if table.oid not in self.gone}
+        for table in tables.values():  # all columns of a table at once: a rewritten table must not have one of them
+            relation = ast.RangeVar(None, self.context.catalog.schema_name(table.schema), table.name)
+            commands = tuple(
+                ast.AlterTableCmd("drop_column", column.name, cascade=True)
+                for owner, column in self.columns
+                if owner.oid == table.oid
+            )
+            alter_table(self.context, ast.AlterTableStmt("table", relation, commands))
 
     def _edit_tables(self, changes: dict[int, SchemaObject | None]) -> None:
         catalog = self.context.catalog
@@ -178,6 +214,8 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
     tag = f"DROP {statement.kind.upper()}" if statement.kind != "matview" else "DROP MATERIALIZED VIEW"
     if statement.kind in UNKNOWN_KINDS:
         return _drop_unknown(context, statement, tag)
+    if statement.kind in ("type", "domain"):
+        return _drop_types(context, statement, tag)
     roots: list[SchemaObject] = []
     for parts in statement.names:
         found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)
@@ -196,6 +234,34 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         removal = Removal(context, statement.cascade)
         for root in roots:
             _refuse_part(context, root)
+            removal.add(root)
+        removal.carry_out(roots)
+    return tag
+
+
+def _drop_types(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
+    """DROP TYPE and DROP DOMAIN. Raises 42704, 42809 (no domain), 42501, 2BP01."""
+    roots: list[SchemaObject] = []
+    for parts in statement.names:
+        found = find_type(context, parts)
+        if found is None:
+            schema = parts[-2] if len(parts) > 1 else None
+            if schema is not None and not context.environment.schema_oid(schema):
+                message = f'schema "{schema}" does not exist'
+                sqlstate = "3F000"
+            else:
+                message, sqlstate = f'type "{".".join(parts)}" does not exist', "42704"
+            if not statement.if_exists:
+                raise SqlError(sqlstate, message)
+            context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
+            continue
+        must_own(context, found)
+        if statement.kind == "domain" and not isinstance(found, Domain):
+            raise SqlError("42809", f'"{".".join(parts)}" is not a domain')
+        roots.append(found)
+    if roots:
+        removal = Removal(context, statement.cascade)
+        for root in roots:
             removal.add(root)
         removal.carry_out(roots)
     return tag

@@ -25,7 +25,8 @@ def stored_default(context: DdlContext, constraint: ast.ConstraintDef, target: T
 
 
 def default_text(context: DdlContext, expression: ast.Node, target: TypeRef) -> str:
-    found = analyze_expression(expression, context.environment, None, target, "DEFAULT expressions")
+    plain = TypeRef(target.oid, target.typmod)
+    found = analyze_expression(expression, context.environment, None, plain, "DEFAULT expressions")
     return stored_text(context, found)
 
 
@@ -33,7 +34,8 @@ def stored_generated(context: DdlContext, table: Table, constraint: ast.Constrai
     """GENERATED ALWAYS AS (...) STORED. Raises 42P17 for what is not immutable."""
     assert constraint.expression is not None
     kind = "column generation expressions"
-    found = analyze_expression(constraint.expression, context.environment, table, target, kind)
+    plain = TypeRef(target.oid, target.typmod)
+    found = analyze_expression(constraint.expression, context.environment, table, plain, kind)
     _immutable(found, "generation expression is not immutable")
     return stored_text(context, found, table)
 

@@ -95,10 +95,18 @@ def must_own(context: DdlContext, item: Table | Index | Sequence | View) -> None
         raise SqlError("42501", f"must be owner of {WORDS[type(item)]} {item.name}")
 
 
-def refuse_if_taken(context: DdlContext, schema: int, name: str, if_not_exists: bool) -> bool:
+def refuse_if_taken(
+    context: DdlContext, schema: int, name: str, if_not_exists: bool, *, has_row_type: bool = False
+) -> bool:
     """Locks the name for its creator. True: it exists and IF NOT EXISTS was said (a notice is sent). Raises 42P07."""
     context.lock_name(schema, name)
     if context.catalog.relation(schema, name) is None:
+        if has_row_type and context.catalog.user_type(schema, name) is not None:
+            hint = (
+                "A relation has an associated type of the same name, so you must use a name that doesn't conflict with "
+                "any existing type."
+            )
+            raise SqlError("42710", f'type "{name}" already exists', hint=hint)
         return False
     if not if_not_exists:
         raise SqlError("42P07", f'relation "{name}" already exists')

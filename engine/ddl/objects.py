@@ -20,7 +20,7 @@ from catalog.schema import (
     View,
 )
 from catalog.scram import verifier
-from engine.ddl import names, tablespaces
+from engine.ddl import names, tablespaces, user_types
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
@@ -372,6 +372,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return _comment_part(context, parts[:-1], lambda item: _commented_column(item, parts[-1], text))
     if kind == "constraint":
         return _comment_part(context, statement.on, lambda item: _commented_constraint(item, parts[-1], text))
+    if kind in ("type", "domain", "domain constraint"):
+        return user_types.comment(context, kind, statement.on or parts, parts[-1], text)
     if kind not in ("table", "view", "index", "sequence"):
         not_supported(f"COMMENT ON {kind.upper()}")
     return _comment_part(context, parts, lambda item: replace(item, comment=text))

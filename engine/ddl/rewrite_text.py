@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 from catalog.errors import not_supported
-from catalog.schema import Column, SchemaObject, Sequence, Table, View
+from catalog.schema import Column, Domain, Index, SchemaObject, Sequence, Table, UserType, View
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
 from engine.sql import tree
-from engine.sql.analyze import analyze_expression
+from engine.sql.analyze import analyze, analyze_expression
+from engine.sql.analyze.domains import analyze_check
 from engine.sql.analyze.walk import expressions_in
-from engine.sql.parser import parse_expression
+from engine.sql.deparse import deparse_query
+from engine.sql.parser import parse, parse_expression
 
 BOOL = TypeRef(16)
 REGCLASS = 2205
@@ -93,3 +97,112 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
         if keys != index.columns or predicate != index.predicate:
             changes[oid] = replace(index, columns=keys, predicate=predicate)
     return changes
+
+
+# ---- another name for a type ----------------------------------------------------------------------------------------
+
+Rewrite = Callable[[], None]
+
+
+def change_named_type(context: DdlContext, old: UserType, new: UserType) -> None:
+    """Gives a type another name or schema. Stored expressions and views that spell the old name are read before the
+    change and written after it."""
+    follow: list[Rewrite] = []
+    kinds = context.catalog.by_kind
+    for item in (*kinds.get(Table, ()), *kinds.get(Domain, ()), *kinds.get(View, ())):
+        if isinstance(item, Table):
+            follow += _table_rewrites(context, item, old.name)
+        elif isinstance(item, Domain) and item.oid != old.oid:
+            follow += _domain_rewrites(context, item, old.name)
+        elif isinstance(item, View) and old.name in item.query:
+            follow.append(_view_rewrite(context, item))
+    if isinstance(old, Domain):
+        follow += _domain_rewrites(context, old, old.name)
+    context.change({new.oid: new})
+    context.environment.make_current()
+    for rewrite in follow:
+        rewrite()
+
+
+def _reprinted(context: DdlContext, text: str | None, name: str, table: Table | None, kind: str) -> Callable[[], str]:
+    """What prints a stored expression again, which is read now."""
+    if text is None or name not in text:
+        return lambda: cast(str, text)
+    found = analyze_expression(parse_expression(text), context.environment, table, None, kind)
+    return lambda: stored_text(context, found, table)
+
+
+def _table_rewrites(context: DdlContext, table: Table, name: str) -> list[Rewrite]:
+    found: list[Rewrite] = []
+    defaults = {
+        column.number: _reprinted(context, column.default, name, None, "DEFAULT expressions")
+        for column in table.columns
+    }
+    generated = {
+        column.number: _reprinted(context, column.generated, name, table, "column generation expressions")
+        for column in table.columns
+    }
+    checks = {item.oid: _reprinted(context, item.check, name, table, "check constraints") for item in table.constraints}
+
+    def rewrite() -> None:
+        current = context.catalog.table(table.oid)
+        columns = tuple(
+            replace(column, default=defaults[column.number](), generated=generated[column.number]())
+            for column in current.columns
+        )
+        constraints = tuple(replace(item, check=checks[item.oid]()) for item in current.constraints)
+        if columns != current.columns or constraints != current.constraints:
+            context.change({table.oid: replace(current, columns=columns, constraints=constraints)})
+
+    found.append(rewrite)
+    for oid in table.indexes:
+        found.append(_index_rewrite(context, table, context.catalog.index(oid), name))
+    return found
+
+
+def _index_rewrite(context: DdlContext, table: Table, index: Index, name: str) -> Rewrite:
+    keys = [_reprinted(context, part.expression, name, table, "index expressions") for part in index.columns]
+    predicate = _reprinted(context, index.predicate, name, table, "index predicates")
+
+    def rewrite() -> None:
+        columns = tuple(replace(part, expression=key()) for part, key in zip(index.columns, keys, strict=True))
+        changed = replace(index, columns=columns, predicate=predicate())
+        if changed != index:
+            context.change({index.oid: changed})
+
+    return rewrite
+
+
+def _domain_rewrites(context: DdlContext, item: Domain, name: str) -> list[Rewrite]:
+    default = _reprinted(context, item.default, name, None, "DEFAULT expressions")
+    checks = [
+        (check.oid, analyze_check(parse_expression(check.check or ""), context.environment, item.type))
+        for check in item.checks
+    ]
+
+    def rewrite() -> None:
+        current = context.catalog.objects[item.oid]
+        assert isinstance(current, Domain)
+        texts = {oid: stored_text(context, found) for oid, found in checks}
+        changed = replace(
+            current,
+            default=default(),
+            checks=tuple(replace(check, check=texts[check.oid]) for check in current.checks),
+        )
+        if changed != current:
+            context.change({item.oid: changed})
+
+    return [rewrite]
+
+
+def _view_rewrite(context: DdlContext, view: View) -> Rewrite:
+    query = analyze(parse(view.query)[0].tree, context.environment).statement
+    assert isinstance(query, tree.Query)
+
+    def rewrite() -> None:
+        names = [column.name for column in view.columns]
+        text = deparse_query(query, context.catalog, names=names)
+        if text != view.query:
+            context.change({view.oid: replace(view, query=text)})
+
+    return rewrite

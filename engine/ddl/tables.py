@@ -290,7 +290,7 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     relation = statement.relation
     persistence = "t" if statement.persistence == "t" else "p"
     schema = context.creation_schema(relation, persistence)
-    if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_not_exists):
+    if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_not_exists, has_row_type=True):
         return "CREATE TABLE"
     tablespace = place_of_table(context, statement.tablespace, persistence)
     table = Table(

@@ -82,6 +82,7 @@ class ExpressionCompiler:
         self.parameters: set[int] = set()
         self.not_null: set[int] = set()  # parameters that are known not to be NULL where code is being written
         self._case_values: list[Value] = []
+        self._domain_values: list[Value] = []
         self._conversions: dict[object, Callable[[object], object]] = {}
 
     # ---- the three ways ---------------------------------------------------------------------------------------------
@@ -378,6 +379,33 @@ class ExpressionCompiler:
             return Value(f"(None if {source} is None else {built})")
         return Value(f"(None if {array.source} is None else {built})" if array.nullable else built, array.nullable)
 
+    def _domain_value(self, expression: tree.DomainValue) -> Value:
+        return self._domain_values[-1]
+
+    def _to_domain(self, expression: tree.CoerceToDomain) -> Value:
+        """The value is bound first; then what each condition is FALSE for raises."""
+        found = self.value(expression.argument)
+        source, atom = self.bind(found)
+        tests = []
+        if expression.not_null and atom.nullable:
+            tests.append((f"{atom.source} is None", "23502", f"domain {expression.name} does not allow null values"))
+        self._domain_values.append(atom)
+        try:
+            for name, check in expression.checks:
+                message = f'value for domain {expression.name} violates check constraint "{name}"'
+                tests.append((self.false(check), "23514", message))
+        finally:
+            self._domain_values.pop()
+        chain = "".join(
+            f"{self.code.constant(_raising(sqlstate, message), 'refuse')}() if {test} else "
+            for test, sqlstate, message in tests
+        )
+        bound = "" if found.atom else f"None if ({source}, False)[1] else "
+        return Value(f"({bound}{chain}{atom.source})", atom.nullable and not expression.not_null)
+
+    def _domain_rule(self, expression: tree.DomainRule) -> Value:
+        return Value(f"({self.value(expression.argument).source}, True)[1]", nullable=False)
+
     # ---- logic ------------------------------------------------------------------------------------------------------
 
     def _bool(self, expression: tree.BoolExpr) -> Value:
@@ -655,6 +683,13 @@ def _same_equality(left: int, right: int) -> bool:
     return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
 
 
+def _raising(sqlstate: str, message: str) -> Callable[[], object]:
+    def refuse() -> object:
+        raise SqlError(sqlstate, message)
+
+    return refuse
+
+
 def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
     """What casts that convert alike have in common."""
     explicit = expression.explicit if isinstance(expression, tree.CoerceTypmod) else None
@@ -704,6 +739,9 @@ _VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {
     tree.CoerceTypmod: ExpressionCompiler._converted,
     tree.ArrayCoerce: ExpressionCompiler._array_coerce,
     tree.CaseTestExpr: ExpressionCompiler._case_test,
+    tree.DomainValue: ExpressionCompiler._domain_value,
+    tree.CoerceToDomain: ExpressionCompiler._to_domain,
+    tree.DomainRule: ExpressionCompiler._domain_rule,
     tree.BoolExpr: ExpressionCompiler._bool,
     tree.NullTest: ExpressionCompiler._null_test,
     tree.BooleanTest: ExpressionCompiler._boolean_test,

@@ -13,7 +13,15 @@ _PLAIN = frozenset((
     "TypeRef", "int", "str", "bool", "Function", "Operator", "str | None", "int | None", "Table | VirtualTable",
     "tuple[RangeColumn, ...]", "tuple[str, ...]", "tuple[int, ...]", "tuple[TypeRef, ...]", "tuple[bool, ...]",
 ))  # fmt: skip
-_LEAVES = (tree.Const, tree.Param, tree.Var, tree.CaseTestExpr, tree.NextValueExpr, tree.SqlValueFunction)
+_LEAVES = (
+    tree.Const,
+    tree.Param,
+    tree.Var,
+    tree.CaseTestExpr,
+    tree.DomainValue,
+    tree.NextValueExpr,
+    tree.SqlValueFunction,
+)
 _FOREIGN: tuple[str, ...] = ("",)  # in place of the fields of what is no node
 
 

@@ -247,4 +247,4 @@ def type_name(type_: TypeRef) -> ast.TypeName:
     """A type as a definition spells it, so that CREATE TABLE AS goes through CREATE TABLE."""
     if type_.oid in (UNKNOWN, RECORD):
         raise SqlError("42P16", f"column has pseudo-type {format_type(type_.oid)}")
-    return parse_type_name(format_type(type_.oid, type_.typmod))
+    return parse_type_name(format_type(type_.declared, -1 if type_.domain else type_.typmod))

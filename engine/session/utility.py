@@ -20,6 +20,7 @@ from engine.session.prepared import Portal, Prepared
 from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
+from engine.sql.analyze.domains import has_conditions
 from engine.txn.interface import LockWait
 from engine.txn.locks import TABLE_MODES
 
@@ -34,6 +35,7 @@ DDL = (
     ast.CreateStmt, ast.IndexStmt, ast.AlterTableStmt, ast.RenameStmt, ast.AlterObjectSchemaStmt, ast.AlterOwnerStmt,
     ast.DropStmt, ast.TruncateStmt, ast.ViewStmt, ast.SequenceStmt, ast.CreateSchemaStmt, ast.CreateDatabaseStmt,
     ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
+    ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
 )  # fmt: skip
 
 
@@ -174,7 +176,10 @@ async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink
     name = tree.name.encode()
     if name in session.prepared:
         raise SqlError("42P05", f'prepared statement "{tree.name}" already exists')
-    types = tuple(resolve_type(item, session.environment).oid for item in tree.types)
+    declared = [resolve_type(item, session.environment) for item in tree.types]
+    if any(has_conditions(session.catalog, item) for item in declared if item.domain):
+        not_supported("a parameter of a domain with conditions")
+    types = tuple(item.oid for item in declared)
     statement = ast.Statement(tree.query, portal.prepared.statement.text, portal.prepared.statement.offset)
     session.prepared[name] = planning.prepare(session, statement, types)
     sink.complete("PREPARE")

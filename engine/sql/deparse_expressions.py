@@ -12,6 +12,7 @@ from catalog import types
 from catalog.functions import registry
 from catalog.schema import PG_CATALOG_OID, Catalog, Schema
 from catalog.types.base import TypeRef
+from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
 from engine.sql.analyze.typeinfo import ANY, type_name
@@ -119,7 +120,13 @@ class ExpressionPrinter:
         return f"{quote_identifier(shown)}.{name}"
 
     def type(self, found: TypeRef) -> str:
-        return types.format_type(found.oid, found.typmod)
+        """A type as it is written; a user's with its schema unless that is visible."""
+        entry = entry_of(found.declared)
+        if entry is None:
+            return types.format_type(found.oid, found.typmod)
+        if self.catalog.schemas.get(entry.schema) in self.visible:
+            return entry.shown
+        return f"{quote_identifier(entry.schema)}.{entry.shown}"
 
     # ---- expressions ----------------------------------------------------------------------------------------------
 
@@ -309,6 +316,18 @@ class ExpressionPrinter:
             return
         argument = expr.argument
         if argument.type == TypeRef(expr.type.oid):
+            argument = _hidden_cast(argument)
+        self.cast(argument, expr.type, expr)
+
+    def domain_value(self, expr: tree.DomainValue) -> None:
+        self.add("VALUE")
+
+    def to_domain(self, expr: tree.CoerceToDomain) -> None:
+        if expr.implicit and not self.show_implicit:
+            self.operand(expr.argument, expr, False)
+            return
+        argument = expr.argument
+        if isinstance(argument, tree.CoerceTypmod) or argument.type.oid == expr.type.oid:
             argument = _hidden_cast(argument)
         self.cast(argument, expr.type, expr)
 
@@ -584,12 +603,17 @@ _ENCLOSING = (
     tree.BoolExpr, tree.SubscriptingRef, tree.ArrayExpr, tree.RowExpr, tree.CoalesceExpr, tree.MinMaxExpr,
     tree.NullIfExpr, tree.Aggref, tree.GroupingFunc, tree.WindowFunc, tree.CaseExpr,
 )  # fmt: skip
-_WORDS = (tree.Var, tree.Const, tree.Param, tree.SetToDefault, tree.SqlValueFunction, tree.NextValueExpr)
+_WORDS = (
+    tree.Var, tree.Const, tree.Param, tree.SetToDefault, tree.SqlValueFunction, tree.NextValueExpr, tree.DomainValue,
+)  # fmt: skip
+
+
+_CASTS = (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce, tree.CoerceToDomain)
 
 
 def is_simple(expr: tree.Expr, parent: tree.Expr) -> bool:
     """isSimpleNode: whether the expression needs no parentheses within `parent` in the pretty form."""
-    if isinstance(expr, (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce)):
+    if isinstance(expr, _CASTS):
         return is_simple(expr.argument, expr)
     if isinstance(expr, tree.FieldSelect):
         return not isinstance(parent, tree.FieldSelect)
@@ -659,6 +683,8 @@ _EXPRESSIONS: dict[type, Callable[[Any, Any], None]] = {
     tree.CoerceViaIO: ExpressionPrinter.relabel,
     tree.CoerceTypmod: ExpressionPrinter.typmod,
     tree.ArrayCoerce: ExpressionPrinter.array_coerce,
+    tree.DomainValue: ExpressionPrinter.domain_value,
+    tree.CoerceToDomain: ExpressionPrinter.to_domain,
     tree.Aggref: ExpressionPrinter.aggregate,
     tree.WindowFunc: ExpressionPrinter.window_call,
     tree.GroupingFunc: ExpressionPrinter.grouping,

@@ -119,6 +119,37 @@ class CaseTestExpr:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainValue:
+    """VALUE in a domain's condition: what the `CoerceToDomain` around it is given."""
+
+    type: TypeRef
+    location: int = node_field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CoerceToDomain:
+    """The argument, if it meets the domain's conditions: 23502 where it is NULL and may not be, 23514 where one of
+    `checks` (name, condition over DomainValue) is FALSE. `name` is the domain's, as messages show it."""
+
+    argument: Expr
+    type: TypeRef
+    name: str
+    not_null: bool
+    checks: tuple[tuple[str, Expr], ...] = ()
+    implicit: bool = node_field(default=True, compare=False)
+    location: int = node_field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRule:
+    """TRUE when the argument, a cast to a domain, raises nothing: what a table asks of a column of that domain."""
+
+    argument: Expr
+    type: TypeRef
+    location: int = node_field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class SortClause:
     """`expression` refers to the query's level. `nulls_first` is resolved, never default."""
 
@@ -358,7 +389,7 @@ Expr = Union[
     Const, Param, Var, FuncExpr, RelabelType, CoerceViaIO, CoerceTypmod, ArrayCoerce, CaseTestExpr, Aggref, WindowFunc,
     GroupingFunc, BoolExpr, NullTest, BooleanTest, DistinctExpr, NullIfExpr, ScalarArrayOp, CoalesceExpr, MinMaxExpr,
     CaseExpr, ArrayExpr, RowExpr, RowCompare, FieldSelect, SubscriptingRef, SubLink, SqlValueFunction, NextValueExpr,
-    SetToDefault,
+    SetToDefault, DomainValue, CoerceToDomain, DomainRule,
 ]  # fmt: skip
 
 
@@ -611,17 +642,6 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Analyzed:
-    """What analysis gives: the statement, the types of its parameters, and what it depends on.
-
-    `relations` are the OIDs of every relation read or written (views included), for locks, privileges and invalidation.
-    """
-
-    statement: Statement
-    parameter_types: tuple[int, ...]
-    relations: tuple[int, ...]
-    written: tuple[int, ...] = ()
-@dataclass(frozen=True, slots=True)
 class MergeAction:
     """One WHEN clause. action: update | delete | insert | nothing. `assignments`: what UPDATE sets; of INSERT every
     column of the table that is not generated. Expressions see the target's row (range entry 0) only if `matched`."""
@@ -651,3 +671,14 @@ class Merge:
 Statement = Union[Query, Insert, Update, Delete, Merge]
 
 
+@dataclass(frozen=True, slots=True)
+class Analyzed:
+    """What analysis gives: the statement, the types of its parameters, and what it depends on.
+
+    `relations` are the OIDs of every relation read or written (views included), for locks, privileges and invalidation.
+    """
+
+    statement: Statement
+    parameter_types: tuple[int, ...]
+    relations: tuple[int, ...]
+    written: tuple[int, ...] = ()

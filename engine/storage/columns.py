@@ -24,6 +24,7 @@ from catalog.errors import not_supported
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import vector_of
 from catalog.types.base import Array, Interval, SqlType
+from catalog.types.enum import EnumType
 
 EPOCH_DAYS = 10957  # 1970-01-01 .. 2000-01-01
 EPOCH_MICROSECONDS = EPOCH_DAYS * 86_400_000_000
@@ -161,6 +162,8 @@ def _make_form(sql_type: SqlType) -> ColumnForm:
         return ColumnForm(pa.binary(), numbers_in=_uuid_in, numbers_out=_uuid_out)
     if oid == oids.INTERVAL:
         return ColumnForm(pa.month_day_nano_interval(), values_in=_intervals_in, values_out=_intervals_out)
+    if isinstance(sql_type, EnumType):
+        return _plain_form(pa.int64(), "<i8")
     if element := element_of(oid):
         return _array_form(element, 0 if oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1)
     return _text_form(sql_type)

@@ -264,6 +264,39 @@ def _character_length(sql: str, length: int, oid: int, explicit: bool) -> str:
     return f"CASE WHEN rtrim(substr({sql}, {length + 1}), ' ') <> '' THEN {error} ELSE {cut} END"
 
 
+@makes(tree.DomainValue)
+def _domain_value(scope: Scope, node: tree.DomainValue) -> Piece:
+    return scope.domain_values[-1]
+
+
+@makes(tree.CoerceToDomain)
+def _to_domain(scope: Scope, node: tree.CoerceToDomain) -> Piece:
+    """The value, or the error of the first condition that is FALSE for it."""
+    piece = expression(scope, node.argument)
+    if piece.fields:
+        not_supported("a domain over records on this query")
+    name = scope.generation.alias()
+    branches = []
+    if node.not_null:
+        error = sql_error_call("23502", f"domain {node.name} does not allow null values")
+        branches.append(f"WHEN {name} IS NULL THEN {error}")
+    scope.domain_values.append(Piece(name, piece.form))
+    for check, condition in node.checks:
+        error = sql_error_call("23514", f'value for domain {node.name} violates check constraint "{check}"')
+        branches.append(f"WHEN NOT ({expression(scope, condition).sql}) THEN {error}")
+    scope.domain_values.pop()
+    if not branches:
+        return piece
+    sql = f"list_transform([{piece.sql}], lambda {name}: CASE {' '.join(branches)} ELSE {name} END)[1]"
+    return Piece(sql, piece.form)
+
+
+@makes(tree.DomainRule)
+def _domain_rule(scope: Scope, node: tree.DomainRule) -> Piece:
+    piece = expression(scope, node.argument)
+    return Piece(f"CASE WHEN {piece.sql} IS NULL THEN TRUE ELSE ({piece.sql}) IS NOT NULL END", "BOOLEAN")
+
+
 @makes(tree.ArrayCoerce)
 def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
     piece = expression(scope, node.argument)

@@ -10,13 +10,15 @@ are doubled and the marks become braces (`Generation.finish`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
+from catalog.usertypes import describe
 from engine.columnar.generate.forms import Piece, form_of, settle, text_literal
 from engine.columnar.interface import (
     FIRST_COMPUTED,
@@ -79,6 +81,7 @@ class Generation:
 
     def call_udf(self, signature: UdfSignature, arguments: Sequence[str]) -> str:
         """SQL that calls the UDF, which is thereby noted for registration."""
+        signature = self._of_user_types(signature)
         self.functions[signature.name] = signature
         before: list[str] = []
         if signature.context:
@@ -87,6 +90,14 @@ class Generation:
             before.append(self.parameter(STATEMENT_TIME, "TIMESTAMP"))
             before.append(self.parameter(TRANSACTION_TIME, "TIMESTAMP"))
         return f"{signature.name}({', '.join([*before, *arguments])})"
+
+    def _of_user_types(self, signature: UdfSignature) -> UdfSignature:
+        """A UDF over user types has their definitions in its name: they may change, and it would not."""
+        described = describe(used_types(signature))
+        if not described:
+            return signature
+        digest = blake2b(repr(described).encode(), digest_size=8).hexdigest()
+        return replace(signature, name=f"{signature.name}_{digest}")
 
     def finish(self, sql: str, columns: Sequence[OutputColumn]) -> ColumnarQuery:
         """The query with this text, its placeholders made ready for str.format."""
@@ -99,7 +110,19 @@ class Generation:
             functions=tuple(self.functions.values()),
             settings_free=self.settings_free,
             computed=tuple(self.computed),
+            types=tuple(map(tuple, describe(self._types_used(columns)))),
         )
+
+    def _types_used(self, columns: Sequence[OutputColumn]) -> Iterator[int]:
+        yield from (column.type.oid for column in columns)
+        for signature in self.functions.values():
+            yield from used_types(signature)
+
+
+def used_types(signature: UdfSignature) -> Iterator[int]:
+    """The OIDs of a UDF's arguments, result and fields."""
+    yield signature.result_type.oid
+    yield from (item.oid for item in (*signature.argument_types, *signature.result_fields))
 
 
 class Source:
@@ -158,6 +181,7 @@ class Scope:
     group_keys: dict[tree.Expr, str] = field(default_factory=dict)
     groups_are_columns: bool = True
     case_tests: list[Piece] = field(default_factory=list)
+    domain_values: list[Piece] = field(default_factory=list)
     set_functions: bool = False  # a set-returning function may stand here (the target list)
     correlated: bool = False  # something in it refers to a level further out
 

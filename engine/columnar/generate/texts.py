@@ -7,12 +7,15 @@ type's own codec. What depends on session settings is native under the usual set
 
 from __future__ import annotations
 
+from catalog import types
 from catalog.errors import not_supported
+from catalog.functions.duckdb_errors import sql_error_call_of
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.enum import EnumType
 from engine.columnar.generate.catalog_functions import codec
-from engine.columnar.generate.forms import Piece, convert, form_of
+from engine.columnar.generate.forms import Piece, convert, form_of, text_literal
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import input_signature, output_signature, udf_form
 
@@ -56,6 +59,8 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
         return Piece(f"regexp_replace(lower(hex({piece.sql})), {dashes})", "VARCHAR", once=piece.once)
     if oid == oids.RECORD:
         not_supported("text of this record")
+    if isinstance(known := types.lookup(oid), EnumType):
+        return _made(piece, _label_of(known))
     signature = output_signature(oid)
     if piece.once:
         return Piece(generation.call_udf(signature, [as_declared(piece, oid)]), "VARCHAR", once=True)
@@ -65,6 +70,27 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
     test, native = usual
     other = generation.call_udf(signature, ["\x03"])
     return _made(piece, f"CASE WHEN {test} THEN {native} ELSE {_held(other)} END")
+
+
+def _label_of(enum: EnumType) -> str:
+    """The label of a position: a template of SQL."""
+    branches = " ".join(f"WHEN {position} THEN {_quoted(label)}" for label, position in enum.labels)
+    return f"CASE {{0}} {branches} END" if branches else "NULL::VARCHAR"
+
+
+def _position_of(enum: EnumType) -> str:
+    """The position of a label: a template of SQL. Raises 22P02 for a text that is none."""
+    branches = " ".join(f"WHEN {_quoted(label)} THEN ({position})::BIGINT" for label, position in enum.labels)
+    message = _quoted(f"invalid input value for enum {types.format_type(enum.oid)}: ")
+    error = sql_error_call_of("22P02", f"{message} || '\"' || {{0}} || '\"'")
+    missing = f"WHEN {{0}} IS NOT NULL THEN {error}"
+    if not branches:
+        return f"CASE {missing} END::BIGINT"
+    return f"CASE {{0}} {branches} ELSE CASE {missing} END END"
+
+
+def _quoted(text: str) -> str:
+    return text_literal(text).replace("{", "{{").replace("}", "}}")
 
 
 def _held(call: str) -> str:
@@ -130,6 +156,8 @@ def from_text(generation: Generation, text: Piece, target: TypeRef) -> Piece:
     registered = codec(target.oid, "in")
     if registered is not None:
         return Piece(registered.make(generation, [text.sql]), form_of(target.oid))
+    if isinstance(known := types.lookup(target.oid), EnumType):
+        return Piece(evaluate_once([text.sql], _position_of(known)), "BIGINT", once=text.once)
     signature = input_signature(target)
     readable = _READABLE.get(target.oid) if target.typmod < 0 and not text.once else None
     if readable is None:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.types.base import TypeRef
+from catalog.usertypes import learn
 from engine.columnar import frames
 from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
@@ -159,6 +160,7 @@ class Server:
         identifier: int = header["id"]
         cursor = None
         try:
+            learn(header["types"])
             self._tables.check(header["tables"])
             self._register_functions(header["functions"])
             cursor = pinned_cursor(self._database)

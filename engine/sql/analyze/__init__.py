@@ -21,6 +21,7 @@ from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import calls, comparisons, expressions, subscripts
 from engine.sql.analyze.changes import change_statement
+from engine.sql.analyze.domains import base_types
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.rules import bind_expression
@@ -41,7 +42,7 @@ def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequ
     `parameter_types` are the OIDs that the client gave for $1, $2, ...; 0 leaves one to be inferred, 42P18 if nothing
     says what it is. Raises SqlError with positions that count characters of the text that was parsed.
     """
-    shared = Shared(environment, parameter_types)
+    shared = Shared(environment, base_types(tuple(parameter_types)))
     state = State(shared)
     analysed: tree.Statement
     if isinstance(statement, ast.SelectStmt):

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from catalog.errors import SqlError
 from catalog.functions.base import Function
-from catalog.schema import Catalog
+from catalog.schema import Catalog, Domain
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, json_rows, typeinfo
@@ -141,7 +141,21 @@ def _find(
         fail("3F000", f'schema "{node.names[-2]}" does not exist', node.location)
     if found.status in ("function", "coercion"):
         return found
+    if len(actual) == 1 and not names and found.status == "missing":
+        cast = _cast_to_user_type(state, node, arguments[0])
+        if cast:
+            return Found("coercion", None, cast)
     _not_found(node, found, signature(".".join(node.names), actual, names))
+
+
+def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) -> int:
+    """The OID of the user's type that a call of one argument is a cast to, 0 if it is none."""
+    schema = node.names[-2] if len(node.names) > 1 else None
+    defined = state.environment.find_type(schema, node.names[-1])
+    if defined is None or isinstance(defined, Domain):
+        return 0
+    literal = argument.type.oid == typeinfo.UNKNOWN and isinstance(argument, tree.Const)
+    return defined.oid if literal or coerce.find_pathway(defined.oid, argument.type.oid, "e")[0] == "io" else 0
 
 
 def _not_found(node: ast.FuncCall, found: Found, shown: str) -> NoReturn:

@@ -86,11 +86,12 @@ def assign(state: State, value: tree.Expr, column: Column, location: int = -1) -
     """transformAssignedExpr: the value as the column's type, by assignment cast. 42804 if there is none."""
     if value.type == column.type:
         return value
-    result = coerce.coerce(state, value, column.type, "a")
+    # What a domain asks of its values is a rule of the table (rules.py).
+    result = coerce.coerce(state, value, TypeRef(column.type.oid, column.type.typmod), "a")
     if result is None:
         fail(
             "42804",
-            f'column "{column.name}" is of type {type_name(column.type.oid)} but expression is of type '
+            f'column "{column.name}" is of type {type_name(column.type.declared)} but expression is of type '
             f"{type_name(value.type.oid)}",
             coerce.expr_location(value) if location < 0 else location,
             hint=_REWRITE,

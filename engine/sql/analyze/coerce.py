@@ -8,13 +8,13 @@ asks for a type; then the type's input function reads it, once, here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
 
 from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.types.base import TypeRef
 from engine.sql import tree
 from engine.sql.analyze import typeinfo
+from engine.sql.analyze.domains import to_domain
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.state import State
@@ -35,6 +35,7 @@ from engine.sql.analyze.typeinfo import (
     RECORDARRAY,
     TEXT,
     UNKNOWN,
+    cached_for_builtins,
     category,
     element_type,
     facts,
@@ -45,7 +46,7 @@ _RANK = {"i": 0, "a": 1, "e": 2}
 _ALWAYS = frozenset({ANY, ANYELEMENT, ANYNONARRAY, ANYCOMPATIBLE, ANYCOMPATIBLENONARRAY})
 
 
-@lru_cache(8192)
+@cached_for_builtins(8192)
 def find_pathway(target: int, source: int, context: str) -> tuple[str, int]:
     """How to get from one type to another: ('none' | 'relabel' | 'function' | 'io' | 'array', function OID)."""
     if source == target:
@@ -69,7 +70,7 @@ def find_pathway(target: int, source: int, context: str) -> tuple[str, int]:
     return result, 0
 
 
-@lru_cache(16384)
+@cached_for_builtins(16384)
 def can_coerce_one(source: int, target: int, context: str) -> bool:
     """Whether a value of `source` may become `target`, leaving consistency of polymorphic types to the caller."""
     if source in (target, UNKNOWN) or target in _ALWAYS or target in POLYMORPHIC:
@@ -89,7 +90,7 @@ def can_coerce(sources: Sequence[int], targets: Sequence[int], context: str) -> 
     return not generic or _generic_consistent(tuple(sources), tuple(targets))
 
 
-@cache
+@cached_for_builtins(8192)
 def _generic_consistent(sources: tuple[int, ...], targets: tuple[int, ...]) -> bool:
     try:
         resolve_polymorphic(sources, list(targets), 0, False, check_only=True)
@@ -103,12 +104,18 @@ def coerce(
 ) -> tree.Expr | None:
     """coerce_to_target_type: the expression as `target`, length coercion included; None if there is no such cast."""
     if expr.type == target:
-        return expr
+        if expr.type.domain == target.domain:
+            return expr
+        if not target.domain:
+            return tree.RelabelType(expr, target, not explicit, location) if explicit else expr
     source = expr.type.oid
     if source != target.oid and not can_coerce_one(source, target.oid, context):
         return None
     result = coerce_type(state, expr, target, context, explicit=explicit, location=location)
-    return coerce_typmod(result, target, context == "e")
+    if not target.domain:
+        return coerce_typmod(result, target, context == "e")
+    result = coerce_typmod(result, target, context == "e")
+    return to_domain(state.environment, result, target, explicit, location)
 
 
 def coerce_type(
@@ -215,7 +222,7 @@ def expr_location(expr: tree.Expr) -> int:
 
 _WITH_ARGUMENT = (
     tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce, tree.NullTest, tree.BooleanTest,
-    tree.FieldSelect, tree.SubscriptingRef,
+    tree.FieldSelect, tree.SubscriptingRef, tree.CoerceToDomain,
 )  # fmt: skip
 
 

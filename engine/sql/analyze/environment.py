@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from catalog.errors import SqlError
-from catalog.schema import PG_CATALOG_OID, Catalog, Relation, View, VirtualTable
+from catalog.schema import PG_CATALOG_OID, Catalog, Relation, UserType, View, VirtualTable
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
+from catalog.types.user import use
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Environment:
     user_name: str = "postgres"
     database_name: str = "postgres"
     format: FormatSettings = DEFAULT_FORMAT
+
+    def __post_init__(self) -> None:
+        self.make_current()
+
+    def make_current(self) -> None:
+        """Types are found, and their names shown, as this environment has them."""
+        use(self.catalog.user_types, self.search_path)
 
     @cached_property
     def path_oids(self) -> tuple[int, ...]:
@@ -46,6 +54,14 @@ class Environment:
             return self._in_schema(oid, name) if oid else None
         for oid in self.path_oids:
             found = self._in_schema(oid, name)
+            if found is not None:
+                return found
+        return None
+
+    def find_type(self, schema: str | None, name: str) -> UserType | None:
+        """The user's type of that name: in `schema`, or the first on the search path."""
+        for oid in (self.schema_oid(schema),) if schema is not None else self.path_oids:
+            found = self.catalog.user_type(oid, name)
             if found is not None:
                 return found
         return None

@@ -74,6 +74,8 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
     names, location = node.names, node.location
     if names[-1] == "*":
         return _whole_row(state, node)
+    if names == ("value",) and state.shared.domain_value is not None:
+        return state.shared.domain_value
     if state.kind == "DEFAULT expressions":
         fail("0A000", "cannot use column reference in DEFAULT expression", location)
     if len(names) == 1:

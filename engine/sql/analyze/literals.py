@@ -14,6 +14,7 @@ from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.system import numbering
 from catalog.types.base import FormatSettings
+from catalog.types.user import FIRST_USER_OID
 from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.typeinfo import type_name
@@ -34,6 +35,8 @@ def read_literal(environment: Environment, text: str, oid: int, typmod: int, loc
     try:
         if reader is not None:
             return _read_reg(environment, text, oid)
+        if oid >= FIRST_USER_OID:
+            return types.lookup(oid).text_decoder(environment.format, typmod)(text)
         return _decoder(oid, typmod, environment.format)(text)
     except SqlError as error:
         if error.position is None and location >= 0:
@@ -107,7 +110,7 @@ def _read_type(environment: Environment, text: str) -> int:
     from engine.sql.analyze.typenames import type_from_text
 
     try:
-        return type_from_text(text, environment).oid
+        return type_from_text(text, environment).declared
     except SqlError as error:
         if error.sqlstate != "0A000":
             raise

@@ -1,6 +1,7 @@
 """Which operator, which function: PostgreSQL 16 manual 10.2 and 10.3 (parse_oper.c, parse_func.c).
 
-Everything built in is immutable, so the outcome for a name and argument types is cached, failures included.
+Everything built in is immutable, so the outcome for a name and argument types is cached, failures included; where a
+user's type takes part, it is not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from engine.sql.analyze import typeinfo
 from engine.sql.analyze.coerce import can_coerce, coerce_type, find_pathway, resolve_polymorphic
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import UNKNOWN, category, facts, type_name, type_names, type_oid_by_name
+from engine.sql.analyze.typeinfo import (
+    UNKNOWN,
+    cached_for_builtins,
+    category,
+    facts,
+    type_name,
+    type_names,
+    type_oid_by_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ def _by_unknowns(current: list[Candidate], actual: Sequence[int], known: Sequenc
 # ---- operators ------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(8192)
+@cached_for_builtins(8192)
 def find_operator(name: str, left: int, right: int) -> Operator | str:
     """The operator for the operand types (left 0: prefix); 'missing' or 'ambiguous' if there is no single one."""
     named = [item for item in registry.operators_named(name) if bool(item.left) == bool(left) and item.result]
@@ -175,7 +184,7 @@ def operator_for(names: tuple[str, ...], left: int, right: int, location: int) -
     fail("42883", f"operator does not exist: {signature}", location, hint=hint)
 
 
-@lru_cache(8192)
+@cached_for_builtins(8192)
 def operator_types(operator: Operator, left: int, right: int) -> tuple[tuple[int, ...], int]:
     """The operand types and result type of an operator for these operands, polymorphic ones resolved."""
     actual = (left, right) if left else (right,)
@@ -284,7 +293,7 @@ def _named_candidate(function: Function, count: int, names: tuple[str | None, ..
     return Candidate(function, tuple(declared[place] for place in order), order, len(declared) - count)
 
 
-@lru_cache(8192)
+@cached_for_builtins(8192)
 def find_function(
     name: str,
     actual: tuple[int, ...],

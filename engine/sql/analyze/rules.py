@@ -13,6 +13,7 @@ from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.domains import column_rule, domain_default, has_conditions
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.scope import table_item
@@ -58,14 +59,24 @@ def _bind(table: Table, environment: Environment) -> TableRules:
     defaults: dict[int, tree.Expr] = {}
     generated = []
     for column in table.columns:
+        plain = TypeRef(column.type.oid, column.type.typmod)  # what its domain asks is a rule of its own
         if column.generated is not None:
-            value = bind_text(column.generated, environment, table, column.type, "column generation expressions")
+            value = bind_text(column.generated, environment, table, plain, "column generation expressions")
             generated.append(tree.Assignment(column.number, value))
         elif column.identity and column.sequence is not None:
             defaults[column.number] = tree.NextValueExpr(column.sequence, column.type)
-        elif column.default is not None:
-            defaults[column.number] = bind_text(column.default, environment, None, column.type, "DEFAULT expressions")
-    checks = tuple(
+        else:
+            text = column.default
+            if text is None and column.type.domain:
+                text = domain_default(environment.catalog, column.type)
+            if text is not None:
+                defaults[column.number] = bind_text(text, environment, None, plain, "DEFAULT expressions")
+    domains = tuple(
+        ("", column_rule(environment, column))
+        for column in table.columns
+        if column.type.domain and has_conditions(environment.catalog, column.type)
+    )
+    checks = domains + tuple(
         (item.name, bind_text(item.check, environment, table, TypeRef(16), "check constraints"))
         for item in sorted(table.constraints, key=lambda item: item.name)
         if item.kind == "c" and item.check is not None

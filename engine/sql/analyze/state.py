@@ -18,7 +18,7 @@ from engine.sql.analyze.typeinfo import UNKNOWN
 class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
-    __slots__ = ("environment", "parameters", "relations", "unresolved", "written")
+    __slots__ = ("domain_value", "environment", "parameters", "relations", "unresolved", "written")
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
         self.environment = environment
@@ -26,6 +26,7 @@ class Shared:
         self.unresolved = 0  # Params made while their type was unknown, less those resolved since
         self.relations: dict[int, None] = {}
         self.written: dict[int, None] = {}
+        self.domain_value: tree.Expr | None = None  # what VALUE stands for in a domain's condition
 
     def parameter(self, number: int, location: int) -> tree.Param:
         """The Param of $number with the type known so far."""

@@ -6,12 +6,14 @@ pseudo-types) still take part in resolution and in error messages. Everything is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any, TypeVar, cast
 
-from catalog.types import format_type, pg_type_rows
+from catalog.types import TypeRow, format_type, pg_type_rows
 from catalog.types.base import TypeRef
+from catalog.types.user import FIRST_USER_OID, entry_of
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT, OID = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
 OIDVECTOR, JSON, XML, FLOAT4, FLOAT8, UNKNOWN = 30, 114, 142, 700, 701, 705
@@ -21,6 +23,30 @@ RECORD, RECORDARRAY, CSTRING, ANY, ANYARRAY, VOID, TRIGGER, INTERNAL = 2249, 228
 ANYELEMENT, ANYNONARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE = 2283, 2776, 3500, 3831, 4537
 ANYCOMPATIBLE, ANYCOMPATIBLEARRAY, ANYCOMPATIBLENONARRAY = 5077, 5078, 5079
 ANYCOMPATIBLERANGE, ANYCOMPATIBLEMULTIRANGE, JSONB = 5080, 4538, 3802
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cached_for_builtins(size: int) -> Callable[[_Function], _Function]:
+    """Decorator: the function's results are kept, but not where an argument is, or has among its items, the OID of a
+    user's type: what that is belongs to a catalog."""
+
+    def wrap(function: _Function) -> _Function:
+        cached = lru_cache(size)(function)
+
+        def call(*arguments: Any) -> Any:
+            for item in arguments:
+                if type(item) is int:
+                    if item >= FIRST_USER_OID:
+                        return function(*arguments)
+                elif type(item) is tuple and any(type(part) is int and part >= FIRST_USER_OID for part in item):
+                    return function(*arguments)
+            return cached(*arguments)
+
+        return cast(_Function, call)
+
+    return wrap
+
 
 FAMILY_ONE = frozenset({ANYELEMENT, ANYARRAY, ANYNONARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE})
 FAMILY_TWO = frozenset(
@@ -57,21 +83,7 @@ class TypeFacts:
 
 @cache
 def _facts() -> dict[int, TypeFacts]:
-    return {
-        row.oid: TypeFacts(
-            row.oid,
-            row.name,
-            row.kind,
-            row.category,
-            row.preferred,
-            row.element if row.length == -1 else 0,
-            row.array,
-            row.element,
-            row.relation,
-            row.typmod_in,
-        )
-        for row in pg_type_rows
-    }
+    return {row.oid: _facts_of(row) for row in pg_type_rows}
 
 
 @cache
@@ -80,11 +92,29 @@ def type_oid_by_name() -> dict[str, int]:
     return {fact.name: fact.oid for fact in _facts().values()}
 
 
-@cache
 def facts(oid: int) -> TypeFacts:
     """The facts of a type; an unknown OID behaves as a base type of category U."""
     found = _facts().get(oid)
-    return found or TypeFacts(oid, f"type {oid}", "b", "U", False, 0, 0, 0, 0, 0)
+    if found is not None:
+        return found
+    entry = entry_of(oid)
+    return TypeFacts(oid, f"type {oid}", "b", "U", False, 0, 0, 0, 0, 0) if entry is None else _facts_of(entry.row)
+
+
+def _facts_of(row: TypeRow) -> TypeFacts:
+    element = row.element if row.length == -1 else 0
+    return TypeFacts(
+        row.oid,
+        row.name,
+        row.kind,
+        row.category,
+        row.preferred,
+        element,
+        row.array,
+        row.element,
+        row.relation,
+        row.typmod_in,
+    )
 
 
 def category(oid: int) -> str:
@@ -112,9 +142,13 @@ def multirange_of(range_oid: int) -> int:
     return next((multi for multi, single in _MULTIRANGES.items() if single == range_oid), 0)
 
 
-@cache
 def type_name(oid: int) -> str:
     """The name that error messages print: 'integer', 'character varying', 'integer[]' (format_type_be)."""
+    return _builtin_name(oid) if oid < FIRST_USER_OID else format_type(oid)
+
+
+@cache
+def _builtin_name(oid: int) -> str:
     return format_type(oid)
 
 
@@ -122,7 +156,6 @@ def type_names(oids: Sequence[int]) -> str:
     return ", ".join(type_name(oid) for oid in oids)
 
 
-@cache
 def is_ordered(oid: int) -> bool:
     """Whether the type has a default btree order (ORDER BY, <, DISTINCT by sorting)."""
     fact = facts(oid)
@@ -131,7 +164,6 @@ def is_ordered(oid: int) -> bool:
     return oid not in _UNORDERED and oid not in _HASH_ONLY and (fact.kind != "p" or oid in _ORDERED_PSEUDO)
 
 
-@cache
 def has_equality(oid: int) -> bool:
     """Whether the type has a default equality (GROUP BY, DISTINCT, UNION)."""
     fact = facts(oid)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from catalog import types
 from catalog.errors import SqlError
-from catalog.schema import Table, View, VirtualTable
+from catalog.schema import Domain, Table, UserType, View, VirtualTable
 from catalog.types.base import TypeRef
 from engine.sql import ast
 from engine.sql.analyze.environment import Environment, undefined_table
@@ -26,6 +26,10 @@ def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
         return found
     if isinstance(found, SqlError):
         raise SqlError(found.sqlstate, found.message, hint=found.hint, position=_position(name))
+    schema = name.names[-2] if len(name.names) > 1 else None
+    defined = environment.find_type(schema, name.names[-1]) if len(name.names) <= 2 else None
+    if defined is not None:
+        return _user_type(name, defined)
     shown = ".".join(name.names) + "[]" * name.array_dimensions
     if len(name.names) > 1 and not environment.schema_oid(name.names[-2]):
         fail("3F000", f'schema "{name.names[-2]}" does not exist', name)
@@ -33,6 +37,18 @@ def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
     if isinstance(relation, (Table, View, VirtualTable)):
         refuse(f'composite type "{shown}"', name)
     fail("42704", f'type "{shown}" does not exist', name)
+
+
+def _user_type(name: ast.TypeName, defined: UserType) -> TypeRef:
+    """A user's type or the array over it. Modifiers are for built-in types only."""
+    if name.modifiers:
+        message = f'type modifier is not allowed for type "{type_name(defined.oid)}"'
+        raise SqlError("42601", message, position=_position(name))
+    declared = defined.array_oid if name.array_dimensions else defined.oid
+    if not isinstance(defined, Domain):
+        return TypeRef(declared)
+    oid = array_type(defined.type.oid) if name.array_dimensions else defined.type.oid
+    return TypeRef(oid, defined.type.typmod, declared)
 
 
 @lru_cache(2048)

@@ -186,6 +186,58 @@ class DropStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateEnumStmt(Node):
+    name: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterEnumStmt(Node):
+    """ADD VALUE (`old` is None) or RENAME VALUE. place: '' before after."""
+
+    name: tuple[str, ...]
+    old: str | None
+    new: str
+    place: str = ""
+    neighbor: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDomainStmt(Node):
+    """Constraints as those of a column: null, not_null, default, check; others are errors."""
+
+    name: tuple[str, ...]
+    type: TypeName
+    constraints: tuple[ConstraintDef, ...] = ()
+    collation: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDomainStmt(Node):
+    """action: set_default drop_default set_not_null drop_not_null add drop_constraint rename_constraint
+    validate_constraint. `definition`: the default's expression, or the ConstraintDef to add."""
+
+    name: tuple[str, ...]
+    action: str
+    constraint: str | None = None
+    definition: Node | None = None
+    new_name: str = ""
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTypeStmt(Node):
+    """ALTER TYPE | DOMAIN name RENAME TO | OWNER TO | SET SCHEMA value. action: rename owner schema."""
+
+    kind: str
+    name: tuple[str, ...]
+    action: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class TruncateStmt(Node):
     relations: tuple[RangeVar, ...]
     restart_identity: bool = False

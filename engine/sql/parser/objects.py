@@ -250,7 +250,8 @@ class Objects(Tables):
             kind = self.advance().key
             names = (self.column_name(),)
             self.expect("on")
-            self.accept("domain")
+            if kind == "constraint" and self.accept("domain"):
+                kind = "domain constraint"
             on = self.any_name()
         else:
             known = self.object_kind()

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.sql import ast
-from engine.sql.parser.alterations import Alterations
 from engine.sql.parser.expressions import SELECT_START
+from engine.sql.parser.user_types import UserTypes
 
 # What is refused by name: the words after CREATE, ALTER or DROP.
 _FOREIGN_OBJECTS: Final = (
@@ -20,7 +20,6 @@ _FOREIGN_OBJECTS: Final = (
     ("cast",),
     ("collation",),
     ("conversion",),
-    ("domain",),
     ("event", "trigger"),
     ("extension",),
     ("foreign", "data", "wrapper"),
@@ -41,7 +40,6 @@ _FOREIGN_OBJECTS: Final = (
     ("text", "search"),
     ("transform",),
     ("trigger",),
-    ("type",),
     ("user", "mapping"),
 )
 _REPLACEABLE: Final = (
@@ -60,7 +58,7 @@ _REPLACEABLE: Final = (
 _ONLY_ALTERED: Final = (("default", "privileges"), ("large", "object"), ("system",))
 
 
-class Statements(Alterations):
+class Statements(UserTypes):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -123,6 +121,10 @@ class Statements(Alterations):
             return self.create_tablespace(start)
         if key in ("role", "group") or (key == "user" and self.peek() != "mapping"):
             return self.create_role(start)
+        if key == "type":
+            return self.create_type(start)
+        if key == "domain":
+            return self.create_domain(start)
         return self._refused("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
 
     def _create_or_replace(self, start: int) -> ast.Node:
@@ -153,6 +155,10 @@ class Statements(Alterations):
             return self.alter_tablespace(start)
         if key in ("role", "group") or (key == "user" and self.peek() != "mapping"):
             return self.alter_role(start)
+        if key == "type":
+            return self.alter_type(start)
+        if key == "domain":
+            return self.alter_domain(start)
         return self._refused("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
 
     def drop(self) -> ast.Node:

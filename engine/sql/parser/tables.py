@@ -77,7 +77,7 @@ class Tables(Sessions):
                     self.column_name()
                     if self.accept("with"):
                         self.expect("options")
-                    self._column_constraints()
+                    self.column_constraints()
                 if not self.accept(","):
                     break
             self.expect(")")
@@ -260,10 +260,10 @@ class Tables(Sessions):
             self.fail()
         if self.accept("compression"):
             self.label()
-        constraints, collation = self._column_constraints()
+        constraints, collation = self.column_constraints()
         return ast.ColumnDef(name, type_name, constraints, collation, storage, location=start)
 
-    def _column_constraints(self) -> tuple[tuple[ast.ConstraintDef, ...], tuple[str, ...]]:
+    def column_constraints(self) -> tuple[tuple[ast.ConstraintDef, ...], tuple[str, ...]]:
         constraints: list[ast.ConstraintDef] = []
         collation: tuple[str, ...] = ()
         while True:

@@ -1,0 +1,184 @@
+"""pg_type, pg_enum and pg_constraint of the types that users define, and their names for catalog functions."""
+
+from __future__ import annotations
+
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import Constraint, Domain, Enum
+from catalog.system import numbering
+from catalog.system import relations as internal
+from catalog.system.content import Columns, Item, Surroundings, content, objects_of
+from catalog.system.definitions import domain_check
+from catalog.types.enum import GAP
+from catalog.types.rows import TypeRow
+from catalog.types.user import UserEntry
+from catalog.usertypes import entries_of
+
+enums = objects_of(Enum)
+domains = objects_of(Domain)
+user_types = objects_of(Enum, Domain)
+
+
+def _entries(items: list[Item]) -> list[tuple[Enum | Domain, UserEntry]]:
+    """Two of each type: its own, and that of the array type over it."""
+    return [(item, entry) for (item,) in items for entry in entries_of([(item, "")]).values()]
+
+
+def _source_oid(name: str) -> int:
+    from catalog.functions import registry
+
+    return registry.functions_named(name)[0].oid
+
+
+@content("pg_type", "catalog", user_types)
+def _types(items: list[Item], _: Surroundings) -> Columns:
+    found = _entries(items)
+    rows: list[TypeRow] = [entry.row for _, entry in found]
+    subscripting, analyze = _source_oid("array_subscript_handler"), _source_oid("array_typanalyze")
+    arrays = [row.category == "A" and row.kind == "b" for row in rows]
+    owns = [isinstance(item, Domain) and row.kind == "d" for (item, _), row in zip(found, rows, strict=True)]
+    return {
+        "oid": [row.oid for row in rows],
+        "typname": [row.name for row in rows],
+        "typnamespace": [item.schema for item, _ in found],
+        "typowner": [item.owner for item, _ in found],
+        "typlen": [row.length for row in rows],
+        "typbyval": [row.by_value for row in rows],
+        "typtype": [row.kind for row in rows],
+        "typcategory": [row.category for row in rows],
+        "typispreferred": [row.preferred for row in rows],
+        "typisdefined": True,
+        "typdelim": [row.delimiter for row in rows],
+        "typsubscript": [subscripting if array else 0 for array in arrays],
+        "typelem": [row.element for row in rows],
+        "typarray": [row.array for row in rows],
+        "typinput": [row.input for row in rows],
+        "typoutput": [row.output for row in rows],
+        "typreceive": [row.receive for row in rows],
+        "typsend": [row.send for row in rows],
+        "typanalyze": [analyze if array else 0 for array in arrays],
+        "typalign": [row.alignment for row in rows],
+        "typstorage": [row.storage for row in rows],
+        "typnotnull": [own and _not_null(item) for own, (item, _) in zip(owns, found, strict=True)],
+        "typbasetype": [row.base for row in rows],
+        "typtypmod": [row.typmod for row in rows],
+        "typcollation": [row.collation for row in rows],
+        "typdefault": [_default(item) if own else None for own, (item, _) in zip(owns, found, strict=True)],
+        "typdefaultbin": [_default_tree(item) if own else None for own, (item, _) in zip(owns, found, strict=True)],
+    }
+
+
+def _not_null(item: Enum | Domain) -> bool:
+    return isinstance(item, Domain) and item.not_null
+
+
+def _default(item: Enum | Domain) -> str | None:
+    return item.default if isinstance(item, Domain) else None
+
+
+def _default_tree(item: Enum | Domain) -> str | None:
+    """What pg_get_expr takes apart: the plain text and the one for people."""
+    text = _default(item)
+    return None if text is None else f"{text}\x1f{text}"
+
+
+@content("pg_enum", "catalog", enums)
+def _labels(items: list[Item], _: Surroundings) -> Columns:
+    found = [(item, label) for (item,) in items for label in item.labels]
+    return {
+        "oid": [label.oid for _, label in found],
+        "enumtypid": [item.oid for item, _ in found],
+        "enumsortorder": [label.position / GAP for _, label in found],
+        "enumlabel": [label.name for _, label in found],
+    }
+
+
+def _checks(items: list[Item]) -> list[tuple[Domain, Constraint]]:
+    return [(item, check) for (item,) in items for check in item.checks]
+
+
+@content("pg_constraint", "catalog", domains)
+def _domain_checks(items: list[Item], _: Surroundings) -> Columns:
+    found = _checks(items)
+    return {
+        "oid": [check.oid for _, check in found],
+        "conname": [check.name for _, check in found],
+        "connamespace": [item.schema for item, _ in found],
+        "contype": "c",
+        "convalidated": [check.validated for _, check in found],
+        "contypid": [item.oid for item, _ in found],
+        "confupdtype": " ",
+        "confdeltype": " ",
+        "confmatchtype": " ",
+        "conislocal": True,
+    }
+
+
+@content(internal.CONSTRAINT_TEXTS, "session", domains)
+def _domain_check_texts(items: list[Item], _: Surroundings) -> Columns:
+    found = _checks(items)
+    return {
+        "oid": [check.oid for _, check in found],
+        "plain": [domain_check(check, False) for _, check in found],
+        "pretty": [domain_check(check, True) for _, check in found],
+    }
+
+
+@content("pg_description", "catalog", user_types)
+def _comments(items: list[Item], _: Surroundings) -> Columns:
+    found = [(item.oid, numbering.PG_TYPE, item.comment) for (item,) in items if item.comment is not None]
+    found += [
+        (check.oid, numbering.PG_CONSTRAINT, check.comment)
+        for (item,) in items
+        if isinstance(item, Domain)
+        for check in item.checks
+        if check.comment is not None
+    ]
+    return {
+        "objoid": [oid for oid, _, _ in found],
+        "classoid": [kind for _, kind, _ in found],
+        "objsubid": 0,
+        "description": [text for _, _, text in found],
+    }
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def _visible(surroundings: Surroundings, item: Enum | Domain) -> bool:
+    """Whether the search path leads to this type: no schema before its own has one of the name."""
+    catalog = surroundings.catalog
+    for schema in surroundings.path:
+        if schema == item.schema:
+            return True
+        if catalog.user_type(schema, item.name) is not None:
+            return False
+    return False
+
+
+def _full(surroundings: Surroundings, item: Enum | Domain) -> str:
+    return f"{quote_identifier(surroundings.catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
+
+
+@content(internal.TYPE_NAMES, "session", user_types)
+def _shown_names(items: list[Item], surroundings: Surroundings) -> Columns:
+    found, shown, visible = [], [], []
+    for (item,) in items:
+        seen = _visible(surroundings, item)
+        name = quote_identifier(item.name) if seen else _full(surroundings, item)
+        found += [item.oid, item.array_oid]
+        shown += [name, name + "[]"]
+        visible += [seen, seen]
+    return {"oid": found, "shown": shown, "visible": visible}
+
+
+@content(internal.TYPE_INPUT, "session", user_types)
+def _read_names(items: list[Item], surroundings: Surroundings) -> Columns:
+    names: dict[str, int] = {}
+    for (item,) in items:
+        spellings = [_full(surroundings, item)]
+        if _visible(surroundings, item):
+            spellings.append(quote_identifier(item.name))
+        for spelling in spellings:
+            names[spelling] = item.oid
+            names[f"{spelling}[]"] = item.array_oid
+    return {"name": list(names), "oid": list(names.values())}

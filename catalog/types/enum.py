@@ -1,0 +1,79 @@
+"""Enums. Internal form: `int`, the position of the label, which orders as the labels do.
+
+A position belongs to its label for ever: ALTER TYPE ... RENAME VALUE changes the label's text, ADD VALUE finds a number
+between its neighbours. So rows, keys and columns hold plain integers, and no data is touched when labels come.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from catalog.errors import SqlError, not_supported
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+
+GAP = 1 << 40  # between labels that are made together
+_BIAS = 1 << 63
+MAX_LABEL_BYTES = 63
+
+
+def position_between(before: int | None, after: int | None) -> int:
+    """A position behind `before` and in front of `after` (None: an end). Raises 0A000 when there is none left."""
+    if before is None:
+        return GAP if after is None else after - GAP
+    if after is None:
+        return before + GAP
+    if after - before < 2:
+        not_supported("more values of an enum between these two")
+    return (before + after) // 2
+
+
+class EnumType(SqlType):
+    """One enum. `labels`: (text, position), in their order."""
+
+    category = "E"
+    preferred = False
+    length = 4
+    storage = Storage("q")
+
+    def __init__(self, oid: int, array_oid: int, name: str, labels: Sequence[tuple[str, int]]) -> None:
+        self.oid = oid
+        self.array_oid = array_oid
+        self.name = self.sql_name = name
+        self.labels = tuple(labels)
+        self.positions = dict(labels)
+        self.texts = {position: label.encode() for label, position in labels}
+
+    def _position(self, text: str) -> object:
+        found = self.positions.get(text)
+        if found is None:
+            from catalog.types import format_type  # that package is built from this module
+
+            raise SqlError("22P02", f'invalid input value for enum {format_type(self.oid)}: "{text}"')
+        return found
+
+    def _text(self, value: Any) -> bytes:
+        found = self.texts.get(value)
+        if found is None:
+            raise SqlError("22P03", f"invalid internal value for enum: {value}")
+        return found
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return self._position
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
+        return self._text
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return lambda data: self._position(data.decode())
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        return self._text
+
+    def key_encoder(self) -> Callable[[object], bytes]:
+        pack = struct.Struct(">Q").pack
+        return lambda value: pack(cast(int, value) + _BIAS)
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "BIGINT"

@@ -1,0 +1,120 @@
+"""Domains: what a cast to one checks, and what a stored value of one must meet.
+
+Values of a domain have its base type in the tree (catalog.types.base.TypeRef.domain says which domain), so functions,
+operators and both paths need not know of them. A cast adds a `CoerceToDomain` with the conditions of the domain and of
+those that it is built on. Columns are checked by rules of their table (`column_rule`), however the row came to be.
+"""
+
+from __future__ import annotations
+
+from catalog.schema import Catalog, Column, Domain
+from catalog.types.base import TypeRef
+from catalog.types.user import FIRST_USER_OID, entry_of
+from engine.sql import ast, tree
+from engine.sql.analyze import typeinfo
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.typeinfo import element_type, type_name
+
+BOOL = TypeRef(16)
+
+
+def lineage(catalog: Catalog, oid: int) -> list[Domain]:
+    """The domain and those that it is built on, the innermost first."""
+    found: list[Domain] = []
+    item = catalog.get(oid)
+    while isinstance(item, Domain):
+        found.append(item)
+        item = catalog.get(item.base_oid)
+    return found[::-1]
+
+
+def domain_default(catalog: Catalog, type_: TypeRef) -> str | None:
+    """The default of a column of this type that has none of its own."""
+    for item in reversed(lineage(catalog, type_.domain)):
+        if item.default is not None:
+            return item.default
+    return None
+
+
+def analyze_check(
+    node: ast.Node, environment: Environment, type_: TypeRef, value: tree.Expr | None = None
+) -> tree.Expr:
+    """A domain's condition as a boolean expression over `value`, by default over VALUE."""
+    from engine.sql.analyze import coerce
+    from engine.sql.analyze.dispatch import expression
+    from engine.sql.analyze.state import Shared, State
+
+    shared = Shared(environment, ())
+    shared.domain_value = value if value is not None else tree.DomainValue(TypeRef(type_.oid, type_.typmod))
+    state = State(shared)
+    return coerce.to_boolean(state, expression(state, node, "check constraints"), "CHECK")
+
+
+def to_domain(environment: Environment, expr: tree.Expr, target: TypeRef, explicit: bool, location: int) -> tree.Expr:
+    """The expression, which has the base type, as a value of the domain (or as an array of such values)."""
+    item = environment.catalog.get(target.domain)
+    if item is None:
+        return _each_to_domain(environment, expr, target, explicit, location)
+    assert isinstance(item, Domain)
+    name = type_name(item.oid)
+    not_null, checks = False, []
+    for part in lineage(environment.catalog, item.oid):
+        not_null = not_null or part.not_null
+        for check in sorted(part.checks, key=lambda check: check.name):
+            assert check.check is not None
+            checks.append((check.name, _bound(check.check, environment, item.type)))
+    return tree.CoerceToDomain(expr, target, name, not_null, tuple(checks), not explicit, location)
+
+
+def _bound(text: str, environment: Environment, type_: TypeRef) -> tree.Expr:
+    from engine.sql.parser import parse_expression
+
+    inside = Environment(
+        environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
+    )
+    found = analyze_check(parse_expression(text), inside, type_)
+    environment.make_current()
+    return found
+
+
+def _each_to_domain(
+    environment: Environment, expr: tree.Expr, target: TypeRef, explicit: bool, location: int
+) -> tree.Expr:
+    entry = environment.catalog.user_types[target.domain]
+    element = TypeRef(element_type(target.oid), target.typmod, entry.row.element)
+    inner = tree.CaseTestExpr(TypeRef(element.oid, element.typmod))
+    step = to_domain(environment, inner, element, explicit, location)
+    return tree.ArrayCoerce(expr, step, target, location)
+
+
+def has_conditions(catalog: Catalog, type_: TypeRef) -> bool:
+    """Whether any value of the base type is not one of the domain's."""
+    oid = type_.domain
+    if oid and catalog.get(oid) is None:
+        oid = catalog.user_types[oid].row.element
+    return any(item.not_null or item.checks for item in lineage(catalog, oid))
+
+
+def column_rule(environment: Environment, column: Column) -> tree.Expr:
+    """A condition that is TRUE, or raises what the cast of the column's value to its domain raises."""
+    value = tree.Var(0, column.number, TypeRef(column.type.oid, column.type.typmod))
+    cast = to_domain(environment, value, column.type, False, -1)
+    return tree.DomainRule(cast, BOOL)
+
+
+def base_types(oids: tuple[int, ...]) -> tuple[int, ...]:
+    """The OIDs that a client gave for parameters, with the base type in the place of a domain."""
+    if all(oid < FIRST_USER_OID for oid in oids):
+        return oids
+    return tuple(_base(oid) for oid in oids)
+
+
+def _base(oid: int) -> int:
+    while (fact := typeinfo.facts(oid)).kind == "d":
+        entry = entry_of(oid)
+        assert entry is not None
+        oid = entry.row.base
+    element = fact.element
+    if element >= FIRST_USER_OID and typeinfo.facts(element).kind == "d":
+        return typeinfo.array_type(_base(element))
+    return oid

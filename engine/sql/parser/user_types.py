@@ -1,0 +1,103 @@
+"""CREATE TYPE AS ENUM, CREATE DOMAIN, and ALTER of both. Other forms of CREATE TYPE are refused by their name."""
+
+from __future__ import annotations
+
+from engine.sql import ast
+from engine.sql.parser.alterations import Alterations
+
+
+class UserTypes(Alterations):
+    """DefineStmt (of types), CreateEnumStmt, AlterEnumStmt, CreateDomainStmt, AlterDomainStmt."""
+
+    def create_type(self, start: int) -> ast.Node:
+        self.expect("type")
+        name = self.any_name()
+        if self.accept("as"):
+            if self.accept("enum"):
+                return ast.CreateEnumStmt(name, self._labels(), location=start)
+            if self._curr.key == "range":
+                return self.skip_statement("CREATE TYPE AS RANGE", start)
+            return self.skip_statement("CREATE TYPE of a composite", start)
+        return self.skip_statement("CREATE TYPE of a base type", start)
+
+    def _labels(self) -> tuple[str, ...]:
+        self.expect("(")
+        labels: list[str] = []
+        if self._curr.key != ")":
+            labels.append(self.string())
+            while self.accept(","):
+                labels.append(self.string())
+        self.expect(")")
+        return tuple(labels)
+
+    def alter_type(self, start: int) -> ast.Node:
+        self.expect("type")
+        name = self.any_name()
+        if self._curr.key == "add" and self.peek() == "value":
+            self.expect("add", "value")
+            if_not_exists = self.if_not_exists()
+            label = self.string()
+            place = self.optional_keyword("before", "after")
+            neighbor = self.string() if place else None
+            return ast.AlterEnumStmt(name, None, label, place, neighbor, if_not_exists, location=start)
+        if self._curr.key == "rename" and self.peek() == "value":
+            self.expect("rename", "value")
+            old = self.string()
+            self.expect("to")
+            return ast.AlterEnumStmt(name, old, self.string(), location=start)
+        return self._alter_any("type", name, start) or self.skip_statement("ALTER TYPE", start)
+
+    def _alter_any(self, kind: str, name: tuple[str, ...], start: int) -> ast.Node | None:
+        """RENAME TO, OWNER TO, SET SCHEMA."""
+        if self._curr.key == "rename" and self.peek() == "to":
+            self.expect("rename", "to")
+            return ast.AlterTypeStmt(kind, name, "rename", self.column_name(), location=start)
+        if self._curr.key == "owner":
+            self.expect("owner", "to")
+            return ast.AlterTypeStmt(kind, name, "owner", self.role_name(), location=start)
+        if self._curr.key == "set" and self.peek() == "schema":
+            self.expect("set", "schema")
+            return ast.AlterTypeStmt(kind, name, "schema", self.column_name(), location=start)
+        return None
+
+    def create_domain(self, start: int) -> ast.Node:
+        self.expect("domain")
+        name = self.any_name()
+        self.accept("as")
+        type_name = self.type_name()
+        constraints, collation = self.column_constraints()
+        return ast.CreateDomainStmt(name, type_name, constraints, collation, location=start)
+
+    def alter_domain(self, start: int) -> ast.Node:
+        self.expect("domain")
+        name = self.any_name()
+        found = self._alter_any("domain", name, start)
+        if found is not None:
+            return found
+        if self.accept("rename"):
+            self.expect("constraint")
+            old = self.column_name()
+            self.expect("to")
+            return ast.AlterDomainStmt(name, "rename_constraint", old, new_name=self.column_name(), location=start)
+        if self.accept("validate"):
+            self.expect("constraint")
+            return ast.AlterDomainStmt(name, "validate_constraint", self.column_name(), location=start)
+        if self.accept("add"):
+            return ast.AlterDomainStmt(name, "add", definition=self.table_constraint(), location=start)
+        if self.accept("set"):
+            if self.accept("default"):
+                return ast.AlterDomainStmt(name, "set_default", definition=self.expression(), location=start)
+            self.expect("not", "null")
+            return ast.AlterDomainStmt(name, "set_not_null", location=start)
+        self.expect("drop")
+        if self.accept("default"):
+            return ast.AlterDomainStmt(name, "drop_default", location=start)
+        if self._curr.key == "not":
+            self.expect("not", "null")
+            return ast.AlterDomainStmt(name, "drop_not_null", location=start)
+        self.expect("constraint")
+        if_exists = self.if_exists()
+        constraint = self.column_name()
+        return ast.AlterDomainStmt(
+            name, "drop_constraint", constraint, if_exists=if_exists, cascade=self.drop_behavior(), location=start
+        )
