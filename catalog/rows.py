@@ -49,6 +49,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
 COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id
 CHECKS = 11  # storage id of requests to compare replicas (engine/checks.py)
+NOTIFICATIONS = 12  # storage id of what was notified last (engine/session/notifications.py)
 FIRST_USER_STORAGE = 100
 SYSTEM_PREFIXES = frozenset(struct.pack(">I", number) for number in KINDS)
 

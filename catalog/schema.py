@@ -238,10 +238,11 @@ class View:
     columns: tuple[Column, ...]
     query: str
     owner: int = BOOTSTRAP_ROLE_OID
-    check_option: str | None = None
+    check_option: str | None = None  # local | cascaded
     depends_on: tuple[int, ...] = ()
     comment: str | None = None
     acl: tuple[str, ...] | None = None
+    options: tuple[tuple[str, str], ...] = ()  # WITH (security_barrier, security_invoker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ from engine.cluster_view import ClusterView
 from engine.columnar.client import WorkerClient
 from engine.replica import Replica
 from engine.session.advisory import AdvisorySpace
+from engine.session.notifications import Listeners
 from engine.session.settings import PlanKey
 from engine.session.system import SystemCache
 from engine.storage.edits import Edits
@@ -113,6 +114,7 @@ class Node:
         self.row_locks = LockSpace(ROW_CONFLICTS)
         self.table_locks = TableLocks()
         self.advisory_locks = AdvisorySpace()
+        self.listeners = Listeners()
         self.exclusive_tables = 0  # transactions that hold or wait for a table lock which shuts out readers
         self.commits: CommitQueue | JointCommits = CommitQueue(store, clock)
         self.new_transaction: Callable[..., Transaction] = Transaction
@@ -193,6 +195,7 @@ class Node:
         for storage_id in edits.drops:
             self.columnar.forget(storage_id)
         self.checks.applied(edits)
+        self.listeners.applied(edits)
         self.sequences.forget()
 
     def lead(self) -> None:

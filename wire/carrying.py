@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,7 +129,7 @@ class ClusterConnection(Connection):
         self._ending: SqlError | None = None
         self._startup: Mapping[str, str] = {}
         self._peer: Peer | None = None
-        self._told = {"_shoal.holds": "", "_shoal.last_commit": token(0)}
+        self._reports = {"_shoal.holds": "", "_shoal.last_commit": token(0)}
         self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
 
     # ---- what arrives -----------------------------------------------------------------------------------------------
@@ -499,6 +500,7 @@ class ClusterConnection(Connection):
             relay.close()
         elif session.may_time_out and not self.core.buffered:
             self._wait_idle(session)
+        self._told()
         self._continue()
 
     def _cancel_carried(self, error: SqlError) -> None:
@@ -594,6 +596,11 @@ class ClusterConnection(Connection):
         if self.session is not None:
             self.session.last_commit = max(self.session.last_commit, parse_token(token))
 
+    def listened(self, actions: str) -> None:
+        if self.session is not None:
+            for action, channel in json.loads(actions):
+                self.session.notifications.do(action, channel)
+
     def end_block(self) -> None:
         if self.session is not None:
             self.session.end_block()
@@ -642,6 +649,7 @@ class ClusterConnection(Connection):
         session.client_address = (host, int(port)) if port.isdigit() else None
         session.settings.report_all = True
         session.on_deposed = self._peer_deposed
+        session.on_told, session.listens_elsewhere = None, []
 
     def _reported(self) -> Sequence[str]:
         session = self.session
@@ -655,9 +663,12 @@ class ClusterConnection(Connection):
 
     def _ready(self) -> None:
         if self._peer is not None and self.session is not None:
+            if self.session.listens_elsewhere:
+                actions, self.session.listens_elsewhere = self.session.listens_elsewhere, []
+                self._write(messages.parameter_status("_shoal.listens", json.dumps(actions)))
             for name, value in _state_of(self.session):
-                if self._told[name] != value:
-                    self._told[name] = value
+                if self._reports[name] != value:
+                    self._reports[name] = value
                     self._write(messages.parameter_status(name, value))
         super()._ready()
 

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
+from engine.session.notifications import SessionNotifications
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error
 from engine.session.settings import REPORTED
@@ -276,6 +277,7 @@ class Connection(Channel):
         parameters = {name: value for name, value in event.parameters.items() if not name.startswith("_pq_.")}
         session = self.session = self.host.open_session(parameters, self._transport.get_extra_info("peername"))
         session.terminator = self._terminated
+        session.on_told = self._told
         session.client_address = _internet_address(self._transport.get_extra_info("peername"))
         session.server_address = _internet_address(self._transport.get_extra_info("sockname"))
         if self._timer is not None:
@@ -346,7 +348,23 @@ class Connection(Channel):
             self._send_settings()
         if session.may_time_out:
             self._wait_idle(session)
+        if session.notifying is not None and session.status == "I":
+            self._send_notifications(session.notifying)
         self._out.append(READY[session.status])
+
+    def _told(self) -> None:
+        """Somebody has notified: what a client that says nothing is sent at once."""
+        session = self.session
+        if session is None or session.notifying is None or self.busy or self.closing or session.transaction is not None:
+            return
+        self._send_notifications(session.notifying)
+        if not self._flushing:
+            self._flushing = True
+            self.host.flush_soon(self.flush)
+
+    def _send_notifications(self, notifying: SessionNotifications) -> None:
+        for notification in notifying.take():
+            self._write(messages.notification(*notification))
 
     def _wait_idle(self, session: Session) -> None:
         """Ends the session if the client says nothing for as long as idle_session_timeout and its kin allow."""

@@ -24,7 +24,8 @@ What the relay adds and takes away, so that the client sees one session:
                   made) pins the session there: `carry` then goes on from transaction to transaction
 
 Pseudo-parameters by which a leader reports on a carried session, never shown to the client: `_shoal.holds` (names of
-what it holds beyond the transaction, separated by commas; '' when nothing), `_shoal.last_commit` (the session's token).
+what it holds beyond the transaction, separated by commas; '' when nothing), `_shoal.last_commit` (the session's token),
+`_shoal.listens` (LISTEN and UNLISTEN that are for the client's own node).
 
 When the leader's connection breaks:
 
@@ -150,6 +151,9 @@ class RelayHost(Protocol):
 
     def committed(self, token: str) -> None:
         """`_shoal.last_commit` of the leader: what the session's own reads must see."""
+
+    def listened(self, actions: str) -> None:
+        """LISTEN and UNLISTEN that a transaction has committed at the leader, as JSON: they are for this node."""
 
     def end_block(self) -> None:
         """The block ended at the leader: so does the local one, in which nothing was done. Sends nothing."""
@@ -673,6 +677,8 @@ class Relay:
             self._holds = value
         elif name == "_shoal.last_commit":
             self._token = value
+        elif name == "_shoal.listens":
+            self._host.listened(value)
         elif not name.startswith(PREFIX):
             self._known[name.lower()] = self._changed[name.lower()] = value
         return name in _SHOWN

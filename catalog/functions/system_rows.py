@@ -20,7 +20,7 @@ from catalog.types.base import Array, Interval
 _RECORD, _ANYARRAY, _ANYELEMENT = oids.RECORD, oids.ANYARRAY, oids.ANYELEMENT
 _DATA = Path(__file__).resolve().parent.parent / "data"
 
-for _source in ("pg_partition_ancestors", "pg_partition_tree", "pg_get_publication_tables", "pg_listening_channels"):
+for _source in ("pg_partition_ancestors", "pg_partition_tree", "pg_get_publication_tables"):
     implement(_source, lambda *arguments: ())
 
 

@@ -126,7 +126,15 @@ def _views(items: list[Item], _: Surroundings) -> Columns:
         "relkind": "v",
         "relnatts": [len(view.columns) for view in found],
         "relhasrules": True,
+        "reloptions": [_view_options(view) for view in found],
     }
+
+
+def _view_options(view: View) -> Array | None:
+    options = [f"{name}={value}" for name, value in view.options]
+    if view.check_option is not None:
+        options.append(f"check_option={view.check_option}")
+    return Array.of(tuple(options)) if options else None
 
 
 @content("pg_class", "catalog", sequences)

@@ -10,15 +10,14 @@ from engine.ddl import names
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
+from engine.sql.analyze.updatable import not_updatable
 from engine.sql.deparse import deparse_query
 
 
 def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     """CREATE [OR REPLACE] VIEW. Raises 42P07, 42P16 (columns changed by REPLACE), 42611."""
     if statement.recursive:
-        not_supported("CREATE RECURSIVE VIEW")
-    if statement.check_option is not None:
-        not_supported("WITH CHECK OPTION")
+        statement = _recursive(statement)
     if isinstance(statement.query, ast.SelectStmt) and statement.query.changes_data:
         raise SqlError("0A000", "views must not contain data-modifying statements in WITH")
     relation = statement.relation
@@ -29,13 +28,17 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     if analyzed.parameter_types:
         raise SqlError("42P02", "there is no parameter $1")
     columns = _columns(query, statement.columns)
+    options, check_option = _options(statement)
+    if check_option is not None and (why := not_updatable(query, context.environment, True)) is not None:
+        message = "WITH CHECK OPTION is supported only on automatically updatable views"
+        raise SqlError("0A000", message, hint=why)
     context.lock_name(schema.oid, relation.name)
     existing = context.catalog.relation(schema.oid, relation.name)
     text = deparse_query(query, context.catalog, names=[column.name for column in columns])
     if existing is None:
         view = View(
             context.new_oid(), schema.oid, relation.name, columns, text, context.user_oid,
-            depends_on=analyzed.relations,
+            check_option, analyzed.relations, options=options,
         )  # fmt: skip
         context.change({view.oid: view})
         return "CREATE VIEW"
@@ -46,8 +49,44 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     names.must_own(context, existing)
     context.lock_relation(existing.oid, "access exclusive")
     _must_extend(existing, columns)
-    context.change({existing.oid: replace(existing, columns=columns, query=text, depends_on=analyzed.relations)})
+    changed = replace(
+        existing, columns=columns, query=text, depends_on=analyzed.relations, options=options, check_option=check_option
+    )
+    context.change({existing.oid: changed})
     return "CREATE VIEW"
+
+
+def _recursive(statement: ast.ViewStmt) -> ast.ViewStmt:
+    """makeRecursiveViewSelect: CREATE RECURSIVE VIEW v (a) AS q is a view over WITH RECURSIVE v (a) AS (q)."""
+    if statement.check_option is not None:
+        raise SqlError("0A000", "WITH CHECK OPTION not supported on recursive views")
+    name = statement.relation.name
+    targets = tuple(ast.ResTarget(ast.ColumnRef((column,)), None) for column in statement.columns)
+    cte = ast.CommonTableExpr(name, statement.columns, statement.query)
+    query = ast.SelectStmt(targets, (ast.RangeVar(None, None, name),), with_clause=ast.WithClause(True, (cte,)))
+    return replace(statement, query=query, recursive=False)
+
+
+def _options(statement: ast.ViewStmt) -> tuple[tuple[tuple[str, str], ...], str | None]:
+    """The options to be kept, and the check option, which may be written as one. Raises 22023."""
+    kept = []
+    check_option = statement.check_option
+    for name, value in statement.options:
+        if name == "check_option":
+            if value.lower() not in ("local", "cascaded"):
+                message = f'invalid value for enum option "check_option": {value}'
+                raise SqlError("22023", message, detail='Valid values are "local" and "cascaded".')
+            check_option = value.lower()
+        elif name in ("security_barrier", "security_invoker"):
+            if value.lower() not in _BOOLEANS:
+                raise SqlError("22023", f'invalid value for boolean option "{name}": {value}')
+            kept.append((name, value.lower() or "true"))
+        else:
+            raise SqlError("22023", f'unrecognized parameter "{name}"')
+    return tuple(kept), check_option
+
+
+_BOOLEANS = frozenset(("", "true", "false", "on", "off", "yes", "no", "1", "0"))
 
 
 def _columns(query: tree.Query, wanted: tuple[str, ...]) -> tuple[Column, ...]:
@@ -59,6 +98,8 @@ def _columns(query: tree.Query, wanted: tuple[str, ...]) -> tuple[Column, ...]:
         name = wanted[number - 1] if number <= len(wanted) else target.name
         if any(column.name == name for column in columns):
             raise SqlError("42701", f'column "{name}" specified more than once')
+        if isinstance(target.expression, tree.Var) and target.expression.column == 0:
+            not_supported("a view with a whole row as a column")
         columns.append(Column(number, name, target.expression.type))
     return tuple(columns)
 

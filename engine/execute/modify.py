@@ -340,8 +340,9 @@ class ChangeCompiler:
         self.one_row = self.finder.at_most_one_row and not self.joined
         assignments = statement.assignments if isinstance(statement, tree.Update) else ()
         # A sub-query may give up: before the only row is written that is no harm, before a later one it would be.
-        if has_sublink(statement.returning) or (has_sublink(assignments) and not self.one_row):
-            raise NotOnRowPath("sub-query in SET or RETURNING")
+        checks = statement.checks if isinstance(statement, tree.Update) else ()
+        if has_sublink((statement.returning, checks)) or (has_sublink(assignments) and not self.one_row):
+            raise NotOnRowPath("sub-query in SET, RETURNING or a check option")
 
     def compile(self) -> tuple[Run, list[PlanNote]]:
         run = self.shell.function(self._body)

@@ -23,6 +23,7 @@ from catalog.schema import Catalog, Index, Table
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.context import ExecContext
+from engine.sql.tree import VIEW_CHECK
 from engine.storage.keys import (
     PREFIX_BYTES,
     index_entry_encoder,
@@ -356,7 +357,11 @@ class TableWriter:
                     )
 
     def check_violation(self, name: str, values: Row) -> SqlError:
-        """The error of a CHECK constraint that is false for the row (23514)."""
+        """The error of a CHECK constraint that is false for the row (23514), or of a view's check option (44000)."""
+        if name.startswith(VIEW_CHECK):
+            view = name[len(VIEW_CHECK) + 4 :]
+            message = f'new row violates check option for view "{view}"'
+            return SqlError("44000", message, detail=self.failing_row(values))
         message = f'new row for relation "{self.table.name}" violates check constraint "{name}"'
         return constraint_error("23514", message, self.catalog, self.table, name, self.failing_row(values))
 

@@ -33,6 +33,7 @@ from engine.columnar.datarow import RowEncoder
 from engine.execute.conflicts import affected_twice
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
+from engine.execute.walk import has_sublink
 from engine.execute.writer import Checks
 from engine.session import planning
 from engine.session.system import virtual_content
@@ -408,6 +409,10 @@ class _Insertion(DataChange):
     def __init__(self, call: Call, statement: tree.Insert) -> None:
         super().__init__(call, statement)
         self.statement = statement
+        # The conditions of check options that hold sub-queries: only the query can tell of a row whether it meets them.
+        self._computed_checks = {
+            name: index for name, index in self.dml.checks if has_sublink(dict(statement.checks)[name])
+        }
 
     async def run(self) -> Done:
         stream = await self.stream()
@@ -445,7 +450,10 @@ class _Insertion(DataChange):
                 values.append(tree.Param(given + len(found), column.type))
             else:
                 values.append(defaults.get(column.number) or tree.Const(None, column.type))
-        one_row = replace(statement, rows=(tuple(values),), source=None, source_columns=(), defaults=(), ctes=())
+        checks = tuple(item for item in statement.checks if item[0] not in self._computed_checks)
+        one_row = replace(
+            statement, rows=(tuple(values),), source=None, source_columns=(), defaults=(), ctes=(), checks=checks
+        )
         types = (*self.prepared.parameter_types, *(oid for oid, _ in found))
         assert self.prepared.analyzed is not None
         analyzed = replace(self.prepared.analyzed, statement=one_row, parameter_types=types)
@@ -463,6 +471,7 @@ class _Insertion(DataChange):
             touched = set() if self.part is None else set(self.part.view.touched)
         count = written = 0
         async for batch in batches:
+            self._check_computed(batch)
             columns = [to_values(one_array(batch.column(index)), oid) for oid, index in places]
             rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
             for row in rows:
@@ -476,6 +485,13 @@ class _Insertion(DataChange):
                 if count % _SLICE == 0:
                     await asyncio.sleep(0)
         return written
+
+    def _check_computed(self, batch: Any) -> None:
+        for name, index in self._computed_checks.items():
+            holds = one_array(batch.column(index)).fill_null(True)
+            if not pc.all(holds).as_py():
+                rows = RowSet(self.table, batch.num_rows, {column: batch.column(at) for column, at in self.dml.new})
+                raise self.writer.check_violation(name, rows.row(pc.index(holds, False).as_py()))
 
     async def _insert_one(self, run: Any, values: Sequence[object], touched: set[bytes] | None) -> tuple[Any, int]:
         """Runs the plan for one row, again after each lock that it had to wait for. `touched`: the rows that the

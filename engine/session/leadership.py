@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from catalog.errors import SqlError
 from catalog.schema import Catalog
 from engine.session.errors import canceled
+from engine.session.notifications import UNLISTEN_ALL, Action, SessionNotifications
 from engine.session.prepared import Prepared
 from engine.session.settings import script
 from engine.session.transactions import TransactionalSession
@@ -50,6 +51,8 @@ class LedSession(TransactionalSession):
     on_deposed: Callable[[], None] | None = None
     canceler: Callable[[SqlError], None] | None = None  # cancels what another node runs for the session
     terminator: Callable[[SqlError], None] | None = None  # ends the connection when it is idle
+    on_told: Callable[[], None] | None = None  # a notification has come; None: the client could not be sent it
+    listens_elsewhere: list[Action] | None = None  # of a carried session: what the client's own node is to do
 
     def cancel(self, error: SqlError | None = None) -> None:
         """Ends the running statement with 57014, or with this error. A commit under way goes on."""
@@ -66,6 +69,13 @@ class LedSession(TransactionalSession):
                 work.cancel(error or canceled())
             if error is not None and error.severity == "FATAL" and self.terminator is not None:
                 self.terminator(error)
+
+    @property
+    def notifications(self) -> SessionNotifications:
+        """The session's part in LISTEN and NOTIFY."""
+        if self.notifying is None:
+            self.notifying = SessionNotifications(self)
+        return self.notifying
 
     def check_leads(self) -> None:
         """Raises 40001 for work that only the leader may do, on a node that leads no more."""
@@ -119,11 +129,18 @@ class LedSession(TransactionalSession):
         mode = "READ ONLY" if transaction.read_only else "READ WRITE"
         statements = [f"BEGIN ISOLATION LEVEL {transaction.isolation} {mode}"]
         state = self.settings.begun()
-        for point in transaction.savepoints:
+        listened = 0
+        for point in [*transaction.savepoints, None]:
+            if self.notifying is not None:
+                actions = self.notifying.script(point)
+                statements += [_listen(*action) for action in actions[listened:]]
+                listened = len(actions)
+            if point is None:
+                break
             if point.settings is not None:
                 statements += script(state, point.settings)
                 state = point.settings
-            statements.append('SAVEPOINT "' + point.name.replace('"', '""') + '"')
+            statements.append("SAVEPOINT " + _quoted(point.name))
         return statements + script(state, self.settings.state())
 
     def adopt_statement(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> None:
@@ -157,3 +174,13 @@ class LedSession(TransactionalSession):
         self.owed = None
         if ended:
             self._abort()
+
+
+def _listen(action: str, channel: str) -> str:
+    if action == UNLISTEN_ALL:
+        return "UNLISTEN *"
+    return f"{action.upper()} {_quoted(channel)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -43,6 +43,7 @@ _LEADER_FUNCTIONS = frozenset((
 # What looks at nothing but the session.
 _OWN_FUNCTIONS = frozenset((
     "version", "pg_backend_pid", "current_database", "current_setting", "set_config", "shoal_last_commit",
+    "pg_listening_channels", "pg_notification_queue_usage",
     "pg_advisory_unlock_all", "pg_client_encoding", "pg_is_in_recovery", "inet_client_addr", "inet_client_port",
     "inet_server_addr", "inet_server_port", "pg_sleep",
 ))  # fmt: skip
@@ -50,7 +51,7 @@ _OWN_VALUES = frozenset(("current_user", "session_user", "user", "current_role",
 _WRITES = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _ALONE = (
     ast.TransactionStmt, ast.ShowStmt, ast.DeallocateStmt, ast.FetchStmt, ast.ClosePortalStmt, ast.DiscardStmt,
-    ast.NotifyStmt, ast.CheckPointStmt, ast.DoStmt,
+    ast.CheckPointStmt, ast.DoStmt,
 )  # fmt: skip
 _OFF = ("off", "false", "0")
 _ENDS = frozenset(("commit", "end", "rollback", "abort"))
@@ -141,6 +142,8 @@ def needs(statement: ast.Node) -> Needs:
     """What one statement needs; EXECUTE only for its arguments."""
     if type(statement) is ast.Node or isinstance(statement, _ALONE):
         return Needs.NOTHING
+    if isinstance(statement, ast.NotifyStmt):
+        return Needs.LEADER if statement.kind.lower() == "notify" else Needs.NOTHING
     if isinstance(statement, ast.SetStmt):
         names_role = statement.name.lower() in ("role", "session_authorization")
         return Needs.READ if names_role else Needs.NOTHING

@@ -284,6 +284,8 @@ class Session(LedSession):
             self._abort()
             if self.advisory_held is not None:
                 self.advisory_held.close()
+            if self.notifying is not None:
+                self.notifying.close()
             if self.temporary_schema is not None:
                 from engine.session import ddl
 

@@ -25,6 +25,7 @@ from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from engine.session.advisory import AdvisoryLocks
+    from engine.session.notifications import SessionNotifications
 
 UNHEARD = {"warning": frozenset({"NOTICE"}), "error": frozenset({"NOTICE", "WARNING"})}  # by client_min_messages
 
@@ -82,6 +83,7 @@ class SessionState:
         self.last_sequence: int | None = None
         self.last_commit = 0  # LSN, of this session
         self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
+        self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
         self.work: dict[str, Work] = {}  # what functions wait for, by their names
         self.temporary_schema: int | None = None
         self.task: asyncio.Task[None] | None = None

@@ -25,7 +25,7 @@ from engine.storage.moments import Lsn
 from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.joint import wait_for
 from engine.txn.locks import ACCESS_EXCLUSIVE, ROW_EXCLUSIVE, Ticket
-from engine.txn.transaction import Transaction
+from engine.txn.transaction import Savepoint, Transaction
 
 
 class TransactionalSession(SessionState):
@@ -78,11 +78,15 @@ class TransactionalSession(SessionState):
         self.transaction = None
         self.in_block = False
         self.status = "I"
+        notifying = self.notifying
         try:
+            row = None if notifying is None else notifying.before_commit(transaction)
             lsn = self.node.commits.commit(transaction)
         except BaseException:
             self.node.held.abandoned(changed)
             transaction.abort()
+            if notifying is not None:
+                notifying.rolled_back()
             raise
         if lsn:
             self.last_commit = lsn
@@ -94,6 +98,8 @@ class TransactionalSession(SessionState):
         if not lsn and logged > self.node.store.durable_lsn:
             lsn = logged  # it may have drawn values from sequences
         self.settings.end_transaction(True)
+        if notifying is not None:
+            notifying.committed(row, lsn, self.node.commits)
         if self.advisory_held is not None:
             self.advisory_held.end_transaction()
         if self.portals:
@@ -115,11 +121,15 @@ class TransactionalSession(SessionState):
             transaction.waiting.cancel(error)
         if transaction.savepoints:
             transaction.rollback_to_savepoint(transaction.savepoints[-1].name)
-            if self.advisory_held is not None:
-                self.advisory_held.roll_back_to(transaction.savepoints[-1])
+            self._rolled_back_to(transaction.savepoints[-1])
         else:
             self._let_go(transaction)
         self._close_portals(committed=False)
+
+    def _rolled_back_to(self, savepoint: Savepoint) -> None:
+        for part in (self.advisory_held, self.notifying):
+            if part is not None:
+                part.roll_back_to(savepoint)
 
     def _let_go(self, transaction: Transaction) -> None:
         if transaction.changed_objects:
@@ -130,6 +140,8 @@ class TransactionalSession(SessionState):
         transaction.abort()
         if self.advisory_held is not None:
             self.advisory_held.end_transaction()
+        if self.notifying is not None:
+            self.notifying.rolled_back()
         transaction.changed_objects = {}
         transaction.catalog = None
 
@@ -233,8 +245,7 @@ class TransactionalSession(SessionState):
         if kind == "rollback_to":
             transaction.rollback_to_savepoint(name)
             state = transaction.savepoints[-1].settings
-            if self.advisory_held is not None:
-                self.advisory_held.roll_back_to(transaction.savepoints[-1])
+            self._rolled_back_to(transaction.savepoints[-1])
             if state is not None:
                 self.settings.restore(state)
             self.status = "T"
@@ -243,8 +254,9 @@ class TransactionalSession(SessionState):
             raise aborted()
         if kind == "savepoint":
             transaction.savepoint(name, self.settings.state())
-            if self.advisory_held is not None:
-                self.advisory_held.save(transaction.savepoints[-1])
+            for part in (self.advisory_held, self.notifying):
+                if part is not None:
+                    part.save(transaction.savepoints[-1])
             return "SAVEPOINT"
         transaction.release_savepoint(name)
         return "RELEASE"

@@ -16,6 +16,7 @@ from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
 from engine.session import planning
 from engine.session.collect import Collector, reformatted
+from engine.session.notifications import UNLISTEN_ALL
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
@@ -388,6 +389,10 @@ async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink
             session.close_portal(name)
         session.set_identity("session_authorization", None)
         session.settings.reset_all(False)
+        if session.transaction is None:
+            session.begin_implicit()
+        session.notifications.act(UNLISTEN_ALL)
+        session.advisory.unlock_all()
     if tree.target in ("all", "sequences"):
         session.sequence_values.clear()
         session.last_sequence = None
@@ -412,10 +417,16 @@ async def _create_table_as(session: Session, tree: ast.Node, portal: Portal, sin
 
 
 async def _notify(session: Session, tree: ast.NotifyStmt, portal: Portal, sink: Sink) -> None:
-    if tree.kind.lower() == "unlisten":
-        sink.complete("UNLISTEN")  # nothing can be listened to yet, so there is nothing to end
-        return
-    not_supported(tree.kind.upper())
+    if session.transaction is None:
+        session.begin_implicit()
+    kind = tree.kind.lower()
+    if kind == "notify":
+        session.notifications.notify(tree.channel or "", tree.payload)
+    elif tree.channel is None:
+        session.notifications.act(UNLISTEN_ALL)
+    else:
+        session.notifications.act(kind, tree.channel)
+    sink.complete(kind.upper())
 
 
 Handler = Callable[["Session", Any, Portal, "Sink"], Awaitable[None]]

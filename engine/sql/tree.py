@@ -668,6 +668,10 @@ class Merge:
     ctes: tuple[Cte, ...] = ()
 
 
+VIEW_CHECK = "\U0010ffff"
+"""Begins the names of `checks` that are a view's check option (44000); a number of four digits follows, then the view's
+name. They sort after every constraint, which is when PostgreSQL looks at them."""
+
 Statement = Union[Query, Insert, Update, Delete, Merge]
 
 

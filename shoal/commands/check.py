@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 import orjson
 
 from catalog.errors import SqlError, not_supported
-from catalog.rows import CHECKS, COUNTERS, KINDS
+from catalog.rows import CHECKS, COUNTERS, KINDS, NOTIFICATIONS
 from replication.checks import Report, folder, read_reports
 from replication.interface import Coordination
 from replication.observer import Observed
@@ -99,6 +99,7 @@ def name_of(storage_id: int, names: Mapping[int, str]) -> str:
     if storage_id in KINDS:
         return f"catalog: {KINDS[storage_id].__name__}"
     system = {COUNTERS: "counters: OIDs", COUNTERS + 1: "counters: storage ids", CHECKS: "checks"}
+    system[NOTIFICATIONS] = "notifications"
     return names.get(storage_id) or system.get(storage_id) or f"storage id {storage_id}"
 
 

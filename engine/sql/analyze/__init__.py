@@ -6,7 +6,7 @@
     resolve, coerce, typeinfo, typenames, literals                types: operators, functions, casts, literals
     scope, state  names, and what one query level knows
     from_clause, targets, clauses, select, set_operations, with_clause, views       queries
-    changes, merge, conflicts, rules                              INSERT, UPDATE, DELETE, MERGE and what tables add to them
+    changes, merge, conflicts, updatable, rules     INSERT, UPDATE, DELETE, MERGE and what tables and views add to them
 
 An error has the SQLSTATE, message, hint and position that PostgreSQL 15 gives. Everything that costs more than the walk
 itself is cached: resolution by name and types, views and table rules by catalog.

@@ -20,6 +20,7 @@ from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import range_columns, settle, target_list
 from engine.sql.analyze.typeinfo import type_name
+from engine.sql.analyze.updatable import joined, view_target
 from engine.sql.analyze.walk import expressions_in, shift_levels
 from engine.sql.analyze.with_clause import with_clause
 
@@ -63,7 +64,7 @@ def changed_table(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, N
             detail="This operation is not supported for views.",
         )  # fmt: skip
     if isinstance(relation, View):
-        refuse(f'{verb.split(maxsplit=1)[0].upper()} on view "{node.name}"', node)
+        return _changed_view(state, node, relation, verb)
     state.shared.relations[relation.oid] = None
     state.shared.written[relation.oid] = None
     alias = node.alias.name if node.alias else relation.name
@@ -75,11 +76,39 @@ def changed_table(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, N
     return relation, item
 
 
-def _column(table: Table, name: str, location: int) -> Column:
-    column = table.column(name)
+def _changed_view(
+    state: State, node: ast.RangeVar, view: View, verb: str
+) -> tuple[Table, NamespaceItem]:
+    """The table under a view that can be changed, under the names that the view has for it."""
+    target = view_target(view, state.environment, verb)
+    table = target.table
+    state.shared.relations.update(dict.fromkeys((view.oid, *target.relations)))
+    state.shared.written[table.oid] = None
+    alias = node.alias.name if node.alias else view.name
+    columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
+    item = target.item(state.add(tree.RangeTable(table, alias, columns)), alias)
+    state.names.append(item)
+    state.target = item
+    return table, item
+
+
+def target_column(table: Table, item: NamespaceItem, name: str, verb: str, location: int) -> Column:
+    """The column of a target by its name there. 42703, and 0A000 for one that a view computes."""
+    column = table.column(name) if item.view is None else item.view.column(name, verb, location)
     if column is None:
-        fail("42703", f'column "{name}" of relation "{table.name}" does not exist', location)
+        relation = table.name if item.view is None else item.view.view.name
+        fail("42703", f'column "{name}" of relation "{relation}" does not exist', location)
     return column
+
+
+def _own_name(table: Table, column: Column) -> str:
+    """A column's name in its table, where a view has given it another."""
+    return table.column_by_number(column.number).name
+
+
+def _checks(item: NamespaceItem, rules: TableRules) -> tuple[tuple[str, tree.Expr], ...]:
+    """What new rows must meet: the table's constraints, and the check options of the view."""
+    return rules.checks if item.view is None else (*rules.checks, *item.view.checks())
 
 
 def assign(state: State, value: tree.Expr, column: Column, location: int = -1) -> tree.Expr:
@@ -116,7 +145,7 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
         with_clause(state, node.with_clause)
     table, item = changed_table(state, node.relation, "insert into")
     rules = table_rules(table, state.environment)
-    columns = insert_columns(table, node.columns)
+    columns = insert_columns(table, item, node.columns)
     query = node.query
     rows: tuple[tuple[tree.Expr, ...], ...] = ()
     source: tree.Query | None = None
@@ -140,23 +169,34 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
         conflict = on_conflict(state, node.on_conflict, table, item, rules)
     returning = _returning(state, item, node.returning)
     return tree.Insert(
-        table, tuple(state.entries), rows, source, source_columns, defaults, rules.generated, rules.checks, conflict,
-        returning, tuple(state.ctes.values()),
+        table, tuple(state.entries), rows, source, source_columns, defaults, rules.generated, _checks(item, rules),
+        conflict, returning, tuple(state.ctes.values()),
     )  # fmt: skip
 
 
-def insert_columns(table: Table, targets: tuple[ast.ResTarget, ...]) -> list[Column]:
-    """checkInsertTargets."""
-    if not targets:
-        return list(table.columns)
+def insert_columns(table: Table, item: NamespaceItem, targets: tuple[ast.ResTarget, ...]) -> list[Column]:
+    """checkInsertTargets. Of a view that computes some of its columns those before the first such one."""
     found: list[Column] = []
+    if not targets:
+        if item.view is None:
+            return list(table.columns)
+        for name in item.names:
+            if name in item.view.unchangeable:
+                break
+            column = target_column(table, item, name, "insert into", -1)
+            if any(column.number == other.number for other in found):
+                fail("42601", f'multiple assignments to same column "{_own_name(table, column)}"')
+            found.append(column)
+        return found
     for target in targets:
         assert target.name is not None
-        column = _column(table, target.name, target.location)
+        column = target_column(table, item, target.name, "insert into", target.location)
         if target.indirection:
             refuse("a subscript or field in the column list of INSERT", target)
         if column in found:
             fail("42701", f'column "{target.name}" specified more than once', target)
+        if any(column.number == other.number for other in found):
+            fail("42601", f'multiple assignments to same column "{_own_name(table, column)}"')
         found.append(column)
     return found
 
@@ -181,7 +221,11 @@ def check_given(column: Column, overriding: str) -> bool:
     return not (column.identity and overriding == "user")
 
 
-def _check_count(node: ast.InsertStmt, columns: Sequence[Column], given: int, locate: object) -> None:
+def _check_count(
+    node: ast.InsertStmt, item: NamespaceItem, columns: Sequence[Column], given: int, locate: object
+) -> None:
+    if item.view is not None and not node.columns and len(columns) < given <= len(item.names):
+        item.view.column(item.names[len(columns)], "insert into", -1)
     if given > len(columns):
         fail("42601", "INSERT has more expressions than target columns", locate(len(columns)))  # type: ignore[operator]
     if node.columns and given < len(columns):
@@ -200,7 +244,8 @@ def _insert_values(
             fail("42601", "VALUES lists must all be the same length", row[0])
         cells.append([None if isinstance(cell, ast.SetToDefault) else expression(state, cell, kind) for cell in row])
     first = query.values[0]
-    _check_count(node, columns, width, lambda position: first[position])
+    assert state.target is not None
+    _check_count(node, state.target, columns, width, lambda position: first[position])
     columns = columns[:width]
     used = [True] * width
     for position, column in enumerate(columns):
@@ -264,7 +309,9 @@ def _insert_select(
     source = select_query(State(state.shared, state), query, settle=False)
     state.namespace = saved
     output = source.output
-    _check_count(node, columns, len(output), lambda position: coerce.expr_location(output[position].expression))
+    locations = [coerce.expr_location(target.expression) for target in output]
+    assert state.target is not None
+    _check_count(node, state.target, columns, len(output), locations.__getitem__)
     columns = columns[: len(output)]
     dropped = [position for position, column in enumerate(columns) if not check_given(column, node.overriding)]
     targets = list(source.targets)
@@ -305,7 +352,7 @@ def update(state: State, node: ast.UpdateStmt) -> tree.Update:
     rules = table_rules(table, state.environment)
     assignments = update_assignments(state, node.assignments, table, item, rules)
     return tree.Update(
-        table, tuple(state.entries), assignments, places, where, rules.generated, rules.checks, returning,
+        table, tuple(state.entries), assignments, places, where, rules.generated, _checks(item, rules), returning,
         tuple(state.ctes.values()),
     )  # fmt: skip
 
@@ -329,6 +376,8 @@ def _changed_rows(
     where = None
     if node.where is not None:
         where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
+    if item.view is not None:
+        where = joined(item.view.conditions, where)
     return table, item, places, where, _returning(state, item, node.returning)
 
 
@@ -377,7 +426,7 @@ def _assign_one(
     plain: set[int],
 ) -> None:
     assert target.name is not None
-    column = _column(table, target.name, target.location)
+    column = target_column(table, item, target.name, "update", target.location)
     number = column.number
     if value is not None and (column.generated is not None or column.identity == "a"):
         what = (
@@ -393,7 +442,7 @@ def _assign_one(
         if value is None:
             fail("0A000", "cannot set an array element to DEFAULT", target)
         if number in plain:
-            fail("42601", f'multiple assignments to same column "{column.name}"')
+            fail("42601", f'multiple assignments to same column "{_own_name(table, column)}"')
         from engine.sql.analyze.subscripts import store_subscript
 
         before = values.get(number) or item.expressions[item.by_name[column.name]]
@@ -402,7 +451,7 @@ def _assign_one(
         state.kind = saved
         return
     if number in values:
-        fail("42601", f'multiple assignments to same column "{column.name}"')
+        fail("42601", f'multiple assignments to same column "{_own_name(table, column)}"')
     plain.add(number)
     if value is None:
         if column.generated is None:

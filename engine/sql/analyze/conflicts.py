@@ -24,14 +24,15 @@ def on_conflict(
         )  # fmt: skip
     arbiters: tuple[int, ...] = ()
     if node.infer is not None:
-        arbiters = _arbiters(state, node.infer, table)
+        arbiters = _arbiters(state, node.infer, table, item)
     if node.action == "nothing":
         return tree.OnConflict("nothing", arbiters)
     from engine.sql.analyze.changes import update_assignments
 
     columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
     entry = tree.RangeTable(table, "excluded", columns)
-    excluded = table_item(state.add(entry), entry)
+    place = state.add(entry)
+    excluded = table_item(place, entry) if item.view is None else item.view.item(place, "excluded")
     state.names.append(excluded)
     state.namespace = [item, excluded]
     assignments = update_assignments(state, node.assignments, table, item, rules)
@@ -43,7 +44,7 @@ def on_conflict(
     return tree.OnConflict("update", arbiters, assignments, where)
 
 
-def _arbiters(state: State, infer: ast.InferClause, table: Table) -> tuple[int, ...]:
+def _arbiters(state: State, infer: ast.InferClause, table: Table, item: NamespaceItem) -> tuple[int, ...]:
     catalog = state.environment.catalog
     if infer.constraint is not None:
         for constraint in table.constraints:
@@ -56,10 +57,14 @@ def _arbiters(state: State, infer: ast.InferClause, table: Table) -> tuple[int, 
     wanted_exprs: list[tree.Expr] = []
     for element in infer.elements:
         if element.name is not None:
-            column = table.column(element.name)
-            if column is None:
+            position = item.by_name.get(element.name)
+            if position is None:
                 fail("42703", f'column "{element.name}" does not exist', element)
-            wanted.add(column.number)
+            named = item.expressions[position]
+            if isinstance(named, tree.Var):
+                wanted.add(named.column)
+            else:
+                wanted_exprs.append(named)
         elif element.expression is not None:
             value = expression(state, element.expression, "index expressions")
             if isinstance(value, tree.Var) and value.relation == 0:

@@ -78,12 +78,14 @@ def _action(
     if when.action == "update":
         assignments = changes.update_assignments(state, when.assignments, table, target, rules)
     elif when.action == "insert":
-        assignments = _insert(state, when, table, rules)
+        assignments = _insert(state, when, table, target, rules)
     return tree.MergeAction(when.matched, when.action, condition, assignments)
 
 
-def _insert(state: State, when: ast.MergeWhen, table: Table, rules: TableRules) -> tuple[tree.Assignment, ...]:
-    columns = changes.insert_columns(table, when.columns)
+def _insert(
+    state: State, when: ast.MergeWhen, table: Table, item: NamespaceItem, rules: TableRules
+) -> tuple[tree.Assignment, ...]:
+    columns = changes.insert_columns(table, item, when.columns)
     given: dict[int, tree.Expr] = {}
     if when.values is not None:
         values = when.values

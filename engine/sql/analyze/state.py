@@ -7,12 +7,16 @@ column stands for: a Var of a base entry, or for a join column the Var of the ta
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.typeinfo import UNKNOWN
+
+if TYPE_CHECKING:
+    from engine.sql.analyze.updatable import ViewTarget
 
 
 class Shared:
@@ -61,7 +65,7 @@ class NamespaceItem:
 
     __slots__ = (
         "alias", "by_name", "columns_visible", "entry", "expressions", "index", "lateral_ok", "lateral_only", "names",
-        "origins", "table_visible", "using",
+        "origins", "table_visible", "using", "view",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +88,7 @@ class NamespaceItem:
         self.lateral_only = False
         self.lateral_ok = True
         self.using: set[str] = set()
+        self.view: ViewTarget | None = None  # set for the target of a change that is a view
         self.by_name: dict[str, int] = {}
         for position, name in enumerate(names):
             self.by_name[name] = -1 if name in self.by_name else position  # -1: ambiguous

@@ -1,0 +1,45 @@
+"""pg_notify(), and what a session listens to (PostgreSQL 16 manual, NOTIFY and 9.26)."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from catalog.functions.base import CallContext
+from catalog.functions.registry import implement, implements
+
+
+class _Notifications(Protocol):
+    @property
+    def channels(self) -> tuple[str, ...]: ...
+    @property
+    def queue_usage(self) -> float: ...
+    def notify(self, channel: str, payload: str) -> None: ...
+
+
+class _Session(Protocol):
+    transaction: object
+
+    @property
+    def notifications(self) -> _Notifications: ...
+    def begin_implicit(self) -> object: ...
+
+
+def _session(call: CallContext) -> _Session:
+    return cast(_Session, call.session)
+
+
+@implements("pg_notify", needs_session=True)
+def _notify(call: CallContext, channel: str | None, payload: str | None) -> str:
+    session = _session(call)
+    if session.transaction is None:
+        session.begin_implicit()
+    session.notifications.notify(channel or "", payload or "")
+    return ""
+
+
+@implements("pg_listening_channels", needs_session=True)
+def _channels(call: CallContext) -> tuple[str, ...]:
+    return _session(call).notifications.channels
+
+
+implement("pg_notification_queue_usage", lambda call: _session(call).notifications.queue_usage, needs_session=True)

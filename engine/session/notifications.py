@@ -1,0 +1,203 @@
+"""LISTEN, NOTIFY, UNLISTEN (PostgreSQL 16 manual, 55.2.7 and the commands' pages).
+
+    NOTIFY    kept by the transaction, equal ones folded; at COMMIT one row, whose key is always the same, goes with the
+              transaction's writes into the changelog: [database, process id, [channel, payload]...]
+    delivery  when that commit is durable on the leader, and when a follower has applied it: every node tells its own
+              sessions, in the order of commits
+    LISTEN    takes effect at COMMIT; each session has its channels, the node has the sessions by channel
+    the wire  sends what a session has been told when it is idle and outside a transaction
+
+A row that is overwritten by the next one leaves nothing to clean up. A node that starts has no sessions, so the row
+that it finds is told to nobody. A session that a client's node carries here (wire/carrying.py) does not listen itself:
+it reports what it would do, and the client's node does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import orjson
+
+from catalog.errors import SqlError, not_supported
+from catalog.rows import NOTIFICATIONS
+from engine.storage.edits import Edits
+
+if TYPE_CHECKING:
+    from engine.node import Node
+    from engine.txn.commit import CommitQueue
+    from engine.txn.joint import JointCommits
+    from engine.txn.transaction import Savepoint, Transaction
+
+KEY = NOTIFICATIONS.to_bytes(4, "big") + bytes(4)
+CHANNEL_LIMIT = 64  # bytes; a name of so many is too long
+PAYLOAD_LIMIT = 8000
+QUEUE_LIMIT = 1_000_000  # notifications that wait for one session to end its transaction
+LISTEN, UNLISTEN, UNLISTEN_ALL = "listen", "unlisten", "unlisten_all"
+
+Notification = tuple[int, str, str]  # process id, channel, payload
+Action = tuple[str, str]  # LISTEN, UNLISTEN or UNLISTEN_ALL, and the channel
+
+
+class _Session(Protocol):
+    node: Node
+    database_oid: int
+    process_id: int
+    on_told: Callable[[], None] | None
+    listens_elsewhere: list[Action] | None
+
+    def cancel(self, error: SqlError | None = None) -> None: ...
+
+
+class Listeners:
+    """Who listens to what on one node."""
+
+    def __init__(self) -> None:
+        self._by_channel: dict[tuple[int, str], dict[SessionNotifications, None]] = {}
+
+    def add(self, database: int, channel: str, listener: SessionNotifications) -> None:
+        self._by_channel.setdefault((database, channel), {})[listener] = None
+
+    def remove(self, database: int, channel: str, listener: SessionNotifications) -> None:
+        found = self._by_channel.get((database, channel))
+        if found is not None:
+            found.pop(listener, None)
+            if not found:
+                del self._by_channel[database, channel]
+
+    def applied(self, edits: Edits) -> None:
+        """A follower has applied a commit."""
+        if self._by_channel and (row := edits.writes.get(KEY)) is not None:
+            self.deliver(row)
+
+    def deliver(self, row: bytes) -> None:
+        """A commit with notifications is durable."""
+        database, process_id, notifications = orjson.loads(row)
+        told: dict[SessionNotifications, None] = {}
+        for channel, payload in notifications:
+            for listener in self._by_channel.get((database, channel), ()):
+                listener.pending.append((process_id, channel, payload))
+                told[listener] = None
+        for listener in told:
+            listener.told()
+
+
+class SessionNotifications:
+    """A session's part. `pending`: what it has been told and the client has not."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+        self._listeners = session.node.listeners
+        self._channels: dict[str, None] = {}
+        self._sent: dict[tuple[str, str], None] = {}  # by this transaction
+        self._actions: list[Action] = []  # of this transaction
+        self._saved: dict[int, tuple[int, int]] = {}  # by id of a savepoint: how many of each are older
+        self.pending: list[Notification] = []
+
+    # ---- what statements do -----------------------------------------------------------------------------------------
+
+    def notify(self, channel: str, payload: str) -> None:
+        """NOTIFY and pg_notify(). Raises 22023."""
+        if not channel:
+            raise SqlError("22023", "channel name cannot be empty")
+        if len(channel.encode()) >= CHANNEL_LIMIT:
+            raise SqlError("22023", "channel name too long")
+        if len(payload.encode()) >= PAYLOAD_LIMIT:
+            raise SqlError("22023", "payload string too long")
+        self._sent[channel, payload] = None
+
+    def act(self, action: str, channel: str = "") -> None:
+        """LISTEN and UNLISTEN, in the session's transaction. Raises 0A000 where nothing can be sent unasked."""
+        if action == LISTEN and self._session.on_told is None and self._session.listens_elsewhere is None:
+            not_supported("LISTEN on a connection of this kind")
+        self._actions.append((action, channel))
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """pg_listening_channels()."""
+        return tuple(self._channels)
+
+    @property
+    def queue_usage(self) -> float:
+        """How full the session's own queue is, of 1: nobody else waits for it."""
+        return len(self.pending) / QUEUE_LIMIT
+
+    # ---- the transaction --------------------------------------------------------------------------------------------
+
+    def save(self, savepoint: Savepoint) -> None:
+        """SAVEPOINT."""
+        self._saved[id(savepoint)] = len(self._sent), len(self._actions)
+
+    def roll_back_to(self, savepoint: Savepoint) -> None:
+        """ROLLBACK TO, or an error behind the savepoint."""
+        sent, actions = self._saved.get(id(savepoint), (0, 0))
+        for key in list(self._sent)[sent:]:
+            del self._sent[key]
+        del self._actions[actions:]
+
+    def before_commit(self, transaction: Transaction) -> bytes | None:
+        """Adds the transaction's notifications to its writes; the row. Allowed in a read-only transaction too."""
+        if not self._sent:
+            return None
+        session = self._session
+        row = orjson.dumps((session.database_oid, session.process_id, list(self._sent)))
+        transaction.writes[KEY] = row
+        return row
+
+    def committed(self, row: bytes | None, lsn: int, commits: CommitQueue | JointCommits) -> None:
+        """The transaction is sequenced at this LSN."""
+        for action, channel in self._actions:
+            self.do(action, channel)
+        if self._session.listens_elsewhere is not None:
+            self._session.listens_elsewhere += self._actions
+        self.rolled_back()
+        if row is not None:
+            commits.wait(lsn, partial(self._listeners.deliver, row), _never)
+
+    def rolled_back(self) -> None:
+        self._sent.clear()
+        self._actions.clear()
+        self._saved.clear()
+
+    def do(self, action: str, channel: str) -> None:
+        """Listens, or ends it, at once."""
+        database = self._session.database_oid
+        if action == LISTEN:
+            if self._session.on_told is not None:
+                self._channels[channel] = None
+                self._listeners.add(database, channel, self)
+            return
+        for name in [channel] if action == UNLISTEN else list(self._channels):
+            self._channels.pop(name, None)
+            self._listeners.remove(database, name, self)
+
+    def script(self, savepoint: Savepoint | None) -> list[Action]:
+        """What the transaction has done of LISTEN and UNLISTEN, up to the savepoint."""
+        end = len(self._actions) if savepoint is None else self._saved.get(id(savepoint), (0, 0))[1]
+        return self._actions[:end]
+
+    # ---- the client -------------------------------------------------------------------------------------------------
+
+    def told(self) -> None:
+        """There is more in `pending`."""
+        if len(self.pending) > QUEUE_LIMIT:
+            self.do(UNLISTEN_ALL, "")
+            self.pending.clear()
+            self._session.cancel(SqlError("54000", "too many notifications in the NOTIFY queue", severity="FATAL"))
+        elif self._session.on_told is not None:
+            self._session.on_told()
+
+    def take(self) -> list[Notification]:
+        """What the client is to be sent now."""
+        taken, self.pending = self.pending, []
+        return taken
+
+    def close(self) -> None:
+        """The connection has ended."""
+        self.do(UNLISTEN_ALL, "")
+        self.pending.clear()
+
+
+def _never(_: SqlError) -> None:
+    """The commit was lost with the leadership: whoever waits for it is told, and nothing is notified."""
