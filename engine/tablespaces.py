@@ -47,8 +47,12 @@ class TablespaceStorage(Protocol):
     def obtain(self, item: Tablespace) -> Store | None:
         """One that another node's commit has brought; None if this node does not have it (now: see `arrived`)."""
 
-    def check_options(self, options: Mapping[str, str], default: bool) -> None:
-        """The options of CREATE or ALTER TABLESPACE (`default`: of pg_default). Raises 0A000 for what cannot be."""
+    def check_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
+        """The options of CREATE TABLESPACE, or those that ALTER sets or resets of an existing one (`item`). Raises
+        0A000 for what cannot be, 42704 for a node that is not there."""
+
+    async def make_ready(self, options: Mapping[str, str]) -> None:
+        """What CREATE needs before it commits: the store is the cluster's from now on. Raises 22023, 55000, 58030."""
 
     async def stands(self, identity: bytes) -> bool:
         """Waits until a tablespace whose CREATE has committed can be written to; False if that takes too long."""
@@ -200,10 +204,15 @@ class NodeTablespaces:
             not_supported("CREATE TABLESPACE")
         self._made[item.oid] = self._storage.create(bytes.fromhex(item.identity))
 
-    def check_options(self, options: Mapping[str, str], default: bool) -> None:
-        """Of CREATE or ALTER TABLESPACE. Raises 0A000."""
+    def check_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
+        """See TablespaceStorage.check_options."""
         if self._storage is not None:
-            self._storage.check_options(options, default)
+            self._storage.check_options(options, item)
+
+    async def make_ready(self, options: Mapping[str, str]) -> None:
+        """See TablespaceStorage.make_ready."""
+        if self._storage is not None:
+            await self._storage.make_ready(options)
 
     async def stands(self, identity: str) -> bool:
         """See TablespaceStorage.stands."""

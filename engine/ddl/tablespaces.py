@@ -141,7 +141,7 @@ def _create(context: DdlContext, statement: ast.TablespaceStmt) -> None:
         not_supported("a LOCATION for a tablespace", hint="Leave it out: it lies within the data directory.")
     refuse_name(context, statement.name)
     options = _with_options((), statement.options)
-    context.check_tablespace_options(dict(options), default=False)
+    context.check_tablespace_options(dict(options), None)
     item = Tablespace(context.new_oid(), statement.name, owner, options=options, identity=uuid.uuid4().hex)
     context.change({item.oid: item})
     context.create_tablespace(item)
@@ -151,11 +151,12 @@ def _alter(context: DdlContext, statement: ast.TablespaceStmt) -> None:
     item = find(context, statement.name)
     must_own(context, item)
     if statement.reset:
-        gone = {name for name, _ in statement.options}
+        gone = {name: "" for name, _ in statement.options}
         options = tuple(option for option in item.options if option[0] not in gone)
+        context.check_tablespace_options({name: "" for name, _ in item.options if name in gone}, item)
     else:
         options = _with_options(item.options, statement.options)
-        context.check_tablespace_options(dict(statement.options), item.oid == DEFAULT_TABLESPACE_OID)
+        context.check_tablespace_options(dict(statement.options), item)
     context.change({item.oid: replace(item, options=options)})
 
 

@@ -117,8 +117,8 @@ class SessionDdl:
     def default_tablespace(self) -> str:
         return self._session.setting("default_tablespace")
 
-    def check_tablespace_options(self, options: Mapping[str, str], default: bool) -> None:
-        self._session.node.held.check_options(options, default)
+    def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
+        self._session.node.held.check_options(options, item)
 
     def create_tablespace(self, item: Tablespace) -> None:
         self._session.node.held.create(item)
@@ -171,6 +171,8 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
         raise SqlError("25001", f"{word} DATABASE cannot run inside a transaction block")
     if isinstance(statement, ast.TablespaceStmt) and statement.action != "alter" and session.in_block:
         raise SqlError("25001", f"{statement.action.upper()} TABLESPACE cannot run inside a transaction block")
+    if isinstance(statement, ast.TablespaceStmt) and statement.action == "create":
+        await _prepare_tablespace(session, statement)
     tag, context = await _change(session, statement)
     if context.jobs:
         from engine.bulk import backfill
@@ -181,6 +183,12 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create" and session.node.replica is not None:
         await _until_it_stands(session, statement.name)
     return tag
+
+
+async def _prepare_tablespace(session: Session, statement: ast.TablespaceStmt) -> None:
+    """Sees to what a new tablespace needs outside of the database, unless CREATE is going to be refused."""
+    if SessionDdl(session).is_superuser and statement.name not in session.catalog.tablespaces:
+        await session.node.held.make_ready(dict(statement.options))
 
 
 async def _until_it_stands(session: Session, name: str) -> None:

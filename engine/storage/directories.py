@@ -146,8 +146,11 @@ class LocalTablespaces:
         """None: there is no other node to bring one."""
         return None
 
-    def check_options(self, options: Mapping[str, str], default: bool) -> None:
+    def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:
         """All of them are kept, and those of a cluster have no effect."""
+
+    async def make_ready(self, options: Mapping[str, str]) -> None:
+        """Nothing is needed."""
 
     async def stands(self, identity: bytes) -> bool:
         """At once."""

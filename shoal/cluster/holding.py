@@ -154,6 +154,7 @@ class Holdings:
         spaces, place = self._spaces, self._spaces.place
         directory = spaces.directory(identity)
         directory.mkdir(parents=True, exist_ok=True)
+        await place.claim(self.specs[identity].store, False)
         position = await join_other(place.coordination(), place.store_at, identity, directory)
         if position is None or spaces.replica(identity) is not None:
             return spaces.replica(identity)

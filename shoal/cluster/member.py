@@ -182,6 +182,12 @@ class Member:
             self._undo.push_async_callback(store.close)
         return store
 
+    async def _claim(self, url: str, create: bool) -> None:
+        """shoal.cluster.spaces.Claim."""
+        store = self._store_at(url)
+        if store is not self._stores[""]:
+            await claim(store, self._cluster, create=create)
+
     def _current_store(self) -> ChangelogStore:
         """Where the tablespace's changelog is written now: its members may have been replaced since the start."""
         return self._store_at(self._log.spec.store if self._log.spec is not None else "")
@@ -287,6 +293,7 @@ class Member:
                 lambda: self._engine.leading and self.clock.monotonic() < self._log.may_serve_until,
                 self._specs,
                 self._catch_up_first,
+                self._claim,
             )
         )
 

@@ -30,6 +30,7 @@ import re
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID
@@ -67,8 +68,12 @@ LOOK_PAUSE = 0.5  # seconds between two looks for the znodes of a tablespace
 RECONCILE_PAUSE = 5.0
 _DURATION = re.compile(r"\s*(\d+)\s*(us|ms|s|min|h|d)?\s*")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-ONE_PLACE = ("leader", "store")
-"""Options of what is as pg_default has it."""
+
+
+class Claim(Protocol):
+    async def __call__(self, url: str, create: bool) -> None:
+        """Makes sure that a store is the cluster's; `create`: one that is nobody's becomes it. Raises
+        StoreUnavailableError, SqlError 55000 for another cluster's, and 22023 for what is no URL."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Place:
     leads: Callable[[], bool]  # pg_default, now
     specs: Callable[[], Mapping[bytes, Spec] | None]  # of all tablespaces, as far as is known; None: that is old
     catch_up: Callable[[], Awaitable[None]]  # with pg_default's head
+    claim: Claim
 
 
 class SpaceReplica:
@@ -213,6 +219,8 @@ class ClusterTablespaces:
             directory.mkdir(parents=True, exist_ok=True)
             if specs[identity].everywhere:
                 await hold(coordination, identity, place.node)
+            if not (directory / "rows").exists():
+                await place.claim(specs[identity].store, False)
             position = await join_other(coordination, place.store_at, identity, directory)
             if position is not None:
                 self._positions[identity] = position
@@ -363,6 +371,7 @@ class ClusterTablespaces:
             if not await self._is_there(replica):
                 self.arrivals.leave(replica.identity)
                 return
+            await self._is_ours(replica)
             replica.checkpoints = self._keeper(replica)
             replica.checkpoints.start()
             replica.mender = StoreMender(
@@ -409,6 +418,19 @@ class ClusterTablespaces:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_PAUSE):
                     await replica.look.wait()
+
+    async def _is_ours(self, replica: SpaceReplica) -> None:
+        """Waits until its store answers, and is the cluster's: an empty directory that is not mounted is not."""
+        identity = replica.identity
+        while True:
+            try:
+                found = await self.place.coordination().get(paths(identity).spec)
+                if found is not None:
+                    await self.place.claim(decode_spec(found.data).store, False)
+                return
+            except (CoordinationUnavailableError, StoreUnavailableError, SqlError) as error:
+                log.error("tablespace %s cannot be followed for now: %s", identity.hex(), error)
+                await asyncio.sleep(LOOK_PAUSE)
 
     def _keeper(self, replica: SpaceReplica) -> CheckpointKeeper:
         place = self.place
@@ -545,21 +567,36 @@ class ClusterTablespaces:
         await asyncio.to_thread(shutil.rmtree, replica.store.path, ignore_errors=True)
         self._wake.set()
 
-    def check_options(self, options: Mapping[str, str], default: bool) -> None:
-        for name in ONE_PLACE:
-            if name in options:
-                not_supported(
-                    f'tablespace option "{name}" in a cluster',
-                    hint="The node that leads pg_default leads all tablespaces, in the same store.",
-                )
+    def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:
+        default = item is not None and item.oid == DEFAULT_TABLESPACE_OID
         if default and not options.keys().isdisjoint(("replicas", "expected_replicas")):
             not_supported("replicas of pg_default on some nodes only", hint="It has the catalog: every node holds it.")
+        if "leader" in options and not default:
+            not_supported(
+                'tablespace option "leader" in a cluster',
+                hint="The node that leads pg_default leads all tablespaces: set it there.",
+            )
+        if "store" in options and item is not None:
+            not_supported(
+                'changing the "store" of a tablespace',
+                hint="CREATE one with another store and move the tables. Members of a quorum: shoal store replace.",
+            )
         view = self.node.cluster_view
         known = {node.node for node in view.nodes()} if view is not None else set()
-        known.update(node for item in (view.tablespaces() if view is not None else ()) for node in item.assigned)
-        for name in asked_nodes(options):
+        known.update(node for seen in (view.tablespaces() if view is not None else ()) for node in seen.assigned)
+        for name in (*asked_nodes(options), *filter(None, (options.get("leader"),))):
             if name not in known:
                 raise SqlError("42704", f'node "{name}" is not in the cluster')
+
+    async def make_ready(self, options: Mapping[str, str]) -> None:
+        url = options.get("store")
+        if url:
+            try:
+                async with asyncio.timeout(self.place.patience):
+                    await self.place.claim(url, True)
+            except (TimeoutError, StoreUnavailableError) as error:
+                reason = str(error) or f"it did not answer within {self.place.patience:g} s"
+                raise SqlError("58030", f"changelog store {url} cannot be used: {reason}") from error
 
     async def stands(self, identity: bytes) -> bool:
         replica = self._replicas.get(identity)
@@ -602,7 +639,9 @@ class ClusterTablespaces:
             if identity in there:
                 await _keep_spec(coordination, identity, item)
             else:
-                spec = _with_options(Spec(item.name, (), store=await self._url(coordination)), item)
+                store = dict(item.options).get("store")
+                url = self.place.store_at(store).url if store else await self._url(coordination)
+                spec = _with_options(Spec(item.name, (), store=url), item)
                 others = [node for node in spec.asked if node != self.place.node]
                 spec = dataclasses.replace(spec, replicas=(self.place.node, *others))
                 await create_tablespace(coordination, identity, spec, leader=self.place.node)
@@ -610,7 +649,7 @@ class ClusterTablespaces:
                 if identity in self._replicas:
                     self._replicas[identity].look.set()
         for item in items:
-            if item.oid == DEFAULT_TABLESPACE_OID and item.options:
+            if item.oid == DEFAULT_TABLESPACE_OID:
                 await _keep_spec(coordination, self.place.first, item)
         for identity in there - known.keys() - {self.place.first}:
             await self._drop(coordination, identity)
@@ -648,11 +687,11 @@ def _with_options(spec: Spec, item: CatalogItem) -> Spec:
     """The spec with what the catalog says."""
     options = dict(item.options)
     inactivity = options.get("max_leader_inactivity")
-    if item.oid == DEFAULT_TABLESPACE_OID and inactivity is None:
-        return spec
     seconds = 0.0 if inactivity is None else _seconds(inactivity)
     changed = dataclasses.replace(spec, name=item.name, max_leader_inactivity=seconds)
-    return changed if item.oid == DEFAULT_TABLESPACE_OID else with_replicas(changed, item)
+    if item.oid == DEFAULT_TABLESPACE_OID:
+        return dataclasses.replace(changed, preferred_leader=options.get("leader", ""))
+    return with_replicas(changed, item)
 
 
 def _seconds(duration: str) -> float:

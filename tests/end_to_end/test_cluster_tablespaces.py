@@ -15,6 +15,7 @@ from psycopg import errors
 from replication.log.layout import decode_epoch, decode_spec
 from tests.cluster import ShoalCluster
 from tests.end_to_end.dying_leader import flag
+from tests.replication.stores.log_process import LogProcess
 from tests.zookeeper_server import ZooKeeper
 
 GOES_ON = 30.0
@@ -83,9 +84,10 @@ def test_a_tablespace_is_made_used_and_dropped_on_every_node(cluster: ShoalClust
 
 def test_what_a_cluster_cannot_do_with_tablespaces_is_refused_by_name(cluster: ShoalCluster) -> None:
     with cluster.connect() as connection:
-        for option in ("leader = 'n1'", "store = 'file:///x'"):
-            with pytest.raises(errors.FeatureNotSupported, match=option.split()[0]):
-                connection.execute(f"CREATE TABLESPACE refused WITH ({option})".encode())
+        with pytest.raises(errors.FeatureNotSupported, match="leader"):
+            connection.execute("CREATE TABLESPACE refused WITH (leader = 'n1')")
+        with pytest.raises(errors.UndefinedObject, match='node "n9" is not in the cluster'):
+            connection.execute("ALTER TABLESPACE pg_default SET (leader = 'n9')")
         for option in ("replicas = 'n1,n2'", "expected_replicas = 2"):
             with pytest.raises(errors.FeatureNotSupported, match="pg_default"):
                 connection.execute(f"ALTER TABLESPACE pg_default SET ({option})".encode())
@@ -337,7 +339,7 @@ def test_a_tablespace_on_some_nodes_is_read_on_every_node(zookeeper_server: ZooK
     with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
         leader, (second, third) = cluster.leader(), cluster.followers()
         identity = make_part(cluster, f"replicas = '{leader}, {second}'")
-        assert holders(cluster, "part") == {leader: "leader", second: "follower"}
+        cluster.wait_until(lambda: holders(cluster, "part") == {leader: "leader", second: "follower"}, "two have it")
         assert not (cluster.nodes[third].data / "tablespaces" / identity).exists()
         for consistency in ("strong", "bounded", "session", "eventual"):
             cluster.wait_for_applied()
@@ -470,3 +472,54 @@ def test_a_replica_begins_with_a_checkpoint_while_its_node_serves(zookeeper_serv
         cluster.kill(leader)
         until_taken(cluster, "INSERT INTO part VALUES (9999, 1)")
         assert rows(cluster, second, "SELECT count(*) FROM part") == [(2103,)]
+
+
+# --- stores of their own, and who leads ------------------------------------------------------------------------------
+
+
+def test_a_tablespace_has_a_store_of_its_own(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster, contextlib.ExitStack() as undo:
+        members = [undo.enter_context(LogProcess()) for _ in range(3)]
+        url = "quorum(3,2,2):" + ",".join(member.url for member in members)
+        foreign = cluster.directory / "foreign"
+        foreign.mkdir()
+        (foreign / "cluster").write_bytes(b"another")
+        with cluster.connect(cluster.followers()[0]) as connection:
+            with pytest.raises(errors.ObjectNotInPrerequisiteState, match="another"):
+                connection.execute(f"CREATE TABLESPACE taken WITH (store = 'file://{foreign}')".encode())
+            assert others(cluster) == {}
+        identity = make_part(cluster, f"store = '{url}'")
+        with cluster.connect() as connection:
+            shown = connection.execute("SELECT store FROM shoal_tablespaces WHERE tablespace = 'part'").fetchone()
+            assert shown == (url,)
+            for change in ("SET (store = 'file:///x')", "RESET (store)"):
+                with pytest.raises(errors.FeatureNotSupported, match="store"):
+                    connection.execute(f"ALTER TABLESPACE part {change}".encode())
+            with connection.transaction():
+                connection.execute("INSERT INTO near VALUES (101, 101)")
+                connection.execute("INSERT INTO part VALUES (101, 202)")
+            connection.execute("SELECT shoal_checkpoint()")
+        assert {ledger.store for ledger in cluster.ledgers(identity)} == {url}
+        assert not (cluster.directory / "store" / identity).exists()
+        for name in cluster.nodes:
+            assert rows(cluster, name, JOIN) == [(101, 5151, 10302)]
+        leader = cluster.leader()
+        members[0].kill()
+        cluster.kill(leader)
+        until_taken(cluster, "INSERT INTO part VALUES (102, 0)")
+        added = cluster.add("n4")
+        assert rows(cluster, added, "SELECT count(*), sum(v) FROM part", "eventual") == [(102, 10302)]
+
+
+def test_the_leader_of_all_of_them_is_chosen(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
+        first, (_, third) = cluster.leader(), cluster.followers()
+        make_part(cluster, f"replicas = '{first},{third}'")
+        cluster.wait_for_applied()
+        until_taken(cluster, f"ALTER TABLESPACE pg_default SET (leader = '{third}')")
+        assert cluster.leader(not_this=first) == third
+        until_taken(cluster, "INSERT INTO part VALUES (101, 0)")
+        assert dict(rows(cluster, third, "SELECT tablespace, leader FROM shoal_tablespaces")) == {
+            "pg_default": third,
+            "part": third,
+        }
