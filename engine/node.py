@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
+LONG_SECRET = 32  # bytes of a cancel key since protocol 3.2
 PLANS_PER_KEY = 1000
 PLAN_KEYS = 64
 
@@ -347,6 +348,11 @@ class Node:
         self.sessions[process_id] = session
         self.secrets[process_id] = secrets.token_bytes(4)
         return process_id, self.secrets[process_id]
+
+    def lengthen_secret(self, process_id: int) -> bytes:
+        """A cancel key of the length that clients of protocol 3.2 can keep, in place of the session's short one."""
+        self.secrets[process_id] = secrets.token_bytes(LONG_SECRET)
+        return self.secrets[process_id]
 
     def unregister(self, process_id: int) -> None:
         self.sessions.pop(process_id, None)

@@ -272,10 +272,12 @@ class Connection(Channel):
 
     def _on_startup(self, event: core.Startup) -> None:
         unknown = [name for name in event.parameters if name.startswith("_pq_.")]
-        if event.minor > 0 or unknown:
-            self._write(messages.negotiate_version(0, unknown))
+        if event.minor > core.NEWEST_MINOR or unknown:
+            self._write(messages.negotiate_version(min(event.minor, core.NEWEST_MINOR), unknown))
         parameters = {name: value for name, value in event.parameters.items() if not name.startswith("_pq_.")}
         session = self.session = self.host.open_session(parameters, self._transport.get_extra_info("peername"))
+        if event.minor >= core.NEWEST_MINOR:
+            session.secret = session.node.lengthen_secret(session.process_id)
         session.terminator = self._terminated
         session.on_told = self._told
         session.client_address = _internet_address(self._transport.get_extra_info("peername"))

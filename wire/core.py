@@ -35,6 +35,7 @@ MESSAGE_LIMIT = 1 << 30
 QUERY_LIMIT = 64 << 20
 
 PROTOCOL_3_0 = 196608
+NEWEST_MINOR = 2  # cancel keys are longer since then (PostgreSQL 18 manual, 54.1)
 # Execute of the unnamed portal without a limit, then Sync; with a Describe of the portal before it.
 TAIL = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04"
 TAIL_DESCRIBED = b"D\0\0\0\x06P\0" + TAIL
@@ -413,7 +414,7 @@ class ProtocolCore:
         if code >> 16 != 3:
             raise SqlError(
                 "0A000",
-                f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: server supports 3.0 to 3.0",
+                f"unsupported frontend protocol {code >> 16}.{code & 0xFFFF}: server supports 3.0 to 3.2",
                 severity="FATAL",
             )
         return Startup(code & 0xFFFF, self._parameters(buffer[position + 8 : end]))

@@ -221,7 +221,7 @@ def test_an_old_protocol_is_refused_by_name() -> None:
     error = refusal(ProtocolCore(), struct.pack(">ii", 9, 2 << 16) + b"\0")
     assert (error.sqlstate, error.message) == (
         "0A000",
-        "unsupported frontend protocol 2.0: server supports 3.0 to 3.0",
+        "unsupported frontend protocol 2.0: server supports 3.0 to 3.2",
     )
 
 

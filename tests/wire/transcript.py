@@ -9,7 +9,8 @@
 A test is a connection of its own; its tables live in a schema of its own. It is started up unless there is a line `raw`
 (then parameters, keys and AuthenticationOk are passed over). Runs of '>' lines are sent in one write; the '<' lines
 below must be exactly what comes back. After the last line the client says Terminate, and nothing more may come. A line
-`setup SQL` runs SQL beforehand on another connection.
+`setup SQL` runs SQL beforehand on another connection, a line `only NAME` says that the test is for one server (what is
+newer than the PostgreSQL beside us).
 
 Error and notice fields are compared where the script names them. Values are text; bytes that are no printable UTF-8 are
 written as 0x and hex. Table OIDs and the key data differ between servers and are not shown.
@@ -54,6 +55,7 @@ class Script:
     name: str
     line: int
     raw: bool = False
+    only: str = ""
     setup: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
@@ -70,6 +72,8 @@ def parse(text: str) -> list[Script]:
             found.append(Script(rest, number))
         elif word == "raw":
             found[-1].raw = True
+        elif word == "only":
+            found[-1].only = rest
         elif word == "setup":
             found[-1].setup.append(rest)
         elif word in "<>":
