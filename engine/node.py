@@ -120,6 +120,7 @@ class Node:
         self.commits: CommitQueue | JointCommits = CommitQueue(store, clock)
         self.new_transaction: Callable[..., Transaction] = Transaction
         self.sequences = Sequences(self._newest, self.commits.sequence)
+        self.deferred: dict[int, int] = {}  # by slot, the last commit whose client was told before it was durable
         self.held = NodeTablespaces(self, tablespaces)
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
         self.sessions: dict[int, Session] = {}
@@ -127,6 +128,8 @@ class Node:
         self.replica: Replica | None = None  # a node alone has none
         self.cluster_view: ClusterView | None = None  # a node alone has none
         self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # gives its LSN; a node alone has none
+        self.applied_elsewhere: Callable[[int], Awaitable[bool]] | None = None
+        """Waits until every replica that lives has applied a position; False: not in time. A node alone has none."""
         self.report_check: Callable[[bytes, Digest | SqlError], None] | None = None  # of a check's id
         self.checks = Checks(self)
         self.started = clock()
@@ -207,12 +210,17 @@ class Node:
         self.catalogs = {}
         self.bootstrap()
         self.commits.schema_version = self.store.of(0).durable_lsn
+        self.deferred.clear()
+        for session in list(self.sessions.values()):
+            if session.on_lead is not None:
+                session.on_lead()
 
     def step_down(self, committed: int, error: SqlError) -> None:
         """This node leads no more; nothing above the LSN is committed. Ends every transaction with the error, and
         takes back what was sequenced above it."""
         for session in list(self.sessions.values()):
             session.lose_transaction(error)
+        self.deferred.clear()
         self.commits.give_up(committed, error)
         self.store.undo_above(committed)
         self.sequences.forget()
@@ -231,6 +239,7 @@ class Node:
     def give_up_in(self, space: Store, lsn: int, error: SqlError) -> None:
         """Tells everybody who waits for an LSN above this one of a tablespace beside pg_default."""
         if isinstance(self.commits, JointCommits) and isinstance(self.store, Stores) and space in self.store.spaces:
+            self.deferred.pop(space.slot, None)
             self.commits.queue(space.slot).give_up(lsn, error)
 
     def publish(self, changes: dict[int, SchemaObject | None]) -> None:

@@ -35,7 +35,7 @@ from catalog.schema import Catalog, Table, View
 from catalog.schema import Sequence as SequenceObject
 from engine.node import Node
 from engine.replica import Replica, admit_read, parse_token, token
-from engine.session.leadership import deposed, is_untouched
+from engine.session.leadership import commits_lost, deposed, is_untouched
 from engine.session.routing import INVALID, Needs, Route, Routes, of_trees
 from engine.session.session import Session
 from engine.session.settings import milliseconds
@@ -125,11 +125,12 @@ class ClusterConnection(Connection):
         self._carrying: asyncio.Task[None] | None = None
         self._cleared = 0  # bytes in the core that may run here although the node does not lead
         self._admitting = False
+        self._ends = False  # as soon as what runs is over: commits that the client was told of may be lost
         self._has_read = False  # in the block of a session whose node does not lead
         self._ending: SqlError | None = None
         self._startup: Mapping[str, str] = {}
         self._peer: Peer | None = None
-        self._reports = {"_shoal.holds": "", "_shoal.last_commit": token(0)}
+        self._reports = {"_shoal.holds": "", "_shoal.unwaited": "", "_shoal.last_commit": token(0)}
         self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
 
     # ---- what arrives -----------------------------------------------------------------------------------------------
@@ -413,7 +414,9 @@ class ClusterConnection(Connection):
         consistency = settings.get("read_consistency")
         token = settings.get("read_after")
         after = parse_token(token) if token else 0
-        if consistency == "session" and session.last_commit:
+        relay = self._relay
+        early = consistency == "strong" and relay is not None and relay.unwaited  # the head may not be there yet
+        if session.last_commit and (early or consistency == "session"):
             after = max(after, session.last_commit)
         if after and not after >> SLOT_SHIFT and after <= session.node.store.durable_lsn:
             after = 0  # of another tablespace than pg_default it is for the replica: slots differ from node to node
@@ -515,6 +518,8 @@ class ClusterConnection(Connection):
     @property
     def idle(self) -> bool:
         carried_idle = self._carrying is not None and self._relay is not None and self._relay.idle
+        if self._peer is not None and self.session is not None and not self.session.waits_for_nothing:
+            return False  # its node would have to take for lost what is about to be durable
         return carried_idle or not self.busy
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -601,6 +606,23 @@ class ClusterConnection(Connection):
             for action, channel in json.loads(actions):
                 self.session.notifications.do(action, channel)
 
+    def commits_lost(self) -> None:
+        if self.session is None or self.closing:
+            return
+        self._ends = True
+        if not self.busy:
+            self.shut_down(commits_lost())
+
+    def _continue(self) -> None:
+        if self._ends and not self.closing:
+            self._fatal(commits_lost())
+        super()._continue()
+
+    def _led(self) -> None:
+        """This node leads now: what the session was told at another one is there, or is not."""
+        if self._relay is not None and self._relay.unwaited:
+            self.commits_lost()
+
     def end_block(self) -> None:
         if self.session is not None:
             self.session.end_block()
@@ -624,6 +646,7 @@ class ClusterConnection(Connection):
             self._carrying = asyncio.get_running_loop().create_task(self._start_fresh(event))
             return
         super()._on_startup(core.Startup(event.minor, parameters))
+        self._watch_leadership()
         self._started_for_peer()
 
     async def _start_fresh(self, event: core.Startup) -> None:
@@ -634,12 +657,17 @@ class ClusterConnection(Connection):
                 async with asyncio.timeout(FRESH_START):
                     await self._replica.catch_up()
             super()._on_startup(event)
+            self._watch_leadership()
         except SqlError as error:
             self._fatal(error)
         finally:
             self._carrying = None
             self.busy = False
         self._continue()
+
+    def _watch_leadership(self) -> None:
+        if self.session is not None:
+            self.session.on_lead = self._led
 
     def _started_for_peer(self) -> None:
         session = self.session
@@ -650,6 +678,7 @@ class ClusterConnection(Connection):
         session.settings.report_all = True
         session.on_deposed = self._peer_deposed
         session.on_told, session.listens_elsewhere = None, []
+        session.on_durable = self._peer_durable
 
     def _reported(self) -> Sequence[str]:
         session = self.session
@@ -657,11 +686,22 @@ class ClusterConnection(Connection):
             return super()._reported()
         return [name for name, _ in session.settings.items()]
 
+    def _peer_durable(self) -> None:
+        """What its client was told of early is durable: its node may forget about that."""
+        if not self.busy and not self.closing:
+            self._tell_state()
+            self.flush()
+
     def _peer_deposed(self) -> None:
         if not self.busy:
+            self._tell_state()
             self.shut_down(SqlError("57P01", "this node leads no more", severity="FATAL"))
 
     def _ready(self) -> None:
+        self._tell_state()
+        super()._ready()
+
+    def _tell_state(self) -> None:
         if self._peer is not None and self.session is not None:
             if self.session.listens_elsewhere:
                 actions, self.session.listens_elsewhere = self.session.listens_elsewhere, []
@@ -670,7 +710,6 @@ class ClusterConnection(Connection):
                 if self._reports[name] != value:
                     self._reports[name] = value
                     self._write(messages.parameter_status(name, value))
-        super()._ready()
 
 
 def _is_readable(node: Node, catalog: Catalog, relation: object) -> bool:
@@ -691,4 +730,8 @@ def _state_of(session: Session) -> Iterable[tuple[str, str]]:
         holds.append("pg_temp")
     if session.advisory_held is not None and session.advisory_held.of_session:
         holds.append(ADVISORY_LOCKS)
-    return ("_shoal.holds", ",".join(holds)), ("_shoal.last_commit", token(session.last_commit))
+    return (
+        ("_shoal.holds", ",".join(holds)),
+        ("_shoal.unwaited", "" if session.waits_for_nothing else "on"),
+        ("_shoal.last_commit", token(session.last_commit)),
+    )

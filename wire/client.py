@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from catalog.errors import SqlError
@@ -49,6 +49,7 @@ class ClientConnection(asyncio.Protocol):
         self.secret = b""
         self.parameters: dict[str, str] = {}
         self.lost = False
+        self.on_lost: Callable[[], None] | None = None
         self._stream = FrameStream()
         self._transport: Any = None
         self._paused = False
@@ -127,6 +128,10 @@ class ClientConnection(asyncio.Protocol):
             self._arrival = asyncio.get_running_loop().create_future()
             await self._arrival
 
+    def take(self) -> Frame | None:
+        """The next frame that has come and nobody has received; None: there is none."""
+        return self._stream.next_frame()
+
     @property
     def at_boundary(self) -> bool:
         """Whether the frames received so far end where a message ends."""
@@ -166,6 +171,8 @@ class ClientConnection(asyncio.Protocol):
         self.lost = True
         self._wake(self._arrival)
         self.resume_writing()
+        if self.on_lost is not None:
+            self.on_lost()
 
     def pause_writing(self) -> None:
         if self._drained is None:

@@ -393,6 +393,8 @@ class Connection(Channel):
 
         def durable() -> None:
             self.busy = False
+            if session.notices:
+                self._send_notices()
             self._out.append(data)
             self._ready()
             self._continue()
@@ -405,7 +407,7 @@ class Connection(Channel):
                 self._query_failed(error)
             self._continue()
 
-        session.node.commits.wait(lsn, durable, lost)
+        session.await_commit(lsn, durable, lost)
 
     def _query_failed(self, error: SqlError) -> None:
         session = self.session
@@ -612,6 +614,8 @@ class Connection(Channel):
 
         def durable() -> None:
             self.busy = False
+            if session.notices:
+                self._send_notices()
             self._out.append(data)
             self._continue()
 
@@ -623,7 +627,7 @@ class Connection(Channel):
                 self._extended_failed(error)
             self._continue()
 
-        session.node.commits.wait(lsn, durable, lost)
+        session.await_commit(lsn, durable, lost)
 
     async def _execute(self, portal: Portal, limit: int, wait: BaseException | None = None) -> None:
         session = self.session

@@ -25,7 +25,8 @@ What the relay adds and takes away, so that the client sees one session:
 
 Pseudo-parameters by which a leader reports on a carried session, never shown to the client: `_shoal.holds` (names of
 what it holds beyond the transaction, separated by commas; '' when nothing), `_shoal.last_commit` (the session's token),
-`_shoal.listens` (LISTEN and UNLISTEN that are for the client's own node).
+`_shoal.listens` (LISTEN and UNLISTEN that are for the client's own node),
+`_shoal.unwaited` ('on' while the client has been told of commits that are not durable, `synchronous_commit` = off).
 
 When the leader's connection breaks:
 
@@ -35,6 +36,8 @@ When the leader's connection breaks:
                                                        the block is failed (a ROLLBACK is not refused)
     a commit was on its way                            08007 (FATAL): the outcome is unknown
     a message to the client was cut in the middle      the client's connection closes: nothing can be said
+    the client was told of commits before they were    08006 (FATAL), at once: they may be lost, and what it does next
+    durable                                            must not stand on them
 
 Reading from the client stops while READ_AHEAD bytes wait here; frames from the leader wait for the client to read.
 """
@@ -47,6 +50,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from catalog.errors import SqlError
@@ -155,6 +159,9 @@ class RelayHost(Protocol):
     def listened(self, actions: str) -> None:
         """LISTEN and UNLISTEN that a transaction has committed at the leader, as JSON: they are for this node."""
 
+    def commits_lost(self) -> None:
+        """The client was told of commits that may be lost: its session is to end. Called at any time."""
+
     def end_block(self) -> None:
         """The block ended at the leader: so does the local one, in which nothing was done. Sends nothing."""
 
@@ -205,6 +212,7 @@ class Relay:
         self._cancelling: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None  # the task of `carry` while it looks for the leader
         self._interrupted: SqlError | None = None
+        self._resting = True  # nobody reads what the leader says
         self.idle = False  # between two cycles of a transaction: the client has not said anything
         # The leader's session: statements, what their texts and those of portals do, settings, and what it reports.
         self._there: dict[bytes, core.Parse] = {}
@@ -212,6 +220,7 @@ class Relay:
         self._texts: dict[bytes, bytes] = {}  # of portals
         self._known: dict[str, str] = {}
         self._holds = ""
+        self._unwaited = ""
         self._sql_statements = False
         # What has been reported since the transaction began.
         self._changed: dict[str, str] = {}
@@ -230,6 +239,15 @@ class Relay:
     def holds(self) -> str:
         """What the leader's session holds, as it has told."""
         return self._holds
+
+    @property
+    def unwaited(self) -> bool:
+        """Whether the client has been told of commits that were not durable when the leader last said something."""
+        leader = self._leader
+        while self._unwaited and self._resting and leader is not None and (frame := leader.take()) is not None:
+            if frame.kind == 0x53:
+                self._report(frame)
+        return bool(self._unwaited)
 
     def feed(self, data: bytes) -> None:
         """What the client sends while `carry` runs."""
@@ -253,6 +271,7 @@ class Relay:
         ended the session with. Raises LeadsHereError, likewise; ClientGoneError, and ConnectionLostError when a message
         to the client was cut: it closes without a word.
         """
+        self._resting = False
         cycle = Cycle("T" if image.block else "I")
         end = self._clock() + self._deadline
         begun = False
@@ -277,6 +296,7 @@ class Relay:
             self._given_back += b"".join(frame.data for frame in self._first)
             self._first.clear()
             self.idle = False
+            self._resting = True
 
     async def _again(self, tablespace: str, image: SessionImage, cycle: Cycle, end: float, elsewhere: bool) -> Cycle:
         """The first cycle once more, at another leader or in a new session: nothing has come of it."""
@@ -378,11 +398,22 @@ class Relay:
             error.severity = "ERROR"
             raise
         self._target = target
+        self._leader.on_lost = partial(self._leader_lost, self._leader)
         self._known = {name.lower(): value for name, value in self._leader.parameters.items()}
+
+    def _leader_lost(self, leader: ClientConnection) -> None:
+        if leader is not self._leader:
+            return
+        if self.unwaited:
+            self._host.commits_lost()
 
     def _drop(self) -> None:
         if self._leader is not None:
+            self._leader.on_lost = None
             self._leader.abort()
+            if self._unwaited:
+                self._host.commits_lost()
+        self._unwaited = ""
         self._leader = self._target = None
         self._there.clear()
         self._effects.clear()
@@ -679,6 +710,9 @@ class Relay:
             self._token = value
         elif name == "_shoal.listens":
             self._host.listened(value)
+
+        elif name == "_shoal.unwaited":
+            self._unwaited = value
         elif not name.startswith(PREFIX):
             self._known[name.lower()] = self._changed[name.lower()] = value
         return name in _SHOWN

@@ -44,11 +44,23 @@ def is_untouched(transaction: Transaction) -> bool:
     return not (transaction.has_writes or transaction.has_snapshot or transaction.table_locks or transaction.row_locks)
 
 
+def commits_lost() -> SqlError:
+    """What ends a session whose last commits did not survive a fail-over, or may not have."""
+    return SqlError(
+        "08006",
+        "commits of this session that it did not wait for may be lost: the leadership of their tablespace moved",
+        hint="They were made, or read, with synchronous_commit = off. Connect again and look what is there.",
+        severity="FATAL",
+    )
+
+
 class LedSession(TransactionalSession):
     must_lead = False  # what it runs is for the leader alone: set by the connection, which asks before each batch
     owed: SqlError | None = None  # how the transaction has ended, which the client does not know
     carried = ""  # '' | active, or the status of ReadyForQuery (I T E): of a session that is carried to another node
     on_deposed: Callable[[], None] | None = None
+    on_lead: Callable[[], None] | None = None  # the node has become the leader
+    on_durable: Callable[[], None] | None = None  # what its client was told of early is durable
     canceler: Callable[[SqlError], None] | None = None  # cancels what another node runs for the session
     terminator: Callable[[SqlError], None] | None = None  # ends the connection when it is idle
     on_told: Callable[[], None] | None = None  # a notification has come; None: the client could not be sent it
@@ -76,6 +88,11 @@ class LedSession(TransactionalSession):
         if self.notifying is None:
             self.notifying = SessionNotifications(self)
         return self.notifying
+
+    @property
+    def waits_for_nothing(self) -> bool:
+        """Whether everything that its client was told of is durable (deferring.py)."""
+        return True
 
     def check_leads(self) -> None:
         """Raises 40001 for work that only the leader may do, on a node that leads no more."""

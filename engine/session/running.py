@@ -100,6 +100,8 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
         return
     if not portal.started:
         session.check_leads()
+        if not isinstance(prepared.statement.tree, ast.TransactionStmt | ast.SetStmt | ast.ShowStmt):
+            await session.catch_up()
         portal.started = True
         session.query_text = prepared.statement.text
         session.query_start = session.node.clock()

@@ -58,6 +58,13 @@ class Session(LedSession):
         self.process_id, self.secret = node.register(self)
         self._surroundings: SessionSurroundings | None = None
 
+    def _settings_changed(self) -> None:
+        super()._settings_changed()
+        if self.settings.get("synchronous_commit") in ("off", "remote_apply"):
+            from engine.session.deferring import as_deferring
+
+            as_deferring(self)
+
     @property
     def surroundings(self) -> SessionSurroundings:
         """Names, definitions and privileges as the session sees them now."""

@@ -67,6 +67,12 @@ def _choice(*words: str) -> Callable[[str, str], str]:
     return check
 
 
+def _synchronous_commit(name: str, value: str) -> str:
+    word = value.strip().lower()
+    known = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
+    return _choice("local", "remote_write", "remote_apply", "on", "off")(name, known.get(word, word))
+
+
 def _integer(low: int, high: int) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         try:
@@ -244,7 +250,7 @@ _DEFINITIONS = (
     Definition("ssl", "off", _boolean, "internal", kind="bool"),
     Definition("data_checksums", "on", _boolean, "internal", kind="bool"),
     Definition("server_version_full", "Shoal 0.1.0", _text, "internal"),
-    Definition("synchronous_commit", "on", _choice("on"), kind="enum"),
+    Definition("synchronous_commit", "on", _synchronous_commit, kind="enum"),
     Definition(
         "read_consistency",
         "strong",

@@ -22,6 +22,7 @@ from engine.session.prepared import Portal, Prepared
 from engine.session.state import SessionState
 from engine.sql import ast
 from engine.storage.moments import Lsn
+from engine.txn.commit import Acknowledge, Lost
 from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.joint import wait_for
 from engine.txn.locks import ACCESS_EXCLUSIVE, ROW_EXCLUSIVE, Ticket
@@ -306,6 +307,13 @@ class TransactionalSession(SessionState):
             raise ticket.error
         if isinstance(ticket, Ticket) and ticket.space is self.node.table_locks:
             await self.durable(self.node.store.sequenced_lsn)  # what held the lock is to be seen
+
+    def await_commit(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
+        """CommitQueue.wait for the LSN of a commit of this session, before its client is told."""
+        self.node.commits.wait(lsn, acknowledge, lost)
+
+    async def catch_up(self) -> None:
+        """Before a statement that may wait: what the session was told early is to be seen (deferring.py)."""
 
     async def durable(self, lsn: Lsn) -> None:
         """Waits until the LSN is durable. Cannot be cancelled: a commit that is under way is not undone, so nobody is

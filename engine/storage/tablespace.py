@@ -336,7 +336,7 @@ class Tablespace:
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """As `scan`, of what is sequenced."""
-        return self._view(self.sequenced_lsn).scan(low, high, reverse)
+        return self.view(self.sequenced_lsn).scan(low, high, reverse)
 
     def of(self, storage_id: int) -> Tablespace:
         """The tablespace that has a storage id: where there is one, this. engine/storage/stores.py is for several."""
@@ -344,13 +344,14 @@ class Tablespace:
 
     def get(self, key: bytes, lsn: int) -> bytes | None:
         """The value at an LSN from the horizon on."""
-        return self._view(lsn).get(key)
+        return self.view(lsn).get(key)
 
     def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Keys in [low, high) at an LSN from the horizon on; for reading across turns of the loop take a snapshot."""
-        return self._view(lsn).scan(low, high, reverse)
+        return self.view(lsn).scan(low, high, reverse)
 
-    def _view(self, lsn: int) -> CurrentView:
+    def view(self, lsn: int) -> CurrentView:
+        """A reader at an LSN from the horizon on, sequenced or durable; good within one turn of the loop."""
         return CurrentView(lsn, (self._active, *self._frozen), self._generation)
 
     def newest_layers(self) -> tuple[tuple[Layer, ...], Generation]:

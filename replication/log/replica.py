@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from catalog.errors import SqlError
 from replication.interface import Check, Coordination, CoordinationUnavailableError, Head, Replica, Spec
+from replication.log.applied import answer_awaited
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
 from replication.log.election import Election
@@ -130,7 +131,8 @@ class ReplicatedLog:
     async def run(self) -> None:
         """Until `close`, or an error that the owner has to see."""
         self._main = asyncio.current_task()
-        aside = [asyncio.ensure_future(work) for work in (self._presence.run(), self._follow_spec())]
+        works = (self._presence.run(), self._follow_spec(), self._answer_awaited())
+        aside = [asyncio.ensure_future(work) for work in works]
         try:
             while not self._closing:
                 term = await self._follow()
@@ -324,6 +326,11 @@ class ReplicatedLog:
         lacks = self.lacks()
         detail = {LACKS: str(lacks)} if lacks else {}
         return Replica(self.node, role, self.applied_lsn, self._engine.flushed_lsn, detail=detail)
+
+    async def _answer_awaited(self) -> None:
+        await answer_awaited(
+            self.tablespace, lambda: self._coordination, self._waiters, self._presence.changed, self._settings
+        )
 
     async def _follow_spec(self) -> None:
         """Keeps `spec` up to date, and what follows from it."""

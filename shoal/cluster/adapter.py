@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.node import Node as EngineNode
-from engine.storage.moments import SLOT_SHIFT
+from engine.storage.moments import LSN_MASK, SLOT_SHIFT
 from engine.storage.tablespace import Tablespace
 from replication.directory import NodeDirectory
-from replication.interface import CoordinationUnavailableError, LogEntry, StoreUnavailableError
+from replication.interface import Coordination, CoordinationUnavailableError, LogEntry, StoreUnavailableError
+from replication.log.applied import AppliedElsewhere
 from replication.log.bulk import BulkFiles
 from replication.log.interface import Leader
 from replication.log.replica import ReplicatedLog
@@ -206,6 +207,29 @@ class NodeReplica:
                 f"this replica has not applied LSN {lsn} within {self._timeout:g} s, it is at {self._log.applied_lsn}",
                 hint="Is the token of this cluster? Retry, or connect to another node.",
             ) from error
+
+
+class ReplicasWait:
+    """Node.applied_elsewhere: waits until the other replicas have applied a commit of this node's."""
+
+    def __init__(self, node: EngineNode, name: str, coordination: Callable[[], Coordination], timeout: float) -> None:
+        self._node = node
+        self._name = name
+        self._coordination = coordination
+        self._timeout = timeout
+        self._tablespaces: dict[bytes, AppliedElsewhere] = {}
+
+    async def __call__(self, position: int) -> bool:
+        """The parts of a commit over several tablespaces are applied together: one is as good as all."""
+        store = self._node.store
+        space = store if isinstance(store, Tablespace) else store.spaces[position >> SLOT_SHIFT]
+        if space is None:
+            return True  # it was dropped
+        tablespace = space.tablespace_id
+        wait = self._tablespaces.get(tablespace)
+        if wait is None:
+            wait = self._tablespaces[tablespace] = AppliedElsewhere(tablespace, self._name, self._coordination)
+        return await wait.wait_for(position & LSN_MASK, self._timeout)
 
 
 class LeaderLocator:

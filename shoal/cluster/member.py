@@ -40,7 +40,7 @@ from replication.observer import Observer
 from replication.stores import claim, open_store
 from replication.stores.members import parse_quorum
 from replication.zookeeper import join_cluster, open_coordination
-from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica
+from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica, ReplicasWait
 from shoal.cluster.checkpoints import CheckpointKeeper
 from shoal.cluster.controller import Controller, ControllerSettings, HandOvers
 from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, restore
@@ -274,6 +274,9 @@ class Member:
             clock=self.clock,
         )
         node.replica = NodeReplica(self._engine, self._log, self._spaces, self.config.commit_timeout)
+        node.applied_elsewhere = ReplicasWait(
+            node, self.name, lambda: self._sessions.current, self.config.commit_timeout
+        )
 
     def _make_spaces(self, first: bytes) -> ClusterTablespaces:
         config = self.config
