@@ -3,6 +3,7 @@
     status.py        nodes, tablespaces, leaders, replicas, and what is wrong
     ledger.py        the changelog's ledgers: which there are, their objects, their entries
     checkpoint.py    a checkpoint now
+    lead.py          another node leads
     check.py         whether all replicas hold the same
     store.py         another member for a quorum store, or one less
     looking.py       what they share: opening a cluster without changing it, tables of text, talking SQL
@@ -52,6 +53,11 @@ is copied from those that have it too. When the command ends the old member may 
 the cluster goes on with the work; shoal_tablespaces shows the stores, with a "-" before members that leave.
 """
 
+LEAD_EXAMPLES = """examples:
+  shoal lead --cluster zk://127.0.0.1:2181/shoal n2
+The leader commits what it has and steps down; transactions that are open then fail with 40001 and can be retried.
+"""
+
 URL = "zk://HOST:PORT,.../NAME"
 
 
@@ -72,6 +78,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     check.add_argument("--timeout", metavar="SECONDS", type=float, default=300.0, help="default: 300")
     check.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
     check.add_argument("--json", action="store_true", help="one JSON object")
+    lead = _parser(commands, "lead", "have another node lead", LEAD_EXAMPLES)
+    _cluster(lead)
+    lead.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
+    lead.add_argument("node", metavar="NODE", help="the node that is to lead")
     _store(_parser(commands, "store", "replace and remove members of a quorum store", STORE_EXAMPLES))
 
 
@@ -123,7 +133,7 @@ def _store(store: argparse.ArgumentParser) -> None:
 
 def run_command(options: argparse.Namespace) -> int:
     """Runs one of them; its exit status. Raises ConfigError, SqlError."""
-    from shoal.commands import check, checkpoint, ledger, status, store
+    from shoal.commands import check, checkpoint, lead, ledger, status, store
     from shoal.commands.looking import run_looking
 
     work = {
@@ -131,6 +141,7 @@ def run_command(options: argparse.Namespace) -> int:
         "ledger": ledger.run,
         "checkpoint": checkpoint.run,
         "check": check.run,
+        "lead": lead.run,
         "store": store.run,
     }
     try:
