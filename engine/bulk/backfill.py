@@ -269,7 +269,7 @@ async def _validate(session: Session, job: ValidateConstraint, thread: BulkThrea
             return parent.doubtful(writer, _columns_of(codec, batch[1], sorted(set(constraint.columns))))
 
         while (keys := await thread.run(next_keys)) is not None:
-            await references.check(session, foreign, keys)
+            await references.check(session, foreign, keys, now=True)
         return
     look = _null_finder(session, job) if constraint.kind == "n" else _check_finder(session, job)
 

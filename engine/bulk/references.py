@@ -45,14 +45,15 @@ def distinct_keys(writer: TableWriter, foreign: Outgoing, rows: RowSet) -> list[
     return made
 
 
-async def check(session: Session, foreign: Outgoing, keys: Sequence[Row]) -> None:
-    """Locks every referenced row FOR KEY SHARE, waiting where it must. Raises 23503."""
+async def check(session: Session, foreign: Outgoing, keys: Sequence[Row], now: bool = False) -> None:
+    """Locks every referenced row FOR KEY SHARE, waiting where it must. Raises 23503. `now`: even if the foreign key is
+    deferred."""
     transaction = session.transaction
     assert transaction is not None
     for place, row in enumerate(keys):
         while True:
             try:
-                foreign.check(transaction, row)
+                foreign.check(transaction, row, now)
                 break
             except LockWait as wait:
                 await session.wait_for(wait)

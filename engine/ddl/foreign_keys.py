@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.functions.registry import operators_named
 from catalog.schema import Constraint, Index, Table
 from catalog.types import format_type, lookup
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 def foreign_key(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constraint:
     """The constraint. Raises 42P01, 42703, 42830 (no matching key, wrong number of columns), 42804, 42P16."""
     assert constraint.references is not None
-    if constraint.initially_deferred:
-        not_supported("INITIALLY DEFERRED foreign keys")
     context = builder.context
     table = builder.table
     own = [builder.column_named(name) for name in constraint.columns]

@@ -90,29 +90,49 @@ class Outgoing:
         self.writer = writer
         self.constraint = constraint
         self.columns = frozenset(constraint.columns)
-        if constraint.initially_deferred:
-            not_supported("a foreign key that is INITIALLY DEFERRED")
         self._positions = [writer.positions[number] for number in constraint.columns]
         assert constraint.references is not None
         parent = writer.catalog.table(constraint.references)
         self.parent = writer if parent.oid == writer.table.oid else TableWriter(writer.catalog, parent)
         self._find = KeyFinder(self.parent, constraint.referenced_columns)
 
-    def check(self, transaction: Transaction, values: Row) -> None:
-        """Raises 23503 unless the referenced row is there; it stays locked FOR KEY SHARE."""
+    def check(self, transaction: Transaction, values: Row, now: bool = False) -> None:
+        """Raises 23503 unless the referenced row is there; it stays locked FOR KEY SHARE. Where the constraint is
+        deferred, a key without row is put off, unless it is to be looked at `now`."""
         wanted = [values[position] for position in self._positions]
         if None in wanted:
             if self.constraint.match == "f" and any(value is not None for value in wanted):
                 raise self._violation("MATCH FULL does not allow mixing of null and nonnull key values.")
             return
-        transaction.lock_table(self.parent.table.oid, ROW_SHARE)  # against bulk changes, which lock no rows
-        key = self._find(transaction, wanted)
-        if key is not None:
-            transaction.lock(key, KEY_SHARE)
-            if transaction.newest(key) is not None and self._find(transaction, wanted) == key:
-                return
+        deferred = transaction.deferral() if self.constraint.deferrable and not now else None
+        if deferred is not None and not deferred.defers(self.constraint):
+            deferred = None
+        if self._lock_referenced(transaction, wanted, deferred is not None):
+            return
+        if deferred is not None:
+            deferred.add(self.writer.table, self.constraint, False, tuple(wanted))
+            return
         key_text = self.writer.key_text(self.constraint.columns, values)
         raise self._violation(f'{key_text} is not present in table "{self.parent.table.name}".')
+
+    def _lock_referenced(self, transaction: Transaction, wanted: Sequence[object], only_if_there: bool) -> bool:
+        """Whether the referenced row is there; it is locked then. `only_if_there`: a key without row is not locked, so
+        that others may bring it."""
+        transaction.lock_table(self.parent.table.oid, ROW_SHARE)  # against bulk changes, which lock no rows
+        key = self._find(transaction, wanted)
+        if key is None or (only_if_there and transaction.newest(key) is None):
+            return False
+        transaction.lock(key, KEY_SHARE)
+        return transaction.newest(key) is not None and self._find(transaction, wanted) == key
+
+    def check_key(self, transaction: Transaction, wanted: Sequence[object]) -> None:
+        """What was put off: 23503 if rows still refer to a key that is still missing."""
+        if self._lock_referenced(transaction, wanted, True):
+            return
+        row = next(ChildTable(self.writer, self.constraint).rows(transaction, wanted), None)
+        if row is not None:
+            key_text = self.writer.key_text(self.constraint.columns, row[1])
+            raise self._violation(f'{key_text} is not present in table "{self.parent.table.name}".')
 
     def changed(self, transaction: Transaction, old: Row, new: Row) -> None:
         """The check after an update, if the referencing columns changed."""
@@ -179,6 +199,19 @@ class Incoming:
             return
         if action != "r" and self._is_back(transaction, wanted):
             return
+        deferred = transaction.deferral() if action == "a" and self.constraint.deferrable else None
+        if deferred is not None and deferred.defers(self.constraint):
+            deferred.add(self._table, self.constraint, True, tuple(wanted))
+            return
+        raise self._violation(old)
+
+    def check_key(self, transaction: Transaction, wanted: Sequence[object]) -> None:
+        """What was put off: 23503 if rows still refer to a key that has not come back."""
+        if next(self.child.rows(transaction, wanted), None) is None or self._is_back(transaction, wanted):
+            return
+        old: list[object] = [None] * len(self.parent.table.columns)
+        for position, value in zip(self._parent_positions, wanted, strict=True):
+            old[position] = value
         raise self._violation(old)
 
     def _is_back(self, transaction: Transaction, wanted: Sequence[object]) -> bool:

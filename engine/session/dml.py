@@ -409,6 +409,8 @@ class _Insertion(DataChange):
     def __init__(self, call: Call, statement: tree.Insert) -> None:
         super().__init__(call, statement)
         self.statement = statement
+        if self.part is None:
+            self.context.checks = Checks()  # rows may refer to each other
         # The conditions of check options that hold sub-queries: only the query can tell of a row whether it meets them.
         self._computed_checks = {
             name: index for name, index in self.dml.checks if has_sublink(dict(statement.checks)[name])
@@ -484,7 +486,18 @@ class _Insertion(DataChange):
                 count += 1
                 if count % _SLICE == 0:
                     await asyncio.sleep(0)
+        if self.part is None:
+            await self._finish_checks()
         return written
+
+    async def _finish_checks(self) -> None:
+        assert self.context.checks is not None
+        while True:
+            try:
+                self.context.checks.finish()
+                return
+            except LockWait as wait:
+                await self.session.wait_for(wait)
 
     def _check_computed(self, batch: Any) -> None:
         for name, index in self._computed_checks.items():
@@ -496,14 +509,16 @@ class _Insertion(DataChange):
     async def _insert_one(self, run: Any, values: Sequence[object], touched: set[bytes] | None) -> tuple[Any, int]:
         """Runs the plan for one row, again after each lock that it had to wait for. `touched`: the rows that the
         statement has written; 21000 for one that it meets again."""
-        transaction = self.transaction
-        mark = transaction.mark()
+        transaction, checks = self.transaction, self.context.checks
+        assert checks is not None
+        mark, known = transaction.mark(), len(checks)
         while True:
             try:
                 data, count = run(self.context, values)
                 break
             except LockWait as wait:
                 transaction.rollback_to(mark)
+                del checks[known:]
                 await self.session.wait_for(wait)
         if touched is not None:
             prefix = storage_prefix(self.table.storage_id)

@@ -70,6 +70,8 @@ class TransactionalSession(SessionState):
             return 0
         return self._commit()
 
+        if transaction.deferred is not None:
+            self._check_deferred(transaction)
     def _commit(self) -> int:
         transaction = self.transaction
         assert transaction is not None
@@ -103,6 +105,15 @@ class TransactionalSession(SessionState):
             notifying.committed(row, lsn, self.node.commits)
         if self.advisory_held is not None:
             self.advisory_held.end_transaction()
+    def _check_deferred(self, transaction: Transaction) -> None:
+        """Constraints that were put off: LockWait leaves everything as it is; 23503 has rolled back."""
+        assert transaction.deferred is not None
+        try:
+            transaction.deferred.check(transaction, self.catalog, self.key.format, everything=True)
+        except SqlError:
+            self._abort()
+            raise
+
         if self.portals:
             self._close_portals(committed=True)
         return lsn
@@ -202,7 +213,7 @@ class TransactionalSession(SessionState):
                 raise aborted()
             self.warn("25001", "there is already a transaction in progress")
         transaction = self.transaction or self.begin_implicit()
-        self.in_block = True
+        self.in_block = transaction.in_block = True
         self.status = "T"
         if statement.isolation is not None:
             self.set_isolation(transaction, statement.isolation)
@@ -235,7 +246,8 @@ class TransactionalSession(SessionState):
         if statement.chain:
             transaction = self.begin_implicit()
             transaction.isolation = isolation
-            self.in_block, self.status = True, "T"
+            self.in_block = transaction.in_block = True
+            self.status = "T"
         return ("COMMIT" if committed else "ROLLBACK"), lsn
 
     def _savepoint_statement(self, kind: str, name: str) -> str:

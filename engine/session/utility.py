@@ -88,10 +88,58 @@ def text_row(values: Sequence[str | None]) -> bytes:
 
 
 async def _transaction(session: Session, tree: ast.TransactionStmt, portal: Portal, sink: Sink) -> None:
-    tag, lsn = session.transaction_statement(tree)
+    while True:
+        try:
+            tag, lsn = session.transaction_statement(tree)
+            break
+        except LockWait as wait:  # a constraint that was deferred
+            await session.wait_for(wait)
     if lsn:
         await session.durable(lsn)
     sink.complete(tag)
+
+
+async def _set_constraints(session: Session, tree: ast.SetConstraintsStmt, portal: Portal, sink: Sink) -> None:
+    """SET CONSTRAINTS: what is immediate from now on is checked now. Raises 42704, 42809, 23503."""
+    transaction = session.transaction
+    chosen = [oid for schema, name in tree.names for oid in _constraints(session, schema, name)]
+    deferred = None if transaction is None else transaction.deferral()
+    if transaction is None or deferred is None:
+        session.warn("25P01", "SET CONSTRAINTS can only be used in transaction blocks")
+        sink.complete("SET CONSTRAINTS")
+        return
+    for oid in chosen or [0]:
+        deferred.set_mode(oid, tree.deferred)
+    while not tree.deferred:
+        try:
+            deferred.check(transaction, session.catalog, session.key.format, everything=False)
+            break
+        except LockWait as wait:
+            await session.wait_for(wait)
+    sink.complete("SET CONSTRAINTS")
+
+
+def _constraints(session: Session, schema: str | None, name: str) -> list[int]:
+    """The deferrable constraints of that name in the first schema of the path that has one."""
+    environment = session.environment
+    path = environment.search_path if schema is None else (schema,)
+    if schema is not None and not environment.schema_oid(schema):
+        raise SqlError("3F000", f'schema "{schema}" does not exist')
+    for place in path:
+        oid = environment.schema_oid(place)
+        found = [
+            constraint
+            for table in session.catalog.tables()
+            if table.schema == oid
+            for constraint in table.constraints
+            if constraint.name == name
+        ]
+        if found and not any(constraint.deferrable for constraint in found):
+            raise SqlError("42809", f'constraint "{name}" is not deferrable')
+        if found:
+            return [constraint.oid for constraint in found if constraint.deferrable]
+    shown = name if schema is None else f"{schema}.{name}"
+    raise SqlError("42704", f'constraint "{shown}" does not exist')
 
 
 def _setting_name(name: str) -> str:
@@ -437,6 +485,7 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.PrepareStmt: _prepare,
     ast.ExecuteStmt: _execute,
     ast.DeallocateStmt: _deallocate,
+    ast.SetConstraintsStmt: _set_constraints,
     ast.DeclareCursorStmt: _declare,
     ast.FetchStmt: _fetch,
     ast.ClosePortalStmt: _close,

@@ -8,9 +8,12 @@ snapshot; locks already taken are kept). So executors are plain synchronous code
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.storage.moments import Lsn
+
+if TYPE_CHECKING:
+    from engine.execute.deferred import Deferred
 
 # Row lock strengths, PostgreSQL 16 manual, 13.3.2. Bits, so that conflicts are one AND.
 KEY_SHARE = 1
@@ -49,6 +52,9 @@ class Transaction(Protocol):
     read_only: bool
     snapshot_lsn: Lsn
     writes: dict[bytes, bytes | None]  # own uncommitted writes; None marks a deletion. Change through put/delete only
+
+    def deferral(self) -> Deferred | None:
+        """Where deferred constraints are put off to; None outside a transaction block, where nothing is deferred."""
 
     def get(self, key: bytes) -> bytes | None: ...
 

@@ -20,6 +20,7 @@ from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import MISSING, Transaction, overlay
 
 if TYPE_CHECKING:
+    from engine.execute.deferred import Deferred
     from engine.storage.moments import Lsn
 
 
@@ -90,6 +91,9 @@ class StatementView:
         return overlay(base, ((key, self.writes[key]) for key in keys), reverse)
 
     # ---- the transaction's own --------------------------------------------------------------------------------------
+
+    def deferral(self) -> Deferred | None:
+        return self.transaction.deferral()
 
     def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
         value = self.transaction.get_locked(key, strength, wait)

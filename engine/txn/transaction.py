@@ -29,6 +29,7 @@ from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.locks import LockSpace, Ticket
 
 if TYPE_CHECKING:
+    from engine.execute.deferred import Deferred
     from engine.session.settings import SettingsState
     from engine.storage.moments import Lsn
     from engine.storage.runs import BulkRun
@@ -56,6 +57,7 @@ class Savepoint:
     table_locks: int
     settings: SettingsState | None  # the session's settings, to be put back
     dropped_storage: int  # how many storage ids were to be dropped
+    deferred: tuple[int, dict[int, bool]] | None  # Deferred.position()
 
 
 class Transaction:
@@ -72,8 +74,10 @@ class Transaction:
         "catalog",
         "catalog_base",
         "changed_objects",
+        "deferred",
         "dropped_storage",
         "exclusive",
+        "in_block",
         "isolation",
         "process_id",
         "read_only",
@@ -119,6 +123,8 @@ class Transaction:
         self.catalog_base: Catalog | None = None  # the committed catalog that `catalog` was made from
         self.changed_objects: dict[int, SchemaObject | None] = {}
         self.dropped_storage: list[int] = []
+        self.in_block = False  # between BEGIN and COMMIT: constraints may be deferred
+        self.deferred: Deferred | None = None
         self.exclusive = False  # holds, or waits for, a table lock that shuts out readers
 
     # ---- where it reads and writes ----------------------------------------------------------------------------------
@@ -259,6 +265,14 @@ class Transaction:
         newest = self._store.newest(key)
         return None if newest is None else newest[1]
 
+    def deferral(self) -> Deferred | None:
+        """Where deferred constraints are put off to, None outside a block."""
+        if self.deferred is None and self.in_block:
+            from engine.execute.deferred import Deferred
+
+            self.deferred = Deferred()
+        return self.deferred
+
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -312,6 +326,7 @@ class Transaction:
                 len(self.table_locks),
                 settings,
                 len(self.dropped_storage),
+                None if self.deferred is None else self.deferred.position(),
             )
         )
 
@@ -328,6 +343,8 @@ class Transaction:
         self.catalog = None  # made again: the committed catalog may be another by now
         self.changed_objects = dict(point.changed_objects)
         del self.dropped_storage[point.dropped_storage :]
+        if self.deferred is not None:
+            self.deferred.rollback_to(point.deferred or (0, {}))
         for run in self.runs[point.runs :]:
             run.discard()
         del self.runs[point.runs :]

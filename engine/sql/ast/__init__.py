@@ -112,6 +112,7 @@ from engine.sql.ast.sessions import (
     LockStmt,
     NotifyStmt,
     PrepareStmt,
+    SetConstraintsStmt,
     SetStmt,
     ShowStmt,
     TransactionStmt,

@@ -136,6 +136,14 @@ class CheckPointStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class SetConstraintsStmt(Node):
+    """SET CONSTRAINTS. `names`: (schema, name) each, () for ALL."""
+
+    names: tuple[tuple[str | None, str], ...]
+    deferred: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DoStmt(Node):
     """DO and everything else that is parsed as a known statement but refused; `what` names it for 0A000."""
 

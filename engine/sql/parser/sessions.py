@@ -93,11 +93,20 @@ class Sessions(Changes):
 
     # ---- settings ----
 
+    def _set_constraints(self, start: int) -> ast.Node:
+        self.expect("constraints")
+        names: list[tuple[str | None, str]] = []
+        if not self.accept("all"):
+            while not names or self.accept(","):
+                relation = self.qualified_name()
+                names.append((relation.schema, relation.name))
+        mode = self.expect_one_of("deferred", "immediate")
+        return ast.SetConstraintsStmt(tuple(names), mode == "deferred", location=start)
+
     def set(self) -> ast.Node:
         start = self.expect("set").start
         if self._curr.key == "constraints":
-            self._skip_to_end()
-            return ast.DoStmt("SET CONSTRAINTS", location=start)
+            return self._set_constraints(start)
         local = False
         if self._curr.key in ("local", "session") and self.peek() not in ("to", "=", "."):
             if self._curr.key == "session" and self.peek() == "authorization":
