@@ -799,8 +799,8 @@ class Connection(Channel):
         if self.session is None or notice.severity not in self.session.unheard:
             self._write(messages.notice_response(notice))
 
-    async def copy_in(self, columns: int) -> CopyFeed:
-        self._write(messages.copy_response("in", columns))
+    async def copy_in(self, columns: int, binary: bool) -> CopyFeed:
+        self._write(messages.copy_response("in", columns, binary))
         self.flush()
         feed = self._copy = CopyFeed(self)
         self.core.begin_copy()
@@ -835,8 +835,8 @@ class Connection(Channel):
             feed.end(error)
             self._fatal(error)
 
-    def copy_out(self, columns: int) -> None:
-        self._write(messages.copy_response("out", columns))
+    def copy_out(self, columns: int, binary: bool) -> None:
+        self._write(messages.copy_response("out", columns, binary))
 
     def copy_out_done(self) -> None:
         self._write(messages.COPY_DONE)

@@ -74,10 +74,10 @@ def parameter_description(types: Sequence[int]) -> bytes:
     return message(b"t", struct.pack(f">h{len(types)}I", len(types), *types))
 
 
-def copy_response(direction: str, columns: int) -> bytes:
-    """CopyInResponse ('in') or CopyOutResponse ('out') in text format."""
+def copy_response(direction: str, columns: int, binary: bool) -> bytes:
+    """CopyInResponse ('in') or CopyOutResponse ('out'); every column has the format of the whole."""
     kind = b"G" if direction == "in" else b"H"
-    return message(kind, struct.pack(f">bh{columns}h", 0, columns, *([0] * columns)))
+    return message(kind, struct.pack(f">bh{columns}h", binary, columns, *([int(binary)] * columns)))
 
 
 def _report(kind: bytes, fields: Mapping[str, str | None]) -> bytes:

@@ -42,7 +42,7 @@ def decode_utf8(data: bytes) -> str:
 
 def _bad_utf8(data: bytes, start: int) -> SqlError:
     lead = data[start]
-    wanted = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
+    wanted = 1 if lead >= 0xF8 else 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
     shown = " ".join(f"0x{byte:02x}" for byte in data[start : start + wanted])
     return SqlError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
 

@@ -63,6 +63,10 @@ class LineReader:
         self._pattern = _line_pattern(options)
         self._quote = options.quote.encode()
 
+    def count(self, data: bytes) -> int:
+        """About how many lines the data has."""
+        return data.count(b"\n")
+
     # --- cutting -------------------------------------------------------------------------------------------------
 
     def cut(self, data: bytes) -> int:

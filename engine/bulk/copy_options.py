@@ -18,6 +18,7 @@ class CopyOptions:
     """Column lists are names, '*' or (). `header`: '' none, 'line', 'match'."""
 
     csv: bool = False
+    binary: bool = False
     delimiter: str = "\t"
     null: str = "\\N"
     header: str = ""
@@ -38,11 +39,12 @@ def read_options(given: Sequence[tuple[str, Any]], is_from: bool) -> CopyOptions
         values[name] = _READERS[name](name, value) if name in _READERS else _unknown(name)
     format_ = values.get("format", "text")
     if format_ == "binary":
-        _binary(values)
+        _check_binary(values)
     csv = format_ == "csv"
     quote = values.get("quote", '"')
     options = CopyOptions(
         csv=csv,
+        binary=format_ == "binary",
         delimiter=values.get("delimiter", "," if csv else "\t"),
         null=values.get("null", "" if csv else "\\N"),
         header=values.get("header", ""),
@@ -61,13 +63,12 @@ def _unknown(name: str) -> Any:
     raise SqlError("42601", f'option "{name}" not recognized')
 
 
-def _binary(values: dict[str, Any]) -> None:
+def _check_binary(values: dict[str, Any]) -> None:
     for name in ("delimiter", "null"):
         if name in values:
             raise SqlError("42601", f"cannot specify {name.upper()} in BINARY mode")
     if values.get("header"):
         raise SqlError("0A000", "cannot specify HEADER in BINARY mode")
-    not_supported("COPY in binary format")
 
 
 def _format(_: str, value: Any) -> str:

@@ -1,6 +1,6 @@
 """COPY FROM: from the connection's bytes to the transaction.
 
-    bytes -> pieces of whole lines -> [thread] rows -> [thread] complete, check, encode, write -> runs
+    bytes -> pieces of whole lines, or tuples -> [thread] rows -> [thread] complete, check, encode, write -> runs
 
 The event loop receives and cuts while one thread parses the next piece and another writes the last; two parsed pieces
 may wait in between, so memory is a few pieces however long the load is. What is small (SMALL_ROWS) goes row by row.
@@ -18,6 +18,7 @@ from catalog.schema import Column, Table
 from catalog.types.oids import BPCHAR
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter
+from engine.bulk.copy_binary import BinaryParser, TupleReader
 from engine.bulk.copy_lines import Line, LineReader
 from engine.bulk.copy_options import CopyOptions
 from engine.bulk.copy_parse import CopyParser, Piece
@@ -48,7 +49,7 @@ _MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
 class Pieces:
     """The data of one COPY in pieces of whole lines."""
 
-    def __init__(self, source: CopySource, reader: LineReader) -> None:
+    def __init__(self, source: CopySource, reader: LineReader | TupleReader) -> None:
         self._source = source
         self._reader = reader
         self._parts: list[bytes] = []
@@ -58,7 +59,7 @@ class Pieces:
     async def gather(self, size: int, lines: int = 0) -> bytes:
         """About `size` bytes cut at a line's end; less when there are more than `lines` lines, or when the data ends.
         Raises what the source raises (57014)."""
-        counted = sum(part.count(b"\n") for part in self._parts) if lines else 0
+        counted = sum(self._reader.count(part) for part in self._parts) if lines else 0
         while not self.ended or self._size > size:
             while not self.ended and self._size < size and not 0 < lines < counted:
                 data = await self._source.read()
@@ -67,7 +68,7 @@ class Pieces:
                     break
                 self._parts.append(data)
                 self._size += len(data)
-                counted += data.count(b"\n") if lines else 0
+                counted += self._reader.count(data) if lines else 0
             if self.ended and self._size <= size:
                 break
             whole = b"".join(self._parts)
@@ -114,7 +115,11 @@ class Load:
         self._held_before = held_before
         table = plan.table
         self._piece_bytes = _piece_bytes(plan.columns)
-        self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
+        self.parser: CopyParser | BinaryParser
+        if plan.options.binary:
+            self.parser = BinaryParser(table, plan.columns)
+        else:
+            self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
         self.encoder = TableEncoder(session.catalog, table, session.key.format)
         rules = table_rules(table, session.environment)
         given = {column.number for column in plan.columns}
@@ -130,7 +135,7 @@ class Load:
         """Loads everything; the number of rows."""
         pieces = Pieces(source, self.parser.reader)
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
-        if not pieces.left and first.count(b"\n") <= SMALL_ROWS:
+        if not pieces.left and self.parser.reader.count(first) <= SMALL_ROWS:
             return await self._load_small(first)
         await lock_for_rows(self.session, self.encoder, self._held_before)
         if references.refers_to_itself(self.encoder.writer):
@@ -142,7 +147,8 @@ class Load:
     async def _load_small(self, data: bytes) -> int:
         single = SingleInsert(self.session, self.encoder.writer)
         if len(data) <= _AT_ONCE_BYTES:
-            count = await self._add_singly(single, self.parser.parse(data)) if data else 0
+            read = data or self.plan.options.binary  # where the header must not be missing
+            count = await self._add_singly(single, self.parser.parse(data)) if read else 0
         else:
             count = await self._add_singly(single, await asyncio.to_thread(self.parser.parse, data))
         await single.finish()

@@ -38,10 +38,10 @@ class Collector:
     def notice(self, notice: SqlError) -> None:
         pass
 
-    async def copy_in(self, columns: int) -> CopySource:
+    async def copy_in(self, columns: int, binary: bool) -> CopySource:
         not_supported("COPY in a cursor")
 
-    def copy_out(self, columns: int) -> None:
+    def copy_out(self, columns: int, binary: bool) -> None:
         not_supported("COPY in a cursor")
 
     def copy_out_done(self) -> None:

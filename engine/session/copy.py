@@ -16,6 +16,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Index, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
+from engine.bulk.copy_binary import Framing, data_rows_to_tuples
 from engine.bulk.copy_options import CopyOptions, read_options
 from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
@@ -83,7 +84,7 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     if statement.where is not None:
         where = analyze_expression(statement.where, session.environment, table, _BOOLEAN, "COPY FROM WHERE conditions")
     load = Load(session, LoadPlan(table, columns, options, where), held_before)
-    return await load.run(await sink.copy_in(len(columns)))
+    return await load.run(await sink.copy_in(len(columns), options.binary))
 
 
 def _target(session: Session, relation: ast.RangeVar) -> Table:
@@ -165,13 +166,16 @@ async def _copy_to(
                 raise SqlError("42703", f'column "{name}" does not exist')
     lines, stream = await _lines(session, prepared, options)
     try:
-        sink.copy_out(len(fields))
+        sink.copy_out(len(fields), options.binary)
         if options.header:
             await sink.rows(header_line(names, options))
+        framing = Framing() if options.binary else None
         count = 0
         async for data, rows in lines:
-            await sink.rows(data)
+            await sink.rows(data if framing is None else framing.rows(bytes(data)))
             count += rows
+        if framing is not None:
+            await sink.rows(framing.end())
         sink.copy_out_done()
     finally:
         if stream is not None:
@@ -207,12 +211,12 @@ Lines = AsyncIterator[tuple[bytes, int]]
 
 async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> tuple[Lines, ResultStream | None]:
     """CopyData messages, one line each, in chunks with their number of rows; and the stream to be closed after them."""
-    formats = prepared.text_formats
+    formats = (1,) * len(prepared.fields or ()) if options.binary else prepared.text_formats
     prepared = await running.locked(session, prepared)
     while prepared.kind == "row":
         try:
             data, count = await running.execute_row_waiting(session, prepared, prepared.run_row(formats), ())
-            return _one(data_rows_to_lines(data, prepared, options), count), None
+            return _one(_copied(data, prepared, options), count), None
         except StalePlan:
             prepared = await running.locked(session, prepared)
         except RowPathFull:
@@ -226,15 +230,23 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     assert transaction is not None
     transaction.begin_statement()
     values = planning.columnar_parameters(session, prepared.columnar, (), session.context())
-    encoding = RowEncoding("copy_csv" if options.csv else "copy_text", formats, session.key.format, _written(options))
+    kind = "copy_binary" if options.binary else "copy_csv" if options.csv else "copy_text"
+    encoding = RowEncoding(kind, formats, session.key.format, _written(options))
     stream = await session.node.columnar.rows(
         prepared.columnar, values, transaction, encoding, virtual_content(session)
     )
     return stream.__aiter__(), stream
 
 
+def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
+    """DataRow messages as CopyData messages."""
+    return data_rows_to_tuples(data) if options.binary else data_rows_to_lines(data, prepared, options)
+
+
 def _written(options: CopyOptions) -> tuple[tuple[str, str], ...]:
     """The options as the worker's encoder reads them."""
+    if options.binary:
+        return ()
     forced = options.force_quote if isinstance(options.force_quote, str) else ",".join(options.force_quote)
     pairs = (("delimiter", options.delimiter), ("null", options.null))
     if not options.csv:
@@ -250,7 +262,7 @@ async def _converted(portal: Portal, prepared: Prepared, options: CopyOptions) -
     """A started portal's rows as lines."""
     if portal.pending_rows:
         data, count = portal.take(0)
-        yield data_rows_to_lines(data, prepared, options), count
+        yield _copied(data, prepared, options), count
     if portal.stream is not None:
         async for data, count in portal.chunks:
-            yield data_rows_to_lines(data, prepared, options), count
+            yield _copied(data, prepared, options), count

@@ -131,7 +131,7 @@ def encode(line: str) -> bytes:
     if name == "Execute":
         return message(b"E", _text(given.get("portal", "")) + struct.pack(">i", given.get("limit", 0)))
     if name == "CopyData":
-        return message(b"d", given["sql"].encode())
+        return message(b"d", _value(given["sql"])[4:])
     if name == "CopyFail":
         return message(b"f", _text(given["sql"]))
     raise ValueError(f"unknown message {name}")
@@ -176,6 +176,9 @@ def decode(kind: str, body: bytes) -> str:
         return f"{name} {body[0]} {list(struct.unpack(f'>{(len(body) - 3) // 2}h', body[3:]))}"
     if kind == "d":
         return "CopyData " + json.dumps(shown(body), ensure_ascii=False)
+    if kind == "A":
+        channel, payload, _ = _strings(body[4:])
+        return f"NotificationResponse {channel} {json.dumps(payload)}"
     if kind == "v":
         return f"NegotiateProtocolVersion {struct.unpack('>i', body[:4])[0]} {_strings(body[8:])[:-1]}"
     return f"{kind} {body!r}"

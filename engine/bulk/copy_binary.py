@@ -1,0 +1,211 @@
+"""COPY's binary format (PostgreSQL 16 manual, COPY, Binary Format): a header, tuples, a trailer.
+
+    header    PGCOPY\\n 0xFF \\r \\n 0x00, flags (i32), length of an extension (i32) and the extension
+    tuple     number of fields (i16), then each: length (i32; -1 is NULL) and the type's binary form
+    trailer   i16 -1
+
+A tuple is what a DataRow message holds, so COPY TO changes nothing but the message's type. `TupleReader` and
+`BinaryParser` are to COPY FROM what LineReader and CopyParser are for text (engine/bulk/load.py); a row's number stands
+where a line's does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from catalog.errors import SqlError
+from catalog.schema import Column, Table
+from catalog.types import lookup
+from engine.bulk.copy_lines import Line
+from engine.bulk.copy_output import copy_data
+from engine.bulk.copy_parse import Piece
+from engine.bulk.rows import RowSet
+
+SIGNATURE = b"PGCOPY\n\xff\r\n\0"
+HEADER = SIGNATURE + bytes(8)
+TRAILER = b"\xff\xff"
+_CRITICAL = 0xFFFF0000
+_WITH_OIDS = 1 << 16
+_TYPICAL_FIELD = 8  # bytes with its length, for a guess at the number of rows
+
+_I16 = struct.Struct(">h").unpack_from
+_I32 = struct.Struct(">i").unpack_from
+
+
+def _bad(message: str) -> NoReturn:
+    raise SqlError("22P04", message)
+
+
+class TupleReader:
+    """Where the tuples of one COPY begin and end. `number` counts rows from 1; `ended`: the trailer has come."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._headed = False
+        self.number = 0
+        self.ended = False
+
+    def count(self, data: bytes) -> int:
+        """About how many rows the data has."""
+        return len(data) // (2 + _TYPICAL_FIELD * self._columns)
+
+    def cut(self, data: bytes) -> int:
+        """How many bytes of `data` are whole tuples, with the header before the first."""
+        position = 0
+        try:
+            if not self._headed:
+                position = self._header_end(data)
+            while True:
+                end = self._tuple_end(data, position)
+                if end > len(data):
+                    return position
+                position = end
+        except (struct.error, SqlError):
+            return position  # not whole, or not right: the parser says so when there is no more
+
+    def header(self, data: bytes) -> int:
+        """Where the header ends, if it is to come still. Raises 22P04."""
+        if self._headed:
+            return 0
+        self._headed = True
+        if not data.startswith(SIGNATURE):
+            _bad("COPY file signature not recognized")
+        try:
+            end = self._header_end(data)
+        except struct.error:
+            _bad(f"invalid COPY file header (missing {'flags' if len(data) < len(SIGNATURE) + 4 else 'length'})")
+        if end > len(data):
+            _bad("invalid COPY file header (wrong length)")
+        return end
+
+    def _header_end(self, data: bytes) -> int:
+        flags, extension = _I32(data, len(SIGNATURE))[0] & 0xFFFFFFFF, _I32(data, len(SIGNATURE) + 4)[0]
+        if flags & _WITH_OIDS:
+            _bad("invalid COPY file header (WITH OIDS)")
+        if flags & _CRITICAL:
+            _bad("unrecognized critical flags in COPY file header")
+        if extension < 0:
+            _bad("invalid COPY file header (missing length)")
+        return len(HEADER) + int(extension)
+
+    def _tuple_end(self, data: bytes, position: int) -> int:
+        (count,) = _I16(data, position)
+        position += 2
+        for _ in range(count):
+            (length,) = _I32(data, position)
+            position += 4 + max(length, 0)
+        return position
+
+
+class BinaryParser:
+    """Parses one COPY's pieces, in their order."""
+
+    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
+        self.table = table
+        self.reader = TupleReader(len(columns))
+        self._columns = columns
+        self._decoders = [lookup(column.type.oid).binary_decoder(column.type.typmod) for column in columns]
+
+    def parse(self, data: bytes) -> Piece:
+        """The rows of a piece of whole tuples; the last piece may have the trailer, or be cut short."""
+        reader = self.reader
+        first = reader.number
+        rows: list[list[Any]] = []
+        error: SqlError | None = None
+        try:
+            position = reader.header(data)
+            while position < len(data):
+                row, position = self._row(data, position)
+                if row is None:
+                    break
+                rows.append(row)
+        except SqlError as found:
+            error = found
+        numbers = [column.number for column in self._columns]
+        by_column = zip(*rows, strict=True) if rows else ([] for _ in numbers)
+        made = RowSet.of_values(self.table, len(rows), dict(zip(numbers, map(list, by_column), strict=True)))
+        return Piece(made, lambda place: Line(first + place + 1, b""), error)
+
+    def context(self, line: Line) -> str:
+        """Where in the data an error of a whole row is."""
+        return f"COPY {self.table.name}, line {line.number}"
+
+    def _row(self, data: bytes, position: int) -> tuple[list[Any] | None, int]:
+        """A tuple's values and where it ends; None for the trailer, or for what cannot be the number of fields."""
+        self.reader.number += 1
+        try:
+            return self._values(data, position)
+        except SqlError as error:
+            where = self.context(Line(self.reader.number, b""))
+            error.context = error.context or where
+            raise
+
+    def _values(self, data: bytes, position: int) -> tuple[list[Any] | None, int]:
+        if self.reader.ended:
+            _bad("received copy data after EOF marker")
+        if position + 2 > len(data):
+            return None, len(data)
+        (count,) = _I16(data, position)
+        position += 2
+        if count == -1:
+            self.reader.ended = True
+            if position < len(data):
+                _bad("received copy data after EOF marker")
+            return None, position
+        if count != len(self._columns):
+            _bad(f"row field count is {count}, expected {len(self._columns)}")
+        values: list[Any] = []
+        for column, decode in zip(self._columns, self._decoders, strict=True):
+            try:
+                field, position = _field(data, position)
+                values.append(None if field is None else decode(field))
+            except SqlError as error:
+                error.context = f"COPY {self.table.name}, line {self.reader.number}, column {column.name}"
+                raise
+        return values, position
+
+
+def _field(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """A field's bytes, and where the next one begins. Raises 22P04."""
+    if position + 4 > len(data):
+        _bad("unexpected EOF in COPY data")
+    (length,) = _I32(data, position)
+    position += 4
+    if length == -1:
+        return None, position
+    if length < 0:
+        _bad("invalid field size")
+    if position + length > len(data):
+        _bad("unexpected EOF in COPY data")
+    return data[position : position + length], position + length
+
+
+class Framing:
+    """COPY TO: the header goes with the first row, the trailer stands alone (or with the header, where no row does)."""
+
+    def __init__(self) -> None:
+        self._headed = False
+
+    def rows(self, data: bytes) -> bytes:
+        """CopyData messages of one tuple each, as they are sent."""
+        if self._headed or not data:
+            return data
+        self._headed = True
+        end = 1 + _I32(data, 1)[0]
+        return copy_data(HEADER + data[5:end]) + data[end:]
+
+    def end(self) -> bytes:
+        """The last message."""
+        return copy_data(TRAILER if self._headed else HEADER + TRAILER)
+
+
+def data_rows_to_tuples(data: bytes) -> bytes:
+    """DataRow messages of binary values as CopyData messages."""
+    made = bytearray(data)
+    place = 0
+    while place < len(made):
+        made[place] = 0x64
+        place += 1 + _I32(data, place + 1)[0]
+    return bytes(made)
