@@ -192,7 +192,7 @@ class ClusterConnection(Connection):
         else:
             self._follow(session)
 
-    def _granted(self, event: core.Query | core.Bind, ticket: WaitTicket) -> None:
+    def _granted(self, event: core.Query | core.Bind | core.Whole, ticket: WaitTicket) -> None:
         session = self.session
         if session is None or self.closing or not session.must_lead or self._replica.leads:
             super()._granted(event, ticket)

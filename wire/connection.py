@@ -31,7 +31,7 @@ from wire import core, messages
 from wire.channel import Channel
 from wire.copy_feed import CopyFeed
 from wire.messages import READY, command_complete
-from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
+from wire.ready import ReadyExecution, complete_bytes, control_bytes, description, ready_execution
 
 READ_AHEAD = 1 << 20
 FLUSH_AT = 1 << 16
@@ -81,6 +81,7 @@ class Connection(Channel):
             core.EncryptionRequest: lambda _: self._write(messages.SSL_REFUSED),
             core.CancelRequest: self._on_cancel,
             core.FunctionCall: self._on_function_call,
+            core.Whole: self._on_whole,
         }
 
     # ---- asyncio.Protocol ---------------------------------------------------------------------------------------
@@ -126,9 +127,11 @@ class Connection(Channel):
                 if not self._execute_at_once(*found, False):
                     return False
             except LockWait as wait:
-                bind = self._take_long(data)
-                if not self._run_when_granted(bind, wait):
+                if not self._run_when_granted(core.Whole(*found, data), wait):
                     wait.ticket.cancel(canceled())  # it is asked for again by Execute
+                    self.core.unread(data)
+                    bind = self.core.next_event()
+                    assert isinstance(bind, core.Bind)
                     try:
                         self._bind(bind)
                     except SqlError as error:
@@ -136,7 +139,7 @@ class Connection(Channel):
                     self._process()
                 return True
             except Exception as error:
-                self._failed(self._take_long(data), error)
+                self._failed(core.Whole(*found, data), error)
                 self._process()
                 return True
         else:
@@ -145,13 +148,6 @@ class Connection(Channel):
             self._flushing = True
             self.host.flush_soon(self.flush)
         return True
-
-    def _take_long(self, data: bytes) -> core.Bind:
-        """The Bind of a whole execution; what follows it is in the core, to be taken one by one."""
-        self.core.receive_data(data)
-        bind = self.core.next_event()
-        assert isinstance(bind, core.Bind)
-        return bind
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
@@ -208,7 +204,7 @@ class Connection(Channel):
         need_data = core.NEED_DATA
         sent = 0
         try:
-            while not self.busy and not self.closing:
+            while self.core.buffered and not self.busy and not self.closing:
                 if len(self._out) >= FLUSH_PIECES:
                     sent += len(self._out)
                     self.flush()
@@ -232,6 +228,9 @@ class Connection(Channel):
         """What an error does depends on the message that met it (55.2.2, 55.2.3)."""
         if not isinstance(error, SqlError):
             error = self._defect(error)
+        if isinstance(event, core.Whole):  # as if its Bind had failed: the rest is skipped up to its Sync
+            self.core.unread(event.data)
+            self.core.next_event()
         if self.session is None or error.severity == "FATAL":
             self._fatal(error)
         elif isinstance(event, core.Query | core.Sync | core.FunctionCall):
@@ -322,11 +321,11 @@ class Connection(Channel):
                 data += complete_bytes(prepared.command, count)
                 if session.transaction is not None and not session.in_block:
                     lsn = session.finish()
-            elif isinstance(prepared.statement.tree, ast.TransactionStmt):
+            elif prepared.control is not None:
                 if session.status == "E" and not ends_transaction(prepared):
                     raise aborted()
-                name, lsn = session.transaction_statement(prepared.statement.tree)
-                data = command_complete(name)
+                name, lsn = session.transaction_statement(prepared.control)
+                data = control_bytes(name)
             else:
                 self._start(self._simple_query(event.sql))
                 return
@@ -507,12 +506,11 @@ class Connection(Channel):
             ]
         except SqlError:
             return False  # Bind says which parameter it was
-        self._extended = True
         try:
             if ready.run is None:
                 assert prepared.control is not None
                 name, lsn = session.transaction_statement(prepared.control)
-                data = ready.head + command_complete(name)
+                data = ready.head + control_bytes(name)
             else:
                 data, count, lsn = session.execute_row(prepared, ready.run, values)
                 data = ready.head + data + complete_bytes(prepared.command, count)
@@ -523,11 +521,11 @@ class Connection(Channel):
             raise
         if buffered:
             self.core.skip(execution)
+            self._extended = False
         if session.notices:
             self._send_notices()
         if self._pending_lsn:
             lsn, self._pending_lsn = session.node.commits.both(lsn, self._pending_lsn), 0
-        self._extended = False
         if ready.run is not None and session.transaction is not None and not session.in_block:
             try:
                 committed = session.finish()
@@ -672,7 +670,17 @@ class Connection(Channel):
 
     # ---- what waits ---------------------------------------------------------------------------------------------
 
-    def _run_when_granted(self, event: core.Query | core.Bind, wait: LockWait) -> bool:
+    def _on_whole(self, event: core.Whole) -> None:
+        """A whole execution, once more after its wait."""
+        try:
+            if not self._execute_at_once(event.execution, event.parameters, False):
+                self.core.unread(event.data)
+        except LockWait as wait:
+            if not self._run_when_granted(event, wait):
+                wait.ticket.cancel(canceled())
+                self.core.unread(event.data)
+
+    def _run_when_granted(self, event: core.Query | core.Bind | core.Whole, wait: LockWait) -> bool:
         """Takes the message again when the lock that it waits for is granted, without a task of its own. False where a
         timeout has to watch over the wait."""
         session = self.session
@@ -688,7 +696,7 @@ class Connection(Channel):
         wait.ticket.add_done_callback(done)
         return True
 
-    def _granted(self, event: core.Query | core.Bind, ticket: WaitTicket) -> None:
+    def _granted(self, event: core.Query | core.Bind | core.Whole, ticket: WaitTicket) -> None:
         self.busy = False
         if not self.closing:
             try:

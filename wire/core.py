@@ -147,6 +147,18 @@ class Bind:
         self.execution: Execution | None = None
 
 
+class Whole:
+    """An execution that arrived alone and has to wait, with its parameters, and its bytes for who must take it as
+    events after all (`ProtocolCore.unread`)."""
+
+    __slots__ = ("data", "execution", "parameters")
+
+    def __init__(self, execution: Execution, parameters: list[bytes | None], data: bytes) -> None:
+        self.execution = execution
+        self.parameters = parameters
+        self.data = data
+
+
 class Describe:
     """kind: S statement, P portal."""
 
@@ -354,6 +366,8 @@ class ProtocolCore:
         if execution is None or not (data.startswith(execution.prefix, 5) and data.endswith(execution.suffix)):
             return None
         position, end = 5 + len(execution.prefix), len(data) - len(execution.suffix)
+        if _I32(data, 1)[0] + 1 != end + execution.results:
+            return None
         parameters: list[bytes | None] = []
         for _ in range(execution.count):
             if position + 4 > end:
@@ -365,9 +379,7 @@ class ProtocolCore:
             else:
                 parameters.append(data[position : position + length])
                 position += length
-        if position != end or _I32(data, 1)[0] + 1 != end + execution.results:
-            return None
-        return execution, parameters
+        return (execution, parameters) if position == end else None
 
     def whole_query(self, data: bytes) -> bytes | None:
         """What arrived, if it is nothing but one Query: its text. Then it must not be given to `receive_data`."""
@@ -375,6 +387,11 @@ class ProtocolCore:
         if self._position < len(self._buffer) or self.phase != "ready" or size < 6 or _I32(data, 1)[0] + 1 != size:
             return None
         return None if data[-1] else data[5:-1]
+
+    def unread(self, data: bytes) -> None:
+        """Puts back what `whole_execution` took: it comes before everything that has arrived since."""
+        self._buffer = data + self._buffer[self._position :]
+        self._position = 0
 
     def _wanted(self, kind: int) -> bool:
         """Whether a message counts in the phases skipping and copy_in."""

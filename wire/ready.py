@@ -21,6 +21,14 @@ def complete_bytes(command: str, count: int) -> bytes:
     return known
 
 
+def control_bytes(name: str) -> bytes:
+    """The same of BEGIN, COMMIT and their kin."""
+    known = _TAGS.get((name, -1))
+    if known is None:
+        known = _TAGS[(name, -1)] = command_complete(name)
+    return known
+
+
 class ReadyExecution:
     """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 ParameterDecoder = Callable[[bytes], object]
 _NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
+_SAFE_DIGITS = {20: 18, 21: 4, 23: 9}  # so many digits are always within int8, int2, int4
 
 
 @dataclass(slots=True)
@@ -142,7 +143,8 @@ class Prepared:
             if code == 1:
                 decoders.append(lookup(oid).binary_decoder())
             elif code == 0:
-                decoders.append(_from_text(self.text_decoder(oid), oid not in _NUMBERS))
+                decoder = _from_text(self.text_decoder(oid), oid not in _NUMBERS)
+                decoders.append(_from_digits(decoder, _SAFE_DIGITS[oid]) if oid in _SAFE_DIGITS else decoder)
             else:
                 raise SqlError("08P01", f"unsupported format code: {code}")
         return tuple(decoders)
@@ -154,6 +156,18 @@ def _from_text(decode: Callable[[str], object], textual: bool) -> ParameterDecod
         return lambda value: decode(value.decode() if value.isascii() else utf8(value))
 
     return lambda value: decode(utf8(value))
+
+
+def _from_digits(decode: ParameterDecoder, most: int) -> ParameterDecoder:
+    """An integer's text: what is nothing but a few digits, perhaps behind a minus, needs no further look."""
+
+    def read(value: bytes) -> object:
+        digits = value[1:] if value[:1] == b"-" else value
+        if digits.isdigit() and len(digits) <= most:
+            return int(value)
+        return decode(value)
+
+    return read
 
 
 def utf8(value: bytes) -> str:

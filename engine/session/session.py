@@ -136,7 +136,7 @@ class Session(LedSession):
             transaction = self.begin_implicit()
         elif self.status == "E":
             raise aborted()
-        transaction.begin_statement()
+        mark = transaction.begin_statement()
         context.reader = transaction
         context.transaction = transaction
         context.catalog = prepared.catalog
@@ -151,7 +151,6 @@ class Session(LedSession):
             raise StalePlan
         if prepared.writes and transaction.read_only:
             transaction.refuse_if_read_only(prepared.command)
-        mark = transaction.mark()
         try:
             data, count = run(context, parameters)
         except BaseException as error:
@@ -204,13 +203,15 @@ class Session(LedSession):
         """The prepared statement, if it is a row plan or ends or begins a transaction, and can run as it is; None where
         Bind has more to do."""
         prepared = self.prepared.get(name)
+        transaction = self.transaction
         if (
             prepared is None
-            or not (prepared.kind == "row" or prepared.control is not None)
             or prepared.catalog is not self.node.catalogs[self.database_oid]
             or prepared.key is not self.key
             or self.status == "E"
-            or not self.plain()
+            or self.temporary_schema is not None
+            or (transaction is not None and transaction.changed_objects)
+            or not (prepared.kind == "row" or prepared.control is not None)
         ):
             return None
         if self.portals:

@@ -21,6 +21,7 @@ from engine.session.settings import IDENTITIES, PlanKey, Settings, milliseconds
 from engine.session.waiting import Work
 from engine.sql import tree
 from engine.sql.analyze import Environment
+from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -141,6 +142,9 @@ class SessionState:
             "T": milliseconds(settings.get("idle_in_transaction_session_timeout")),
         }
         self.may_time_out = any(self.idle_timeouts.values())
+        isolation = settings.get("default_transaction_isolation")
+        self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
+        self.default_read_only = settings.get("default_transaction_read_only") == "on"
         self.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
 
     @property

@@ -50,9 +50,6 @@ class TransactionalSession(SessionState):
         return self.transaction
 
     def _new_transaction(self) -> Transaction:
-        settings = self.settings
-        isolation = settings.get("default_transaction_isolation")
-        read_only = settings.get("default_transaction_read_only") == "on"
         node = self.node
         return node.new_transaction(
             node.store,
@@ -60,8 +57,8 @@ class TransactionalSession(SessionState):
             node.table_locks,
             self.process_id,
             node.clock(),
-            READ_COMMITTED if isolation == "read uncommitted" else isolation,
-            read_only,
+            self.default_isolation,
+            self.default_read_only,
         )
 
     def finish(self) -> int:
@@ -97,8 +94,7 @@ class TransactionalSession(SessionState):
             self.node.publish_when_durable(lsn, transaction)
         elif exclusive:
             self.node.exclusive_tables -= 1
-        logged = self.node.sequences.last_logged_lsn
-        if not lsn and logged > self.node.store.durable_lsn:
+        if not lsn and (logged := self.node.sequences.last_logged_lsn) > self.node.store.durable_lsn:
             lsn = logged  # it may have drawn values from sequences
         self.settings.end_transaction(True)
         if notifying is not None:

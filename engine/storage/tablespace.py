@@ -325,7 +325,11 @@ class Tablespace:
 
         The LSN is exact if it is above the oldest open snapshot's, else it may be a later one that is not above it.
         """
-        for layer in (self._active, *self._frozen, *self._history):
+        for find in self.current.finders:
+            version = find(key)
+            if version is not None:
+                return version[0], version[1]
+        for layer in self._history:
             version = layer.find(key)
             if version is not None:
                 return version[0], version[1]

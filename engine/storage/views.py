@@ -68,7 +68,7 @@ class Generation:
 class View:
     """Rows as of `lsn`: an engine.storage.interface.Reader."""
 
-    __slots__ = ("_finders", "_generation", "_layers", "_stored", "lsn")
+    __slots__ = ("_generation", "_layers", "_stored", "finders", "lsn")
 
     def __init__(self, lsn: int, layers: tuple[Layer, ...], generation: Generation) -> None:
         self.lsn = lsn
@@ -77,11 +77,12 @@ class View:
     def _look_through(self, layers: tuple[Layer, ...], generation: Generation) -> None:
         self._layers = layers
         self._generation = generation
-        self._finders = tuple(layer.find for layer in layers)
+        self.finders = tuple(layer.find for layer in layers)
+        """What finds the newest version of a key in each layer, in their order."""
         self._stored = generation.get
 
     def get(self, key: bytes) -> bytes | None:
-        for find in self._finders:
+        for find in self.finders:
             version = find(key)
             while version is not None:
                 if version[0] <= self.lsn:
@@ -117,7 +118,7 @@ class Snapshot(View):
         if (release := self._release) is not None:
             self._release = None
             self._look_through((), self._generation)
-            self._finders = (_closed,)
+            self.finders = (_closed,)
             release(self.lsn)
 
     def __enter__(self) -> Snapshot:

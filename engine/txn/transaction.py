@@ -155,8 +155,8 @@ class Transaction:
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
-    def begin_statement(self) -> None:
-        """Takes the statement's snapshot. Under REPEATABLE READ the first one stays."""
+    def begin_statement(self) -> int:
+        """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
         if self.isolation == READ_COMMITTED:
             self._base = self._store.current
             self.snapshot_lsn = self._store.durable_lsn
@@ -164,6 +164,7 @@ class Transaction:
             self._snapshot = self._store.snapshot()
             self._base = self._snapshot
             self.snapshot_lsn = self._snapshot.lsn
+        return len(self._undo)
 
     def get(self, key: bytes) -> bytes | None:
         if self.writes:
@@ -235,11 +236,16 @@ class Transaction:
 
     def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
         held = self.row_locks.get(key)
-        if (held is None or held < strength) and not self.lock(key, strength, wait):
-            return None
-        own = self._written(key)
-        if not isinstance(own, _Missing):
-            return own
+        if held is None or held < strength:
+            if wait != "block":
+                if not self.lock(key, strength, wait):
+                    return None
+            elif (ticket := self._row_space.acquire(self, self.row_locks, key, strength)) is not None:
+                raise LockWait(ticket)
+        if self.writes or self.runs:
+            own = self._written(key)
+            if own is not MISSING:
+                return own  # type: ignore[return-value]
         newest = self._store.newest(key)
         if newest is None:
             return None
@@ -275,19 +281,17 @@ class Transaction:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def put(self, key: bytes, value: bytes) -> None:
-        self._write(key, value)
-
-    def delete(self, key: bytes) -> None:
-        self._write(key, None)
-
-    def _write(self, key: bytes, value: bytes | None) -> None:
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """None deletes."""
         writes = self.writes
         old = writes.get(key, MISSING)
         self._undo.append((key, old))
         writes[key] = value
         if self._ordered is not None and old is MISSING:
             self._ordered.add(key)
+
+    def delete(self, key: bytes) -> None:
+        self.put(key, None)
 
     def refuse_if_read_only(self, command: str) -> None:
         """25006 for a command that writes in a read-only transaction."""
