@@ -1,4 +1,4 @@
-"""Scripts of statements over user types, each run on PostgreSQL and on Shoal, on both of its paths.
+"""Scripts of statements over types, each run on PostgreSQL and on Shoal, on both of its paths.
 
 What comes of every statement is compared: its tag, its rows (in any order where there is no ORDER BY), the names of its
 columns, and errors with detail, hint and position.
