@@ -41,7 +41,8 @@ Differences worth knowing:
 - `pg_sleep` takes a constant. `setseed` is refused: `random()` cannot be repeated.
 - JSON of a row on the nullable side of an outer join needs a column that is NOT NULL, and
   `row_to_json(row, true)` is refused.
-- `jsonpath` is not there, nor are the functions that turn JSON into rows of a given type.
+- `jsonpath` has everything but `.datetime(template)`, and times with a zone do not compare with times without one.
+- The functions that turn JSON into rows of a given type are not there.
 - `make_interval` refuses sums past the range of intervals, as PostgreSQL does from release 17 on.
 """
 

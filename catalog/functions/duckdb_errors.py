@@ -14,6 +14,8 @@ from catalog.errors import SqlError
 _MARK = "SHOAL"
 _OWN = re.compile(_MARK + r":([0-9A-Z]{5}):(.*)", re.DOTALL)
 
+_PART, _NEWLINE = "\x1e", "\x1f"  # between message, detail and hint; in the place of a line's end
+
 _RANGES = {"INT16": "smallint out of range", "INT32": "integer out of range", "INT64": "bigint out of range"}
 _TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "9223372036854775808": "INT64"}
 
@@ -75,7 +77,8 @@ def without_volatility(sql: str) -> str:
 
 def udf_error_message(error: SqlError) -> str:
     """What a UDF raises in DuckDB so that `translate` finds the error again."""
-    return f"{_MARK}:{error.sqlstate}:{error.message}"
+    parts = [error.message, error.detail or "", error.hint or ""] if error.detail or error.hint else [error.message]
+    return f"{_MARK}:{error.sqlstate}:{_PART.join(parts)}".replace("\n", _NEWLINE)
 
 
 def translate(message: str) -> SqlError:
@@ -83,7 +86,9 @@ def translate(message: str) -> SqlError:
     head = message.split("\nLINE ", 1)[0]  # what follows quotes the statement, with the errors it might have raised
     own = _OWN.search(head)
     if own:
-        return SqlError(own[1], own[2].split("\n", 1)[0])
+        parts = [part.replace(_NEWLINE, "\n") for part in own[2].split("\n", 1)[0].split(_PART)]
+        message, detail, hint = (*parts, "", "")[:3]
+        return SqlError(own[1], message, detail=detail or None, hint=hint or None)
     for pattern, sqlstate, text in _TABLE:
         match = pattern.search(head)
         if match:

@@ -26,6 +26,7 @@ from catalog.types.float import FLOAT4, FLOAT8
 from catalog.types.integer import INT2, INT4, INT8
 from catalog.types.interval import INTERVAL
 from catalog.types.json import JSON, JSONB
+from catalog.types.jsonpath import JsonPathType
 from catalog.types.network import INET
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
@@ -109,6 +110,7 @@ _SCALARS: tuple[SqlType, ...] = (
     INTERVAL,
     JSON,
     JSONB,
+    JsonPathType(),
     PgLsn(),
     Tid(),
     Void(),

@@ -21,7 +21,7 @@ from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import function_signature, key_signature
 
 _BY_KEY = frozenset({oids.JSONB, oids.TIMETZ})
-_INCOMPARABLE = frozenset({oids.JSON, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
+_INCOMPARABLE = frozenset({oids.JSON, oids.JSONPATH, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # fmt: off
 _PREFIXES = (
