@@ -8,6 +8,9 @@
 The captures are taken at exactly that LSN, whatever is committed meanwhile, so digests that differ mean replicas that
 differ. The row is a commit like any other: it is in the digest too. The next check deletes the rows of earlier ones.
 
+Where there are several tablespaces the commit has an empty part in each that its node leads, and the row says at which
+LSN: a follower applies all parts together, and each tablespace gets a digest of its own at the LSN of its part.
+
 Entries are applied again when a replica comes back, or begins with a checkpoint: a request that is older than `FRESH`
 is nobody's concern any more. One digest is computed at a time, and one waits; of more the oldest is given up, because a
 capture keeps pages of LMDB from being used again.
@@ -29,6 +32,8 @@ from engine.checkpoint.digest import Digest, digest_of
 from engine.cluster_view import DEFAULT, spaces_of
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
+from engine.storage.stores import Stores
+from engine.txn.joint import JointCommits
 
 if TYPE_CHECKING:
     from engine.node import Node
@@ -43,11 +48,11 @@ class Checks:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._waiting: tuple[bytes, Capture] | None = None
+        self._waiting: tuple[bytes, list[Capture]] | None = None
         self._running = False
 
     async def request(self) -> bytes:
-        """Begins a check of the default tablespace, which this node leads; the check's id, once its row is durable.
+        """Begins a check of all tablespaces, which this node leads; the check's id, once its row is durable.
 
         Raises 55000 where nobody compares digests, and what a commit raises."""
         node = self._node
@@ -57,17 +62,24 @@ class Checks:
         if node.replica is not None and not node.replica.leads:
             raise SqlError("55000", "checks are begun by the leader of the tablespace, which this node is not")
         space = spaces_of(node)[DEFAULT]
+        others = node.store.usable()[1:] if isinstance(node.store, Stores) else []
+        asked: dict[str, object] = {"time": node.clock()}
+        if others:
+            asked["others"] = {other.tablespace_id.hex(): other.sequenced_lsn + 1 for other in others}
         older = space.scan(*prefix_range(PREFIX), space.sequenced_lsn)
         writes: dict[bytes, bytes | None] = {key: None for key, _ in older}
-        writes[PREFIX + identity] = orjson.dumps({"time": node.clock()})
-        lsn = node.commits.sequence(writes)
-        capture = Capture.take(space, lsn)
+        writes[PREFIX + identity] = orjson.dumps(asked)
+        if isinstance(node.commits, JointCommits):
+            lsn = node.commits.sequence_everywhere(writes)
+        else:
+            lsn = node.commits.sequence(writes)
+        captures = [Capture.take(found, found.sequenced_lsn) for found in (space, *others)]
         durable: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        node.commits.wait(lsn, partial(self._durable, identity, capture, durable), partial(_lost, capture, durable))
+        node.commits.wait(lsn, partial(self._durable, identity, captures, durable), partial(_lost, captures, durable))
         return await durable
 
-    def _durable(self, identity: bytes, capture: Capture, durable: asyncio.Future[bytes]) -> None:
-        self._compute(identity, capture)
+    def _durable(self, identity: bytes, captures: list[Capture], durable: asyncio.Future[bytes]) -> None:
+        self._compute(identity, captures)
         if not durable.done():
             durable.set_result(identity)
 
@@ -77,38 +89,52 @@ class Checks:
         if key[:4] != PREFIX or self._node.report_check is None:
             return
         value = edits.writes[key]
-        if value is not None and self._node.clock() - int(orjson.loads(value)["time"]) < FRESH:
-            self._compute(key[4:], Capture.take(spaces_of(self._node)[DEFAULT]))
+        if value is None:
+            return
+        asked = orjson.loads(value)
+        if self._node.clock() - int(asked["time"]) >= FRESH:
+            return
+        spaces = spaces_of(self._node)
+        first = spaces.pop(DEFAULT)
+        lsns = {bytes.fromhex(name): lsn for name, lsn in asked.get("others", {}).items()}
+        others = [space for space in spaces.values() if lsns.get(space.tablespace_id) == space.durable_lsn]
+        self._compute(key[4:], [Capture.take(space) for space in (first, *others)])
 
-    def _compute(self, identity: bytes, capture: Capture) -> None:
+    def _compute(self, identity: bytes, captures: list[Capture]) -> None:
         if self._waiting is not None:
             older, kept = self._waiting
-            kept.close()
-            self._report(older, SqlError("53000", "a later check has taken its place"))
-        self._waiting = identity, capture
+            for capture in kept:
+                capture.close()
+                self._report(older, capture.tablespace, SqlError("53000", "a later check has taken its place"))
+        self._waiting = identity, captures
         if not self._running:
             self._running = True
             self._node.background(self._run())
 
     async def _run(self) -> None:
         while self._waiting is not None:
-            (identity, capture), self._waiting = self._waiting, None
-            try:
-                found = await digest_of(capture)
-            except SqlError as error:
-                self._report(identity, error)
-            except Exception as error:
-                self._report(identity, SqlError("XX000", f"the digest failed: {error!r}"))
-            else:
-                self._report(identity, found)
+            (identity, captures), self._waiting = self._waiting, None
+            for capture in captures:
+                await self._digest(identity, capture)
         self._running = False
 
-    def _report(self, identity: bytes, result: Digest | SqlError) -> None:
+    async def _digest(self, identity: bytes, capture: Capture) -> None:
+        try:
+            found = await digest_of(capture)
+        except SqlError as error:
+            self._report(identity, capture.tablespace, error)
+        except Exception as error:
+            self._report(identity, capture.tablespace, SqlError("XX000", f"the digest failed: {error!r}"))
+        else:
+            self._report(identity, capture.tablespace, found)
+
+    def _report(self, identity: bytes, tablespace: bytes, result: Digest | SqlError) -> None:
         if self._node.report_check is not None:
-            self._node.report_check(identity, result)
+            self._node.report_check(identity, tablespace, result)
 
 
-def _lost(capture: Capture, durable: asyncio.Future[bytes], error: SqlError) -> None:
-    capture.close()
+def _lost(captures: list[Capture], durable: asyncio.Future[bytes], error: SqlError) -> None:
+    for capture in captures:
+        capture.close()
     if not durable.done():
         durable.set_exception(error)

@@ -130,7 +130,7 @@ class Node:
         self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # gives its LSN; a node alone has none
         self.applied_elsewhere: Callable[[int], Awaitable[bool]] | None = None
         """Waits until every replica that lives has applied a position; False: not in time. A node alone has none."""
-        self.report_check: Callable[[bytes, Digest | SqlError], None] | None = None  # of a check's id
+        self.report_check: Callable[[bytes, bytes, Digest | SqlError], None] | None = None  # ids: check, tablespace
         self.checks = Checks(self)
         self.started = clock()
         self.system = SystemCache()

@@ -184,6 +184,10 @@ class Stores:
         """See `add`."""
         return self._came
 
+    def usable(self) -> list[Tablespace]:
+        """Those that are here and not shut, pg_default first."""
+        return [space for space in self.open_spaces() if space.slot not in self._shut]
+
     # --- writing -----------------------------------------------------------------------------------------------
 
     @property
@@ -197,11 +201,14 @@ class Stores:
         schema_version: int,
         runs: Sequence[BulkRun] = (),
         observed: Collection[int] = (),
+        everywhere: bool = False,
     ) -> int:
         """As Tablespace.sequence, for edits of any tablespaces; the position of one of its parts. `runs`: in place of
         those of `edits`, which do not tell where they belong. `observed`: slots of the tablespaces that the commit
-        stands on (see the module's text)."""
+        stands on (see the module's text). `everywhere`: it gets a part in all that are `usable`."""
         parts = self._split(edits, runs)
+        for space in self.usable() if everywhere else ():
+            parts.setdefault(space.slot, Edits())
         for slot in observed:
             if slot not in parts and (space := self._space(slot)).sequenced_lsn > space.durable_lsn:
                 parts[slot] = Edits()

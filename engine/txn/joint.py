@@ -73,6 +73,11 @@ class JointCommits:
         """As CommitQueue.sequence; the position."""
         return self._stores.sequence(Edits(writes, [], list(drops)), self._clock(), self.schema_version)
 
+    def sequence_everywhere(self, writes: dict[bytes, bytes | None]) -> int:
+        """The same, with a part in every tablespace that can be written to."""
+        edits = Edits(writes, [], [])
+        return self._stores.sequence(edits, self._clock(), self.schema_version, everywhere=True)
+
     # ---- waiting ------------------------------------------------------------------------------------------------
 
     def both(self, first: int, second: int) -> int:

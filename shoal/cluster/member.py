@@ -351,7 +351,6 @@ class Member:
         connect(
             self.node,
             self.name,
-            joined.tablespace,
             self._directory,
             lambda: self._sessions.current,
             self._write_checkpoints,

@@ -106,15 +106,14 @@ class ObservedCluster:
 def connect(
     node: EngineNode,
     name: str,
-    tablespace: bytes,
     observer: Observer,
     coordination: Callable[[], Coordination],
     write: Callable[[], Awaitable[int]],
     clock: Clock,
 ) -> None:
-    """`tablespace` is pg_default's id, `coordination` gives the session of the moment, `write` writes a checkpoint."""
+    """`coordination` gives the session of the moment, `write` writes a checkpoint."""
 
-    def report_check(check: bytes, found: Digest | SqlError) -> None:
+    def report_check(check: bytes, tablespace: bytes, found: Digest | SqlError) -> None:
         node.background(_report(coordination, tablespace, check, name, found, clock.wall()))
 
     async def write_checkpoint() -> int:

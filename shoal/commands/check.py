@@ -1,44 +1,62 @@
-"""`shoal check`: whether all replicas of a tablespace hold the same at one and the same LSN.
+"""`shoal check`: whether all replicas of each tablespace hold the same at one and the same LSN.
 
 The leader begins the check (shoal_check()); every replica then computes the digest of what it holds at the LSN of that
-commit and writes it into ZooKeeper (engine/checks.py, replication/checks.py), where this command waits for all of them.
+commit, of each tablespace for itself, and writes it into ZooKeeper (engine/checks.py, replication/checks.py), where
+this command waits for all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import orjson
 
-from catalog.errors import SqlError, not_supported
-from catalog.rows import CHECKS, COUNTERS, KINDS, NOTIFICATIONS
+from catalog.errors import SqlError
+from catalog.rows import CHECKS, COUNTERS, FIRST_USER_STORAGE, KINDS, NOTIFICATIONS
 from replication.checks import Report, folder, read_reports
 from replication.interface import Coordination
 from replication.observer import Observed
 from shoal.commands.looking import Cluster, ask, looking_at, table
 
+DEFAULT = "pg_default"
 LOOK_AGAIN = 0.5  # seconds, where no watch says so
 NAMES = "SELECT relfilenode, oid::regclass FROM pg_class WHERE relfilenode >= 100 ORDER BY relkind = 'r'"
 
 
 async def run(options: argparse.Namespace) -> int:
+    equal = True
+    values: list[dict[str, object]] = []
     async with looking_at(options.cluster) as cluster:
-        tablespace = cluster.tablespace(options.tablespace)
-        if tablespace.name != "pg_default":
-            not_supported(f'a check of tablespace "{tablespace.name}"')
-        host, port = cluster.leader(tablespace)
-        wanted = expected(tablespace)
+        first = cluster.tablespace(DEFAULT)
+        others = sorted(cluster.observer.tablespaces.values(), key=lambda item: (item is not first, item.name))
+        chosen = others if options.tablespace is None else [cluster.tablespace(options.tablespace)]
+        wanted = {item.tablespace: expected(item) for item in chosen}
+        host, port = cluster.leader(first)
+        ends = asyncio.get_running_loop().time() + options.timeout
         rows = await ask(host, port, options.user, "SELECT shoal_check()", timeout=options.timeout)
-        reports = await gather(cluster, tablespace.tablespace, str(rows[0][0]), wanted, options.timeout)
         names = await _names(host, port, options.user)
-    return show(options, tablespace.name, compare(reports, wanted, tablespace.epoch.leader), reports, names)
+        for item in chosen:
+            left = max(ends - asyncio.get_running_loop().time(), 0.0)
+            reports = await gather(cluster, item.tablespace, str(rows[0][0]), wanted[item.tablespace], left)
+            lines = found(compare(reports, wanted[item.tablespace], item.epoch.leader), reports, names)
+            good = bool(lines) and all(line["equal"] for line in lines)
+            values.append({"tablespace": item.name, "equal": good, "replicas": lines})
+            equal &= good
+            if not options.json:
+                show(item.name, lines, reports)
+    if options.json:
+        print(orjson.dumps({"equal": equal, "tablespaces": values}, option=orjson.OPT_INDENT_2).decode())
+    return 0 if equal else 1
 
 
 def expected(tablespace: Observed) -> set[str]:
-    """The nodes whose replicas are to answer: those that are there, and those that should be."""
-    return {*tablespace.spec.replicas, *tablespace.replicas}
+    """The nodes whose replicas are to answer: those that are there, and those that should be; but not those that are
+    still being made."""
+    named = {*tablespace.spec.replicas, *tablespace.replicas}
+    return named - {node for node, replica in tablespace.replicas.items() if replica.role == "bootstrapping"}
 
 
 async def gather(
@@ -112,15 +130,10 @@ async def _names(host: str, port: int, user: str) -> dict[int, str]:
     return {int(row[0] or 0): str(row[1]) for row in rows}
 
 
-def show(
-    options: argparse.Namespace,
-    tablespace: str,
-    verdict: Mapping[str, list[str]],
-    reports: Mapping[str, Report],
-    names: Mapping[int, str],
-) -> int:
-    """Prints it; the exit status."""
-    equal = all(not wrong for wrong in verdict.values()) and bool(verdict)
+def found(
+    verdict: Mapping[str, list[str]], reports: Mapping[str, Report], names: Mapping[int, str]
+) -> list[dict[str, object]]:
+    """What each replica's report comes to, as the JSON has it."""
     reference = next((reports[node] for node in sorted(verdict) if not verdict[node]), None)
     lines: list[dict[str, object]] = []
     for node, wrong in verdict.items():
@@ -142,15 +155,18 @@ def show(
                 for part in parts
             ],
         })  # fmt: skip
-    if options.json:
-        value = {"tablespace": tablespace, "equal": equal, "replicas": lines}
-        print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
-        return 0 if equal else 1
+    return lines
+
+
+def show(tablespace: str, lines: Sequence[Mapping[str, Any]], reports: Mapping[str, Report]) -> None:
+    """Prints it for people."""
+    equal = bool(lines) and all(line["equal"] for line in lines)
     rows = [(line["node"], line["wrong"] or "equal", line["lsn"], line["hash"]) for line in lines]
+    print(f"tablespace {tablespace}")
     print(table(("REPLICA", "RESULT", "LSN", "HASH"), rows))
     for line in lines:
-        for part in line["tables"]:  # type: ignore[attr-defined]
+        for part in line["tables"]:
             print(f"{line['node']}: {part['table']} differs ({part['rows']} keys, {part['leader_rows']} on the leader)")
-    tables = len([part for part in reference.parts if part >= 100]) if reference else 0
+    reference = next((reports[line["node"]] for line in lines if line["equal"]), None)
+    tables = len([part for part in reference.parts if part >= FIRST_USER_STORAGE]) if reference else 0
     print(f"all replicas are equal in {tables} tables, indexes and sequences" if equal else "WRONG: not all are equal")
-    return 0 if equal else 1

@@ -80,8 +80,10 @@ def test_replicas_are_equal_at_one_lsn_under_load(cluster: ShoalCluster) -> None
         writer.join()
     value = json.loads(shown)
     assert (status, value["equal"], error) == (0, True, "")
-    assert len({item["hash"] for item in value["replicas"]}) == 1
-    assert len({item["lsn"] for item in value["replicas"]}) == 1 and len(value["replicas"]) == 2
+    (first,) = value["tablespaces"]
+    assert first["tablespace"] == "pg_default"
+    assert len({item["hash"] for item in first["replicas"]}) == 1
+    assert len({item["lsn"] for item in first["replicas"]}) == 1 and len(first["replicas"]) == 2
 
 
 def test_a_checkpoint_is_written_when_it_is_asked_for(cluster: ShoalCluster) -> None:

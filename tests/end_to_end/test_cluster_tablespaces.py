@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ import pytest
 from psycopg import errors
 
 from replication.log.layout import decode_epoch, decode_spec
-from tests.cluster import ShoalCluster
+from tests.cluster import ROOT, ShoalCluster
 from tests.end_to_end.dying_leader import flag
 from tests.replication.stores.log_process import LogProcess
 from tests.zookeeper_server import ZooKeeper
@@ -321,6 +324,22 @@ def holders(cluster: ShoalCluster, tablespace: str) -> dict[str, str]:
     return dict(rows(cluster, cluster.leader(), query))
 
 
+def told(command: str, cluster: ShoalCluster) -> tuple[int, str]:
+    """The exit status of a command of `shoal`, and its JSON."""
+    words = [sys.executable, "-m", "shoal", command, "--cluster", cluster.url, "--json"]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return found.returncode, found.stdout
+
+
+def checked(cluster: ShoalCluster) -> tuple[int, dict[str, set[str]]]:
+    """The exit status of `shoal check`, and which nodes have the same, by tablespace."""
+    status, shown = told("check", cluster)
+    return status, {
+        item["tablespace"]: {line["node"] for line in item["replicas"] if line["equal"]}
+        for item in json.loads(shown)["tablespaces"]
+    }
+
+
 def make_part(cluster: ShoalCluster, options: str) -> str:
     """A tablespace `part` and a table in it, beside one in pg_default; the tablespace's id."""
     until_taken(cluster, f"CREATE TABLESPACE part WITH ({options})")
@@ -340,6 +359,10 @@ def test_a_tablespace_on_some_nodes_is_read_on_every_node(zookeeper_server: ZooK
         leader, (second, third) = cluster.leader(), cluster.followers()
         identity = make_part(cluster, f"replicas = '{leader}, {second}'")
         cluster.wait_until(lambda: holders(cluster, "part") == {leader: "leader", second: "follower"}, "two have it")
+        assert checked(cluster) == (0, {"pg_default": {leader, second, third}, "part": {leader, second}})
+        status, shown = told("status", cluster)
+        part = next(item for item in json.loads(shown)["tablespaces"] if item["tablespace"] == "part")
+        assert (status, part["live_replicas"], part["expected_replicas"]) == (0, 2, 2)
         assert not (cluster.nodes[third].data / "tablespaces" / identity).exists()
         for consistency in ("strong", "bounded", "session", "eventual"):
             cluster.wait_for_applied()
@@ -420,6 +443,8 @@ def test_who_holds_a_tablespace_is_changed_while_it_is_used(zookeeper_server: Zo
         assert all(not thread.is_alive() for thread in threads)
         assert len(written) > 20
         assert min(reads[name] for name in cluster.nodes) > 10
+        everybody = set(cluster.nodes)
+        assert checked(cluster) == (0, {"pg_default": everybody, "part": everybody})
         for name in cluster.nodes:
             assert rows(cluster, name, "SELECT count(*) FROM part") == [(100 + len(written),)]
 

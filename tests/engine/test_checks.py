@@ -64,7 +64,7 @@ class Replica:
         )
         self.node = Node(self.space, cast(Any, Columnar()), clock=lambda: NOW)
         self.reports: dict[bytes, Digest | SqlError] = {}
-        self.node.report_check = self.reports.__setitem__
+        self.node.report_check = lambda check, _, found: self.reports.__setitem__(check, found)
 
     def sequence(self, writes: dict[bytes, bytes | None]) -> int:
         return self.space.sequence(Edits(writes, [], []), 0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import pathlib
@@ -23,7 +22,7 @@ from replication.log.settings import SystemClock
 from replication.stores import open_store
 from replication.zookeeper.cluster import open_coordination
 from shoal.cli import main
-from shoal.commands.check import compare, show
+from shoal.commands.check import compare, found, show
 from shoal.commands.looking import age, now, parse_dsn, size, table
 from shoal.config import ConfigError
 
@@ -250,20 +249,17 @@ def test_replicas_are_compared_table_by_table(capsys: Capture) -> None:
     }
     verdict = compare(reports, {"a", "b", "c", "d", "e"}, "b")
     assert verdict == {"a": [], "b": [], "c": ["differs"], "d": ["snapshot too old"], "e": ["did not answer"]}
-    options = argparse.Namespace(json=True)
-    assert show(options, "pg_default", verdict, reports, {120: "words"}) == 1
-    value = json.loads(capsys.readouterr().out)
-    assert not value["equal"]
-    third = next(item for item in value["replicas"] if item["node"] == "c")
+    lines: list[dict[str, Any]] = found(verdict, reports, {120: "words"})
+    assert [line["equal"] for line in lines] == [True, True, False, False, False]
+    third = next(item for item in lines if item["node"] == "c")
     assert [(part["table"], part["rows"], part["leader_rows"]) for part in third["tables"]] == [
         ("words", 4, 3), ("storage id 121", 0, 2)
     ]  # fmt: skip
-    options.json = False
-    assert show(options, "pg_default", verdict, reports, {120: "words"}) == 1
+    show("pg_default", lines, reports)
     shown = capsys.readouterr().out
     assert "c: words differs (4 keys, 3 on the leader)" in shown and "WRONG: not all are equal" in shown
     good = {node: reports[node] for node in ("a", "b")}
-    assert show(options, "pg_default", compare(good, {"a", "b"}, "a"), good, {}) == 0
+    show("pg_default", found(compare(good, {"a", "b"}, "a"), good, {}), good)
     assert "all replicas are equal in 2 tables" in capsys.readouterr().out
 
 
