@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -174,3 +175,124 @@ async def test_two_that_are_on_their_way_know_what_they_owe_each_other(world: Wo
     await world.follow(ONE, entry(2, (ONE, 2), (TWO, 1)))
     await ahead
     assert world.order == [(ONE, 1), (ONE, 2), (TWO, 1)]
+
+
+# --- any order -------------------------------------------------------------------------------------------------------
+
+SPACES = (FIRST, ONE, TWO, b"3" * 16)
+
+
+class Node:
+    """A follower of four logs that any number of transactions tie together: it gets tablespaces and gives them up. What
+    is seen must be whole after every turn."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.logs: dict[bytes, list[LogEntry]] = {name: [] for name in SPACES}
+        self.transactions: list[dict[bytes, int]] = []
+        self.arrivals = Arrivals(FIRST)
+        self.replicas: dict[bytes, Replica] = {}
+        self.seen: set[bytes] = set()
+        self.tasks: dict[bytes, asyncio.Task[None]] = {}
+        self.goals: dict[bytes, tuple[int, dict[bytes, int]]] = {}
+        self.schema = 0
+        self.came = 0
+        for name in SPACES:
+            self.begin(name, 0)
+            self.show(name)
+
+    def commit(self) -> None:
+        chosen = self.random.sample(SPACES, self.random.choice((1, 1, 2, 2, 3, 4)))
+        lsns = {name: len(self.logs[name]) + 1 for name in chosen}
+        parts = tuple(lsns.items()) if len(lsns) > 1 else ()
+        for name, lsn in lsns.items():
+            self.logs[name].append(entry(lsn, *parts, schema=self.schema))
+        if FIRST in lsns and self.random.random() < 0.3:
+            self.schema = lsns[FIRST]
+        self.transactions.append(lsns)
+
+    def begin(self, name: bytes, lsn: int) -> None:
+        replica = self.replicas[name] = Replica(name, [])
+        replica.applied_lsn = lsn
+        self.arrivals.expect(name, replica)
+        self.tasks[name] = asyncio.ensure_future(self.follow(name))
+
+    async def follow(self, name: bytes) -> None:
+        replica = self.replicas[name]
+        while True:
+            if replica.applied_lsn == len(self.logs[name]) or self.random.random() < 0.5:
+                await asyncio.sleep(0)
+                continue
+            following = self.logs[name][replica.applied_lsn]
+            waiting = self.arrivals.admit(name, following)
+            if waiting is not None:
+                await waiting
+            if following.lsn > replica.applied_lsn:
+                replica.apply_now(following)
+                self.arrivals.moved()
+
+    def bring(self, name: bytes) -> None:
+        """From a checkpoint; as shoal/cluster/holding.py does it."""
+        self.begin(name, self.random.randint(0, len(self.logs[name])))
+        heads = {other: len(self.logs[other]) for other in self.seen}
+        self.goals[name] = len(self.logs[name]), heads
+
+    def look(self) -> None:
+        for name, (goal, heads) in list(self.goals.items()):
+            behind = [
+                other for other in heads if other in self.seen and self.replicas[other].applied_lsn < heads[other]
+            ]
+            if not behind and self.replicas[name].applied_lsn >= max(goal, self.arrivals.owes(name)):
+                del self.goals[name]
+                self.show(name)
+                self.came += 1
+
+    def show(self, name: bytes) -> None:
+        self.arrivals.join(name, self.replicas[name])
+        self.seen.add(name)
+
+    async def leave(self, name: bytes) -> None:
+        self.seen.discard(name)
+        self.goals.pop(name, None)
+        self.tasks[name].cancel()
+        await asyncio.gather(self.tasks[name], return_exceptions=True)
+        self.arrivals.leave(name)
+        del self.replicas[name]
+
+    def check(self) -> None:
+        for lsns in self.transactions:
+            shown = {self.replicas[name].applied_lsn >= lsn for name, lsn in lsns.items() if name in self.seen}
+            assert len(shown) < 2, "a part of a transaction is seen, and another is not"
+        for name in self.seen:
+            for item in self.logs[name][: self.replicas[name].applied_lsn][-1:]:
+                assert self.replicas[FIRST].applied_lsn >= item.schema_version
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_transactions_are_seen_whole_while_tablespaces_come_and_go(seed: int) -> None:
+    node = Node(seed)
+    for _ in range(600):
+        if node.random.random() < 0.3:
+            node.commit()
+        if node.random.random() < 0.05:
+            name = node.random.choice(SPACES[1:])
+            if name in node.replicas:
+                await node.leave(name)
+            else:
+                node.bring(name)
+        await asyncio.sleep(0)
+        node.look()
+        node.check()
+    for name in SPACES:
+        if name not in node.replicas:
+            node.bring(name)
+    async with asyncio.timeout(10):
+        while node.seen != set(SPACES) or any(
+            node.replicas[name].applied_lsn < len(node.logs[name]) for name in SPACES
+        ):
+            await asyncio.sleep(0)
+            node.look()
+            node.check()
+    assert node.came > 3
+    for task in node.tasks.values():
+        task.cancel()
