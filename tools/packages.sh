@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that tests and benches use, where they are missing:
-# a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service).
+# a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service); the JDBC and ODBC
+# drivers, and a Java compiler for a client. Clients for Node, Go and Rust are tested where these are installed.
 # `tools/packages.sh cluster`: only what a cluster on this machine needs.
 set -eu
 missing=""
@@ -9,6 +10,10 @@ if [ "${1:-all}" = all ]; then
     command -v psql >/dev/null || missing="$missing postgresql-client"
     command -v pgbench >/dev/null || missing="$missing postgresql-contrib"
     command -v openssl >/dev/null || missing="$missing openssl"
+    command -v javac >/dev/null || missing="$missing default-jdk-headless"
+    [ -e /usr/share/java/postgresql.jar ] || missing="$missing libpostgresql-jdbc-java"
+    [ -n "$(ls /usr/lib/*/odbc/psqlodbcw.so 2>/dev/null)" ] || missing="$missing odbc-postgresql"
+    [ -n "$(ls /usr/lib/*/libodbc.so.2 2>/dev/null)" ] || missing="$missing unixodbc"
 fi
 [ -e /usr/share/java/zookeeper.jar ] || missing="$missing libzookeeper-java"
 command -v java >/dev/null || missing="$missing default-jre-headless"

@@ -591,6 +591,10 @@ class Relay:
         assert isinstance(statement, core.Parse)
         for named in self._named_in(statement.sql):
             self._parse_there(leader, named)
+        if statement.name and statement.name in self._there and self._host.statement(statement.name) is None:
+            # The client has dropped the one of that name by a DEALLOCATE, which ran here.
+            leader.send(client_core.close("S", statement.name))
+            self._expected.append((True, statement.name))
         self._effects[b"S" + statement.name] = effect(statement.sql)
         self._expected.append((False, statement))
 

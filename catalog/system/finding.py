@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from catalog.schema import Catalog, Index, Schema, Sequence, Table
+from catalog.schema import USER_TYPES, Catalog, Enum, Index, Schema, Sequence, Table
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import system_table
@@ -45,21 +45,31 @@ def _named(catalog: Catalog, value: object) -> Iterable[int]:
 
 
 def _type_named(catalog: Catalog, value: object) -> Iterable[int]:
-    """Tables and views by the name of their row type or of its array, which may have been cut."""
+    """Tables and views by the name of their row type or of its array, which may have been cut; types of users."""
     name = cast(str, value)
     if not name.startswith("_"):
-        return _named(catalog, name)
+        return (*_named(catalog, name), *_user_types(catalog))
     cut = len(name.encode()) >= 62
     if not cut:
-        return (*_named(catalog, name), *_named(catalog, name[1:]))
+        return (*_named(catalog, name), *_named(catalog, name[1:]), *_user_types(catalog))
+    return (*_user_types(catalog), *_cut_names(catalog, name))
+
+
+def _cut_names(catalog: Catalog, name: str) -> Iterable[int]:
     return [oid for (_, relation), oid in catalog.relations.items() if name in (relation, f"_{relation}"[:63])]
 
 
-def _of_type(_: Catalog, value: object) -> Iterable[int]:
-    """The relation of a row type, or of its array."""
+def _user_types(catalog: Catalog) -> Iterable[int]:
+    """All of them: they are few."""
+    return [item.oid for kind in USER_TYPES for item in catalog.by_kind.get(kind, ())]
+
+
+def _of_type(catalog: Catalog, value: object) -> Iterable[int]:
+    """The relation of a row type, or of its array; the user type itself, or that of an array."""
     oid = cast(int, value)
     if not numbering.ROW_TYPES <= oid < numbering.RULES:
-        return ()
+        entry = catalog.user_types.get(oid)
+        return () if entry is None else (cast(Enum, entry.definition).oid,)
     return (oid - (numbering.ARRAY_TYPES if oid >= numbering.ARRAY_TYPES else numbering.ROW_TYPES),)
 
 
@@ -68,8 +78,9 @@ def _of_rule(_: Catalog, value: object) -> Iterable[int]:
 
 
 def _of_constraint(catalog: Catalog, value: object) -> Iterable[int]:
+    """The table of a constraint, or the domain."""
     found = catalog.constraint_owners.get(cast(int, value))
-    return () if found is None else (found,)
+    return _user_types(catalog) if found is None else (found,)
 
 
 def _indexes_of(catalog: Catalog, value: object) -> Iterable[int]:
@@ -90,7 +101,7 @@ def _referencing(catalog: Catalog, value: object) -> Iterable[int]:
 
 
 def _commented(catalog: Catalog, value: object) -> Iterable[int]:
-    """An object by its OID, or the table of a constraint."""
+    """An object by its OID, or what a constraint is on."""
     return (cast(int, value), *_of_constraint(catalog, value))
 
 

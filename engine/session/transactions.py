@@ -67,11 +67,11 @@ class TransactionalSession(SessionState):
             return 0
         return self._commit()
 
-        if transaction.deferred is not None:
-            self._check_deferred(transaction)
     def _commit(self) -> int:
         transaction = self.transaction
         assert transaction is not None
+        if transaction.deferred is not None:
+            self._check_deferred(transaction)
         changed = transaction.changed_objects
         exclusive = transaction.exclusive
         # From here on the transaction is sequenced: it will be durable, or the node stops.
@@ -101,6 +101,10 @@ class TransactionalSession(SessionState):
             notifying.committed(row, lsn, self.node.commits)
         if self.advisory_held is not None:
             self.advisory_held.end_transaction()
+        if self.portals:
+            self._close_portals(committed=True)
+        return lsn
+
     def _check_deferred(self, transaction: Transaction) -> None:
         """Constraints that were put off: LockWait leaves everything as it is; 23503 has rolled back."""
         assert transaction.deferred is not None
@@ -109,10 +113,6 @@ class TransactionalSession(SessionState):
         except SqlError:
             self._abort()
             raise
-
-        if self.portals:
-            self._close_portals(committed=True)
-        return lsn
 
     def fail(self, error: SqlError) -> None:
         """An error ended the statement: the transaction is over, or failed back to its last savepoint."""

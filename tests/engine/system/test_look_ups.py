@@ -26,6 +26,9 @@ def database(shoal: ShoalServer) -> Iterator[str]:
             inside.execute("CREATE SCHEMA aside")
             inside.execute("CREATE VIEW one AS SELECT 1 AS a")
             inside.execute("COMMENT ON VIEW one IS 'the one'")
+            inside.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")
+            inside.execute("CREATE DOMAIN aside.positive AS int CHECK (VALUE > 0)")
+            inside.execute("COMMENT ON DOMAIN aside.positive IS 'more than nothing'")
             for number in range(TABLES):
                 schema = "aside" if number % 3 == 0 else "public"
                 inside.execute(
@@ -35,7 +38,7 @@ def database(shoal: ShoalServer) -> Iterator[str]:
                 inside.execute(f"COMMENT ON COLUMN {schema}.t{number}.a IS 'number {number}'")
                 inside.execute(f"COMMENT ON CONSTRAINT t{number}_pkey ON {schema}.t{number} IS 'key {number}'")
         yield dsn
-        connection.execute(f"DROP DATABASE {DATABASE}")
+        connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
 
 
 @pytest.mark.parametrize(("relation", "column"), COLUMNS, ids=lambda name: name)

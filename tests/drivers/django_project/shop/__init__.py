@@ -1,0 +1,1 @@
+"""People, what they buy, and labels on it."""
