@@ -163,8 +163,9 @@ class NodeTablespaces:
         """How many tablespaces the catalog knows and this node does not have."""
         if self._stores is None:
             return 0
-        known = (item for item in self._node.shared_catalog.objects.values() if isinstance(item, Tablespace))
-        return sum(bool(item.identity) and self.lacks(item.oid) for item in known)
+        catalog = self._node.shared_catalog
+        known = (catalog.get(oid) for oid in catalog.tablespaces.values() if self.lacks(oid))
+        return sum(isinstance(item, Tablespace) and bool(item.identity) for item in known)
 
     def _attach(self, oid: int, space: Store, came: bool = False) -> None:
         stores = self._stores or self._become_several()

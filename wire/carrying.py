@@ -36,11 +36,11 @@ from catalog.schema import Sequence as SequenceObject
 from engine.node import Node
 from engine.replica import Replica, admit_read, parse_token, token
 from engine.session.leadership import commits_lost, deposed, is_untouched
-from engine.session.routing import INVALID, Needs, Route, Routes, of_trees
+from engine.session.routing import INVALID, LONG_READ, Needs, Route, Routes, of_trees
 from engine.session.session import Session
 from engine.session.settings import milliseconds
 from engine.storage.moments import SLOT_SHIFT
-from engine.txn.interface import WaitTicket
+from engine.txn.interface import SERIALIZABLE, WaitTicket
 from wire import core, messages
 from wire.client import ConnectionLostError
 from wire.connection import BIND, FLUSH_AT, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connection, Host
@@ -311,6 +311,8 @@ class ClusterConnection(Connection):
             needs = max(needs, self._needs(session, self._prepared_route(session, name.encode())))
         if needs is Needs.READ and route.relations and not self._is_here(session, route):
             return Needs.LEADER
+        if route is LONG_READ and session.node.held.lacking:
+            return Needs.LEADER  # nobody has looked at what it reads
         return needs
 
     def _is_here(self, session: Session, route: Route) -> bool:
@@ -379,8 +381,9 @@ class ClusterConnection(Connection):
         transaction = session.transaction
         if not session.in_block or transaction is None:
             incomplete = not cycle.whole and cycle.binds is not Needs.NOTHING
-            return cycle.needs is Needs.LEADER or cycle.opens_writable or incomplete
-        if cycle.needs is Needs.READ and transaction.read_only:
+            watched = cycle.needs is Needs.READ and session.default_isolation == SERIALIZABLE
+            return cycle.needs is Needs.LEADER or cycle.opens_writable or incomplete or watched
+        if cycle.needs is Needs.READ and transaction.read_only and transaction.isolation != SERIALIZABLE:
             return False
         if cycle.own_portals:
             not_supported("a statement for the leader together with a portal of a node that follows")

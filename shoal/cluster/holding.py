@@ -106,7 +106,7 @@ class Holdings:
             if identity == spaces.place.first:
                 continue
             if not self.is_mine(spec):
-                if replica is not None and not spaces.may_lead and await self._is_excluded(identity):
+                if replica is not None and await self._is_excluded(identity) and not spaces.may_lead:
                     self.leave(replica)
             elif replica is None:
                 self._bring(identity)

@@ -297,8 +297,8 @@ class ClusterTablespaces:
         """The tablespace in the catalog."""
         if not self.node.catalogs:
             return None
-        name = identity.hex()
-        items = self.node.shared_catalog.objects.values()
+        name, catalog = identity.hex(), self.node.shared_catalog
+        items = map(catalog.get, catalog.tablespaces.values())
         return next((item for item in items if isinstance(item, CatalogItem) and item.identity == name), None)
 
     def begin(self, identity: bytes, position: Position) -> SpaceReplica:

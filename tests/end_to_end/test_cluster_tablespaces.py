@@ -369,6 +369,8 @@ def test_a_tablespace_on_some_nodes_is_read_on_every_node(zookeeper_server: ZooK
             for name in cluster.nodes:
                 assert rows(cluster, name, JOIN, consistency) == [(100, 5050, 10100)]
                 assert rows(cluster, name, BY_VIEW, consistency) == [(100,)]
+        long = f"SELECT count(*) FROM part WHERE id NOT IN ({', '.join(map(str, range(50, 9000)))})"
+        assert rows(cluster, third, long) == [(49,)]
         with cluster.connect(third) as connection:
             connection.execute("PREPARE p AS SELECT v FROM part WHERE id = $1")
             assert connection.execute("EXECUTE p(7)").fetchone() == (14,)
