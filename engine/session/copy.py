@@ -22,7 +22,7 @@ from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
-from engine.session import planning, running
+from engine.session import planning, running, serializing
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.system import virtual_content
 from engine.sql import ast, tree
@@ -84,7 +84,11 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     if statement.where is not None:
         where = analyze_expression(statement.where, session.environment, table, _BOOLEAN, "COPY FROM WHERE conditions")
     load = Load(session, LoadPlan(table, columns, options, where), held_before)
-    return await load.run(await sink.copy_in(len(columns), options.binary))
+    mark = transaction.mark()
+    count = await load.run(await sink.copy_in(len(columns), options.binary))
+    if transaction.serial is not None:
+        transaction.serial.wrote_since(mark, serializing.storage_ids_of(session.catalog, table.oid))
+    return count
 
 
 def _target(session: Session, relation: ast.RangeVar) -> Table:
@@ -229,6 +233,8 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     transaction = session.transaction
     assert transaction is not None
     transaction.begin_statement()
+    if transaction.serial is not None:
+        transaction.serial.read_tables(serializing.storage_ids(session.catalog, prepared))
     values = planning.columnar_parameters(session, prepared.columnar, (), session.context())
     kind = "copy_binary" if options.binary else "copy_csv" if options.csv else "copy_text"
     encoding = RowEncoding(kind, formats, session.key.format, _written(options))

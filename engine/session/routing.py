@@ -25,6 +25,7 @@ from engine.session.prepared import utf8
 from engine.sql import ast
 from engine.sql.lift import lift
 from engine.sql.parser import parse
+from engine.txn.interface import SERIALIZABLE
 
 
 class Needs(IntEnum):
@@ -65,7 +66,7 @@ class Route:
     needs: Needs
     executes: tuple[str, ...] = ()
     relations: frozenset[tuple[str | None, str]] = frozenset()
-    opens_writable: bool = False  # a BEGIN that does not say READ ONLY
+    opens_writable: bool = False  # a BEGIN that does not say READ ONLY, or says SERIALIZABLE: that is of the leader
     ends_first: bool = False  # it begins with COMMIT or ROLLBACK
     commits: bool = False
     rolls_back: bool = False  # it is a ROLLBACK and nothing else
@@ -129,7 +130,10 @@ def of_trees(statements: Sequence[ast.Node]) -> Route:
         max(map(needs, statements)),
         tuple(node.name for node in nodes if isinstance(node, ast.ExecuteStmt)),
         frozenset((node.schema, node.name) for node in nodes if isinstance(node, ast.RangeVar)),
-        any(node.kind in ("begin", "start") and node.read_only is not True for node in controls),
+        any(
+            node.kind in ("begin", "start") and (node.read_only is not True or node.isolation == SERIALIZABLE)
+            for node in controls
+        ),
         isinstance(first, ast.TransactionStmt) and first.kind in _ENDS,
         any(node.kind in ("commit", "end") for node in controls),
         len(statements) == 1 and isinstance(first, ast.TransactionStmt) and first.kind in ("rollback", "abort"),

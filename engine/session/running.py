@@ -11,13 +11,13 @@ columnar plan.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import RowPathFull
-from engine.session import planning
+from engine.session import planning, serializing
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, utf8
@@ -25,7 +25,7 @@ from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
 from engine.sql.parser import parse
-from engine.txn.interface import LockWait
+from engine.txn.interface import SERIALIZABLE, LockWait
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -143,6 +143,15 @@ async def start(session: Session, portal: Portal) -> None:
         session.begin_implicit()
         prepared = portal.prepared = await locked(session, prepared)
         planning.columnar_of(session, prepared)
+    assert session.transaction is not None
+    if session.transaction.isolation == SERIALIZABLE:
+        async with serializing.watched(session, prepared):
+            await _begin(session, portal, prepared, held)
+    else:
+        await _begin(session, portal, prepared, held)
+
+
+async def _begin(session: Session, portal: Portal, prepared: Prepared, held: Mapping[Hashable, int]) -> None:
     transaction = session.transaction
     assert transaction is not None
     if prepared.compound is not None:

@@ -26,7 +26,7 @@ from catalog.errors import SqlError
 from catalog.schema import Role, VirtualTable
 from engine.execute.context import RowPathFull
 from engine.node import Node
-from engine.session import planning, running
+from engine.session import planning, running, serializing
 from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error
 from engine.session.leadership import LedSession
@@ -37,6 +37,7 @@ from engine.session.transactions import ends_block, ends_transaction
 from engine.session.virtual_rows import VirtualRows
 from engine.sql import ast
 from engine.sql.lift import lift
+from engine.txn.interface import SERIALIZABLE
 
 __all__ = [
     "LONG_TEXT",
@@ -64,6 +65,21 @@ class Session(LedSession):
             from engine.session.deferring import as_deferring
 
             as_deferring(self)
+
+    def _settings_changed(self) -> None:
+        super()._settings_changed()
+        # Where every statement is SERIALIZABLE, none may read without a transaction; nobody else is to pay for that.
+        if self.default_isolation == SERIALIZABLE:
+            self.__dict__["execute_row"] = self._execute_row_serializable
+        else:
+            self.__dict__.pop("execute_row", None)
+
+    def _execute_row_serializable(
+        self, prepared: Prepared, run: RunRow, parameters: Sequence[object]
+    ) -> tuple[bytes, int, int]:
+        if self.transaction is None and self.status != "E":
+            self.begin_implicit()
+        return Session.execute_row(self, prepared, run, parameters)
 
     @property
     def surroundings(self) -> SessionSurroundings:
@@ -153,7 +169,11 @@ class Session(LedSession):
             transaction.refuse_if_read_only(prepared.command)
         try:
             data, count = run(context, parameters)
+            if transaction.serial is not None:
+                transaction.serial.wrote_since(mark)
         except BaseException as error:
+            if transaction.serial is not None and isinstance(error, SqlError) and error.sqlstate == "23505":
+                transaction.serial.would_write(serializing.storage_ids(self.catalog, prepared))
             transaction.rollback_to(mark)
             if self.advisory_held is not None and not isinstance(error, SqlError):
                 self.advisory_held.restart()

@@ -180,10 +180,8 @@ def _isolation(name: str, value: str) -> str:
     word = " ".join(value.lower().split())
     if word == "read uncommitted":
         return "read uncommitted"
-    if word in ("read committed", "repeatable read"):
+    if word in ("read committed", "repeatable read", "serializable"):
         return word
-    if word == "serializable":
-        raise SqlError("0A000", "isolation level SERIALIZABLE is not supported", hint="Use REPEATABLE READ.")
     raise _invalid(name, value, "Available values: serializable, repeatable read, read committed, read uncommitted.")
 
 

@@ -80,6 +80,8 @@ class TransactionalSession(SessionState):
         self.status = "I"
         notifying = self.notifying
         try:
+            if transaction.serial is not None:
+                transaction.serial.prepare()
             row = None if notifying is None else notifying.before_commit(transaction)
             lsn = self.node.commits.commit(transaction)
         except BaseException:
@@ -90,6 +92,8 @@ class TransactionalSession(SessionState):
             raise
         if lsn:
             self.last_commit = lsn
+        if transaction.serial is not None:
+            transaction.serial.commit(lsn)
         if changed:
             self.node.publish_when_durable(lsn, transaction)
         elif exclusive:
@@ -217,9 +221,7 @@ class TransactionalSession(SessionState):
             transaction.read_only = statement.read_only
 
     def set_isolation(self, transaction: Transaction, isolation: str) -> None:
-        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 after the first query, 0A000 for SERIALIZABLE."""
-        if isolation == "serializable":
-            not_supported("isolation level SERIALIZABLE", hint="Use REPEATABLE READ.")
+        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 after the first query."""
         if transaction.has_writes or transaction.has_snapshot:
             raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
         transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation

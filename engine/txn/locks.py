@@ -24,6 +24,7 @@ from typing import Protocol
 
 from catalog.errors import SqlError
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
+from engine.txn.serializable import SerializableSpace
 
 ROW_CONFLICTS: Mapping[int, int] = {
     KEY_SHARE: UPDATE,
@@ -120,6 +121,7 @@ class LockSpace:
 
     def __init__(self, conflicts: Mapping[int, int]) -> None:
         self.conflicts = conflicts
+        self.serializable = SerializableSpace()  # of the transactions whose tables are locked here
         self._held: dict[Hashable, Owner | Contended] = {}
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:

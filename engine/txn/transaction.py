@@ -25,8 +25,9 @@ from sortedcontainers import SortedList
 from catalog.errors import SqlError
 from catalog.schema import Catalog, SchemaObject
 from engine.storage.views import Snapshot
-from engine.txn.interface import READ_COMMITTED, LockWait
+from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
 from engine.txn.locks import LockSpace, Ticket
+from engine.txn.serializable import Serial, Tracked
 
 if TYPE_CHECKING:
     from engine.execute.deferred import Deferred
@@ -84,6 +85,7 @@ class Transaction:
         "row_locks",
         "runs",
         "savepoints",
+        "serial",
         "snapshot_lsn",
         "start_time",
         "table_locks",
@@ -125,6 +127,7 @@ class Transaction:
         self.dropped_storage: list[int] = []
         self.in_block = False  # between BEGIN and COMMIT: constraints may be deferred
         self.deferred: Deferred | None = None
+        self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
         self.exclusive = False  # holds, or waits for, a table lock that shuts out readers
 
     # ---- where it reads and writes ----------------------------------------------------------------------------------
@@ -151,6 +154,8 @@ class Transaction:
         else:
             assert isinstance(self._snapshot, Snapshot)
             self._snapshot = self._base = store.adopt(self._snapshot)
+            if self.serial is not None:
+                self._base = Tracked(self._snapshot, self.serial)
             self.snapshot_lsn = self._snapshot.lsn
 
     # ---- reading ------------------------------------------------------------------------------------------------
@@ -163,6 +168,9 @@ class Transaction:
         elif self._snapshot is None:
             self._snapshot = self._store.snapshot()
             self._base = self._snapshot
+            if self.isolation == SERIALIZABLE:
+                self.serial = Serial(self._table_space.serializable, self)
+                self._base = self.serial.track(self._snapshot)
             self.snapshot_lsn = self._snapshot.lsn
         return len(self._undo)
 
@@ -397,6 +405,8 @@ class Transaction:
             self.waiting.cancel(SqlError("57014", "canceling statement due to user request"))
         for run in self.runs:
             run.discard()
+        if self.serial is not None:
+            self.serial.abort()
         self.runs = []
         self.writes = {}
         self._undo = []

@@ -198,7 +198,6 @@ NOT_SUPPORTED = (
     ("NOTIFY channel", "NOTIFY"),
     ("DO $$ BEGIN END $$", "DO"),
     ("MERGE INTO t USING t u ON false WHEN MATCHED THEN DO NOTHING", "MERGE"),
-    ("BEGIN ISOLATION LEVEL SERIALIZABLE", "SERIALIZABLE"),
     ("PREPARE TRANSACTION 'x'", "two-phase commit"),
     ("CREATE CAST (int AS date) WITHOUT FUNCTION", "CREATE CAST"),
     ("CREATE OPERATOR === (leftarg = int, rightarg = int, function = int4eq)", "CREATE OPERATOR"),

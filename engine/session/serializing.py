@@ -1,0 +1,49 @@
+"""Statements of SERIALIZABLE transactions that do not run on the row path: they read whole tables.
+
+The row path reads through its snapshot, which notes every key (engine/txn/serializable.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, Table
+
+if TYPE_CHECKING:
+    from engine.session.prepared import Prepared
+    from engine.session.session import Session
+
+
+def storage_ids_of(catalog: Catalog, oid: int) -> list[int]:
+    """The storage ids of a table and of its indexes."""
+    table = catalog.get(oid)
+    if not isinstance(table, Table):
+        return []
+    return [table.storage_id, *(catalog.index(index).storage_id for index in table.indexes)]
+
+
+def storage_ids(catalog: Catalog, prepared: Prepared) -> list[int]:
+    """Those of every table that the statement locks."""
+    return [storage_id for oid, _ in prepared.locks for storage_id in storage_ids_of(catalog, oid)]
+
+
+@asynccontextmanager
+async def watched(session: Session, prepared: Prepared) -> AsyncIterator[None]:
+    """Around a statement: it reads every table that it locks, and what it writes is told. Raises 40001."""
+    transaction = session.transaction
+    assert transaction is not None
+    mark, runs = transaction.begin_statement(), len(transaction.runs)
+    serial = transaction.serial
+    assert serial is not None
+    tables = storage_ids(session.catalog, prepared)
+    serial.read_tables(tables)
+    try:
+        yield
+    except SqlError as error:
+        if error.sqlstate == "23505":
+            serial.would_write(tables)
+        raise
+    serial.wrote_since(mark, tables if len(transaction.runs) > runs else ())

@@ -1,0 +1,281 @@
+"""SERIALIZABLE: snapshot isolation that watches for dangerous structures (Cahill, Röhm, Fekete: "Serializable Isolation
+for Snapshot Databases"; PostgreSQL's src/backend/storage/lmgr/README-SSI and predicate.c, whose rules these are).
+
+    T1 --rw--> T2     T1 has read what T2, concurrent with it, has written or writes later: T1 comes first in any serial
+                      order. A cycle of such orders always has T1 --rw--> T2 --rw--> T3 in it, where T3 commits first:
+                      then one of the three ends with 40001, if possible the pivot T2, so that trying again succeeds
+
+    reads     keys, and ranges of keys, of tables and of indexes, as the row path asks its snapshot (`Tracked`) for
+              them; the columnar path reads whole tables. Kept after COMMIT until nobody is left who was there before it
+    writes    keys, noted after each statement, and whole tables of bulk writers; so that a range that was read is
+              disturbed by a key that appears in it, phantoms are found without locks on gaps
+
+Reads and writes are compared key by key, where PostgreSQL coarsens to pages and tables: of two transactions that do not
+meet fewer fail here. What a reader must not miss is what is not visible to it: a commit that is sequenced and not yet
+durable counts as concurrent with a snapshot that does not show it.
+
+Everything is in memory of the one node that leads: transactions that write or are SERIALIZABLE run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from catalog.errors import SqlError
+
+if TYPE_CHECKING:
+    from engine.storage.moments import Lsn
+    from engine.txn.transaction import Transaction
+
+PREFIX_BYTES = 4  # of a key: its storage id
+
+
+def failure(reason: str) -> SqlError:
+    """40001, as PostgreSQL says it."""
+    return SqlError(
+        "40001",
+        "could not serialize access due to read/write dependencies among transactions",
+        detail=f"Reason code: Canceled on {reason}.",
+        hint="The transaction might succeed if retried.",
+    )
+
+
+class SerializableSpace:
+    """The SERIALIZABLE transactions of a node, and those that ended while others went on. `ticks` orders snapshots,
+    preparations and commits."""
+
+    def __init__(self) -> None:
+        self._transactions: dict[Serial, None] = {}
+        self._ticks = 0
+
+    def tick(self) -> int:
+        self._ticks += 1
+        return self._ticks
+
+    def add(self, serial: Serial) -> None:
+        self._transactions[serial] = None
+
+    def others(self, serial: Serial) -> Iterator[Serial]:
+        """Those that are concurrent with a transaction."""
+        for other in self._transactions:
+            if other is not serial and other.overlaps(serial):
+                yield other
+
+    def forget(self, serial: Serial) -> None:
+        """It is rolled back: whatever it has read and written is of no concern."""
+        self._transactions.pop(serial, None)
+        for other in serial.ins:
+            other.outs.discard(serial)
+        for other in serial.outs:
+            other.ins.discard(serial)
+        self.prune()
+
+    def prune(self) -> None:
+        """Forgets committed transactions that nobody overlaps any more."""
+        active = [item for item in self._transactions if not item.committed]
+        for item in [item for item in self._transactions if item.committed]:
+            if not any(other.overlaps(item) for other in active):
+                del self._transactions[item]
+
+
+class Serial:
+    """What one transaction has read and written, and its conflicts: `ins` have read what it writes, it has read what
+    `outs` write. `began`, `prepared`, `committed` are ticks, 0 before."""
+
+    __slots__ = (
+        "_points", "_ranges", "_space", "_transaction", "_written", "began", "committed", "doomed", "ins", "lsn",
+        "outs", "prepared", "read_only", "wrote",
+    )  # fmt: skip
+
+    def __init__(self, space: SerializableSpace, transaction: Transaction) -> None:
+        self._space = space
+        self._transaction = transaction
+        self._points: set[bytes] = set()
+        self._ranges: set[tuple[bytes, bytes]] = set()
+        self._written: set[bytes] = set()  # keys, and storage ids alone for whole tables
+        self.began = self.prepared = self.committed = 0
+        self.lsn: Lsn = 0
+        self.doomed = self.wrote = self.read_only = False
+        self.ins: set[Serial] = set()
+        self.outs: set[Serial] = set()
+
+    def overlaps(self, other: Serial) -> bool:
+        """Whether neither had committed, visibly to the other, when the other took its snapshot."""
+        return not (self._precedes(other) or other._precedes(self))
+
+    def _precedes(self, other: Serial) -> bool:
+        if not self.committed or not other.began or self.committed > other.began:
+            return False
+        return not self.lsn or bool(self.lsn <= other._transaction.snapshot_lsn)
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def track(self, base: Any) -> Any:
+        """The transaction has taken its snapshot: the view through which it is read."""
+        self.began = self._space.tick()
+        self._space.add(self)
+        return Tracked(base, self)
+
+    def check(self) -> None:
+        """Raises 40001 if another transaction's commit has left this one as the pivot."""
+        self.read_only = self._transaction.read_only
+        if self.doomed:
+            raise failure("identification as a pivot, during conflict out checking")
+
+    def read_key(self, key: bytes) -> None:
+        """Raises 40001."""
+        if key in self._points:
+            return
+        self.check()
+        self._points.add(key)
+        self._read(lambda other: other.has_written(key))
+
+    def read_range(self, low: bytes, high: bytes) -> None:
+        """[low, high). Raises 40001."""
+        if (low, high) in self._ranges:
+            return
+        self.check()
+        self._ranges.add((low, high))
+        self._read(lambda other: other.has_written_in(low, high))
+
+    def read_tables(self, storage_ids: Iterable[int]) -> None:
+        """Whole tables. Raises 40001."""
+        for storage_id in storage_ids:
+            self.read_range(storage_id.to_bytes(PREFIX_BYTES, "big"), (storage_id + 1).to_bytes(PREFIX_BYTES, "big"))
+
+    def _read(self, meets: Any) -> None:
+        for other in list(self._space.others(self)):
+            if other.doomed or other in self.outs or not meets(other):
+                continue
+            if self.read_only and other.committed and not other.is_pivot_before(self.began):
+                continue  # a transaction that only reads appears to run before the other
+            self._conflict(self, other)
+
+    def wrote_since(self, mark: int, storage_ids: Iterable[int] = ()) -> None:
+        """A statement has written the keys after the mark, and these tables and indexes in bulk. Raises 40001."""
+        keys = self._transaction.written_since(mark)
+        keys += [storage_id.to_bytes(PREFIX_BYTES, "big") for storage_id in storage_ids]
+        new = [key for key in keys if key not in self._written]
+        if not new:
+            return
+        self.check()
+        self.wrote = True
+        self._written.update(new)
+        self._written_conflicts(new)
+
+    def would_write(self, storage_ids: Iterable[int]) -> None:
+        """A key is there already that the statement was to write into one of these tables or indexes: whether it
+        fails because of that or of a dependency is told by who has read there. Raises 40001."""
+        self._written_conflicts([storage_id.to_bytes(PREFIX_BYTES, "big") for storage_id in storage_ids])
+
+    def _written_conflicts(self, keys: list[bytes]) -> None:
+        for other in list(self._space.others(self)):
+            if not other.doomed and other not in self.ins and any(map(other.has_read, keys)):
+                self._conflict(other, self)
+
+    def has_written(self, key: bytes) -> bool:
+        return key in self._written or key[:PREFIX_BYTES] in self._written
+
+    def has_written_in(self, low: bytes, high: bytes) -> bool:
+        return any(
+            low <= key < high or (len(key) == PREFIX_BYTES and key == low[:PREFIX_BYTES]) for key in self._written
+        )
+
+    def has_read(self, key: bytes) -> bool:
+        if len(key) == PREFIX_BYTES:
+            following = (int.from_bytes(key, "big") + 1).to_bytes(PREFIX_BYTES, "big")
+            return any(key <= point < following for point in self._points) or any(
+                low < following and high > key for low, high in self._ranges
+            )
+        return key in self._points or any(low <= key < high for low, high in self._ranges)
+
+    # ---- conflicts --------------------------------------------------------------------------------------------------
+
+    def is_pivot_before(self, tick: int) -> bool:
+        """Whether it is committed and has read what another had written that committed before it, and before a tick."""
+        return any(out.committed and out.committed < self.committed and out.committed <= tick for out in self.outs)
+
+    def _conflict(self, reader: Serial, writer: Serial) -> None:
+        """A new edge from reader to writer, one of which is this transaction (OnConflict_CheckForSerializationFailure).
+        Raises 40001 if this one has to end; another one that has to is marked."""
+        reader.outs.add(writer)
+        writer.ins.add(reader)
+        if not (_writer_is_pivot(reader, writer) or _reader_is_pivot(reader, writer)):
+            return
+        if writer is self:
+            raise failure("identification as a pivot, during write")
+        if writer.prepared:
+            raise failure("conflict out to pivot, during read")
+        writer.doomed = True
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Before COMMIT (PreCommit_CheckForSerializationFailure). Raises 40001."""
+        self.read_only = self._transaction.read_only
+        if self.doomed:
+            raise failure("identification as a pivot, during commit attempt")
+        for near in self.ins:
+            if near.committed or near.doomed:
+                continue
+            if any(far is self or not (far.committed or far.read_only or far.doomed) for far in near.ins):
+                near.doomed = True
+        self.prepared = self._space.tick()
+
+    def commit(self, lsn: Lsn) -> None:
+        """It is sequenced at this LSN (0: it wrote nothing)."""
+        self.committed = self._space.tick()
+        self.lsn = lsn
+        self.read_only = self.read_only or not self.wrote
+        self._space.prune()
+
+    def abort(self) -> None:
+        """It is rolled back."""
+        if not self.committed:
+            self._space.forget(self)
+
+
+def _writer_is_pivot(reader: Serial, writer: Serial) -> bool:
+    """reader --> writer --> t2, where t2 was the first to commit."""
+    if writer.committed and any(t2.committed and t2.committed < writer.committed for t2 in writer.outs):
+        return True
+    return any(
+        t2.prepared
+        and (not reader.committed or t2.prepared <= reader.committed)
+        and (not writer.committed or t2.prepared <= writer.committed)
+        and (not reader.read_only or t2.prepared <= reader.began)
+        for t2 in writer.outs
+    )
+
+
+def _reader_is_pivot(reader: Serial, writer: Serial) -> bool:
+    """t0 --> reader --> writer, where the writer was the first to commit."""
+    if not writer.prepared or reader.read_only:
+        return False
+    return any(
+        not t0.doomed
+        and (not t0.committed or t0.committed >= writer.prepared)
+        and (not t0.read_only or t0.began >= writer.prepared)
+        for t0 in reader.ins
+    )
+
+
+class Tracked:
+    """A snapshot that notes what is read through it."""
+
+    __slots__ = ("_base", "_serial")
+
+    def __init__(self, base: Any, serial: Serial) -> None:
+        self._base = base
+        self._serial = serial
+
+    def get(self, key: bytes) -> bytes | None:
+        self._serial.read_key(key)
+        found: bytes | None = self._base.get(key)
+        return found
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        self._serial.read_range(low, high)
+        found: Iterator[tuple[bytes, bytes]] = self._base.scan(low, high, reverse)
+        return found
