@@ -18,7 +18,7 @@ has worked as the leader is lost with the leadership (40001): it cannot go on el
 
 A session that another node carries here is refused (40001, routine NotLeading) when this node does not lead: nothing
 has been done then, and the other node's relay goes on at the new leader. If the leadership is lost while such a session
-is idle it ends (57P01). It is told what its client is not: every setting, `_shoal.holds`, `_shoal.last_commit`.
+is idle it ends (57P01, NotLeading). It is told what its client is not: every setting, `_shoal.holds`, and more.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, L
 
 TABLESPACE = "pg_default"
 ADVISORY_LOCKS = "advisory locks"
+LINGER = 5.0  # seconds that another node has to close a connection that was ended here
 FRESH_START = 1.0  # seconds that a new session waits at most for the newest catalog
 _PREPARE = re.compile(
     r'\s*prepare\s+(?:"(?:[^"]|"")+"|[\w$]+)\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?as\b\s*', re.IGNORECASE
@@ -112,6 +113,23 @@ class _Cycle:
         self.opens_writable |= route.opens_writable
         self.discards |= route.discards
         self.unlocks |= route.unlocks
+
+
+class _Lingering(asyncio.Protocol):
+    """A connection that has said its last word, and reads on until the other side has closed. If it closed with
+    messages unread, the kernel would reset the connection, and the last word would be lost."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connection.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
 
 
 class ClusterConnection(Connection):
@@ -692,19 +710,37 @@ class ClusterConnection(Connection):
     def _peer_durable(self) -> None:
         """What its client was told of early is durable: its node may forget about that."""
         if not self.busy and not self.closing:
-            self._tell_state()
+            self._tell_durable()
             self.flush()
+
+    def shut_down(self, error: SqlError) -> None:
+        """As of any connection. The node that carries a session here is told that what has arrived since the last
+        answer, a COMMIT perhaps, has not been done: it need not take the outcome for unknown."""
+        if self._peer is None or self.busy or self.closing:
+            super().shut_down(error)
+            return
+        told = SqlError(error.sqlstate, error.message, hint=error.hint, severity="FATAL", routine=NOT_LEADING)
+        self._write(messages.error_response(told, "FATAL"))
+        self.flush()
+        self.closing = True
+        self._transport.set_protocol(_Lingering(self))
+        if self._pauses:
+            self._transport.resume_reading()
+        self._transport.write_eof()
+        asyncio.get_running_loop().call_later(LINGER, self._transport.close)
 
     def _peer_deposed(self) -> None:
         if not self.busy:
-            self._tell_state()
+            self._tell_durable()
             self.shut_down(SqlError("57P01", "this node leads no more", severity="FATAL"))
 
-    def _ready(self) -> None:
-        self._tell_state()
-        super()._ready()
+    def _tell_durable(self) -> None:
+        session = self.session
+        if session is not None and session.waits_for_nothing and self._reports["_shoal.unwaited"]:
+            self._reports["_shoal.unwaited"] = ""
+            self._write(messages.parameter_status("_shoal.unwaited", ""))
 
-    def _tell_state(self) -> None:
+    def _ready(self) -> None:
         if self._peer is not None and self.session is not None:
             if self.session.listens_elsewhere:
                 actions, self.session.listens_elsewhere = self.session.listens_elsewhere, []
@@ -713,6 +749,7 @@ class ClusterConnection(Connection):
                 if self._reports[name] != value:
                     self._reports[name] = value
                     self._write(messages.parameter_status(name, value))
+        super()._ready()
 
 
 def _is_readable(node: Node, catalog: Catalog, relation: object) -> bool:

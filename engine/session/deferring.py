@@ -63,12 +63,12 @@ class AheadTransaction(Transaction):
         super().__init__(store, row_space, table_space, process_id, start_time, isolation, read_only)
         self.ahead = 0
 
-    def begin_statement(self) -> None:
+    def begin_statement(self) -> int:
         if self.ahead and isinstance(self._store, Tablespace):
             self._base = self._store.view(self.ahead)
             self.snapshot_lsn = self.ahead
-        else:
-            super().begin_statement()
+            return self.mark()
+        return super().begin_statement()
 
 
 class DurabilityWait:

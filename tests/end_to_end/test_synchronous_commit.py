@@ -191,6 +191,9 @@ def test_sessions_that_do_not_wait_see_what_they_were_told(server_held: HoldingS
                 assert ids(connection) == [1]
                 connection.execute("UPDATE t SET v = v || '!' WHERE id < 5")
                 assert connection.execute("SELECT count(*) FROM t WHERE v LIKE 'one!%'").fetchone() == (1,)
+        with pytest.raises(psycopg.errors.UniqueViolation):  # a statement that is undone
+            other.execute("INSERT INTO t VALUES (7, ''), (1, '')")
+        assert ids(other) == [1]
         assert ids(on) == []
         server_held.release()
         on.execute("INSERT INTO t VALUES (99, 'a later commit')")
