@@ -5,6 +5,7 @@ The rows of user objects, in slices (content.py), and those of the system relati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence as Seq
 from functools import cache
 
@@ -473,7 +474,26 @@ def _rules(items: list[Item], _: Surroundings) -> Columns:
 _Dependency = tuple[int, int, int, int, int, int, str]
 
 
-def _dependencies_of(item: Table | View | SequenceObject) -> list[_Dependency]:
+_DRAWS = re.compile(r"nextval\('((?:[^']|'')+)'::regclass\)")
+_NAME_PARTS = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+
+
+def _drawn_from(catalog: Catalog, item: Table | View | SequenceObject) -> Item:
+    """(object, for a table: (column, sequence) for each nextval() of a sequence in its defaults)."""
+    found = []
+    for column in item.columns if isinstance(item, Table) else ():
+        for name in _DRAWS.findall(column.default or ""):
+            parts = [
+                quoted.replace('""', '"') if quoted else plain
+                for quoted, plain in _NAME_PARTS.findall(name.replace("''", "'"))
+            ]
+            oid = catalog.relations.get((catalog.schemas.get(parts[0], 0), parts[-1])) if len(parts) == 2 else None
+            if oid is not None and not column.identity:
+                found.append((column.number, oid))
+    return item, tuple(found)
+
+
+def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, int]]) -> list[_Dependency]:
     """(class, object, column, referenced class, object, column, type), as pg_depend has them."""
     relation, schema = numbering.PG_CLASS, numbering.PG_NAMESPACE
     if isinstance(item, SequenceObject):
@@ -491,8 +511,7 @@ def _dependencies_of(item: Table | View | SequenceObject) -> list[_Dependency]:
         if column.default is not None or column.generated is not None:
             default = (numbering.PG_ATTRDEF, numbering.default_number(item.oid, column.number), 0)
             found.append((*default, relation, item.oid, column.number, "a"))
-            if column.sequence is not None and not column.identity:
-                found.append((*default, relation, column.sequence, 0, "n"))
+            found += [(*default, relation, oid, 0, "n") for number, oid in draws if number == column.number]
     for constraint in item.constraints:
         own = (numbering.PG_CONSTRAINT, constraint.oid, 0)
         if constraint.kind in "pu" and constraint.index is not None:
@@ -517,9 +536,9 @@ def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
     return _dependency_columns(found)
 
 
-@content("pg_depend", "catalog", objects_of(Table, View, SequenceObject))
+@content("pg_depend", "catalog", Items((Table, View, SequenceObject), _drawn_from))
 def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    return _dependency_columns([dependency for (item,) in items for dependency in _dependencies_of(item)])
+    return _dependency_columns([dependency for item, draws in items for dependency in _dependencies_of(item, draws)])
 
 
 def _dependency_columns(found: list[_Dependency]) -> Columns:

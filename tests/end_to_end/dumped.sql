@@ -1,0 +1,52 @@
+CREATE SCHEMA shop;
+COMMENT ON SCHEMA shop IS 'what is sold';
+SET search_path = shop, public;
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE TABLE people (
+    id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name varchar(40) NOT NULL,
+    email text UNIQUE,
+    born date DEFAULT '2000-01-01',
+    balance numeric(12, 2) NOT NULL DEFAULT 0 CHECK (balance >= 0),
+    feels mood DEFAULT 'ok',
+    tags text[],
+    "Odd Name" positive,
+    double_balance numeric(13, 2) GENERATED ALWAYS AS (balance * 2) STORED
+);
+COMMENT ON TABLE people IS 'who buys, ''quoted''';
+COMMENT ON COLUMN people.name IS 'as on the letter';
+CREATE TABLE orders (
+    id bigserial PRIMARY KEY,
+    person int NOT NULL REFERENCES people (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    placed timestamptz DEFAULT now(),
+    state char(1) DEFAULT 'n',
+    note text,
+    CONSTRAINT one_note UNIQUE (person, note)
+);
+CREATE INDEX orders_by_person ON orders (person, placed DESC NULLS LAST) INCLUDE (state);
+CREATE UNIQUE INDEX open_orders ON orders (lower(note)) WHERE state = 'n';
+CREATE TABLE kinds (a bool, b int2, c int4, d int8, e float4, f float8, g numeric, h text, i varchar(9), j char(3), k bytea,
+    l date, m time(3), n timetz, o timestamp, p timestamptz, q interval, r uuid, s json, t jsonb, u inet, v inet, w int4[], x text[],
+    y timestamptz[], z name);
+CREATE TABLE self (id int PRIMARY KEY, parent int, CONSTRAINT up FOREIGN KEY (parent) REFERENCES self (id));
+CREATE TABLE "Strange ""table""" ("select" int, "a b" text DEFAULT 'it''s');
+CREATE SEQUENCE numbers START 10 INCREMENT 5 MAXVALUE 1000 CYCLE;
+CREATE VIEW totals AS SELECT p.name, count(o.id) AS orders, max(o.placed) AS newest FROM people p
+    LEFT JOIN orders o ON o.person = p.id AND o.state <> 'x' GROUP BY p.name HAVING count(o.id) >= 0;
+COMMENT ON VIEW totals IS 'per person';
+CREATE VIEW nested AS WITH t AS (SELECT * FROM totals) SELECT name, orders, rank() OVER (ORDER BY orders DESC) FROM t;
+INSERT INTO people (name, email, tags, feels, "Odd Name", balance) VALUES ('Ann', 'ann@example.org', '{a,"b c",NULL}', 'happy', 3, 1.50),
+    ('Bo', NULL, NULL, NULL, NULL, 0), ('Tab	and \ backslash', E'line\nbreak', '{}', 'sad', 1, 9999999999.99);
+INSERT INTO orders (person, placed, note, state) SELECT 1 + g % 3, '2024-01-01 00:00:00+00'::timestamptz + g * '1 day'::interval,
+    'note ' || g, CASE WHEN g % 2 = 0 THEN 'n' ELSE 'd' END FROM generate_series(1, 3000) g;
+INSERT INTO kinds VALUES (true, -32768, 2147483647, -9223372036854775808, 1.5, 'Infinity', 12345678901234567890.000100, '', 'äöü', 'ab',
+    '\x00ff5c', '2000-02-29', '12:30:15.123', '12:30:15+02', '2024-02-29 12:00:00.123456', '2024-02-29 12:00:00.123456+00',
+    '1 year 2 mons -3 days 04:05:06.7', 'f47ac10b-58cc-4372-a567-0e02b2c3d479', '{"a": [1,  2]}', '{"b": null}', '192.168.1.5/24',
+    '10.0.0.0/8', '{{1,2},{3,NULL}}', '{"x,y","\"q\""}', '{"2024-01-01 00:00:00+00"}', 'a_name');
+INSERT INTO kinds (a) VALUES (NULL), (false);
+INSERT INTO kinds (e, f, g) VALUES ('NaN', '-Infinity', 'NaN'), (0.1, 1e-300, -0.00);
+INSERT INTO self VALUES (1, NULL), (2, 1), (3, 3);
+INSERT INTO "Strange ""table""" VALUES (1, DEFAULT), (NULL, NULL);
+SELECT nextval('numbers'), nextval('numbers');
+CREATE SCHEMA empty;
