@@ -65,9 +65,6 @@ class Session(LedSession):
             from engine.session.deferring import as_deferring
 
             as_deferring(self)
-
-    def _settings_changed(self) -> None:
-        super()._settings_changed()
         # Where every statement is SERIALIZABLE, none may read without a transaction; nobody else is to pay for that.
         if self.default_isolation == SERIALIZABLE:
             self.__dict__["execute_row"] = self._execute_row_serializable
@@ -79,7 +76,7 @@ class Session(LedSession):
     ) -> tuple[bytes, int, int]:
         if self.transaction is None and self.status != "E":
             self.begin_implicit()
-        return Session.execute_row(self, prepared, run, parameters)
+        return type(self).execute_row(self, prepared, run, parameters)
 
     @property
     def surroundings(self) -> SessionSurroundings:
