@@ -18,6 +18,7 @@ import orjson
 
 from catalog.schema import (
     Catalog,
+    Composite,
     Database,
     Domain,
     Enum,
@@ -45,10 +46,12 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     View: 8,
     Enum: 20,
     Domain: 21,
+    Composite: 22,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
 COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id
 CHECKS = 11  # storage id of requests to compare replicas (engine/checks.py)
+LARGE_OBJECTS, LARGE_OBJECT_PAGES = 13, 14  # storage ids (engine/session/large_objects.py)
 NOTIFICATIONS = 12  # storage id of what was notified last (engine/session/notifications.py)
 FIRST_USER_STORAGE = 100
 SYSTEM_PREFIXES = frozenset(struct.pack(">I", number) for number in KINDS)

@@ -316,10 +316,25 @@ class Domain:
     acl: tuple[str, ...] | None = None
 
 
-UserType = Enum | Domain
-USER_TYPES = (Enum, Domain)
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """CREATE TYPE ... AS (...). `relation` is the OID under which its columns stand in pg_class and pg_attribute."""
+
+    oid: int
+    schema: int
+    name: str
+    array_oid: int
+    relation: int
+    columns: tuple[Column, ...] = ()
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+
+UserType = Enum | Domain | Composite
+USER_TYPES = (Enum, Domain, Composite)
 Relation = Table | Index | Sequence | View | VirtualTable
-SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence | View | Enum | Domain
+SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence | View | Enum | Domain | Composite
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from catalog import types
 from catalog.functions.quoting import quote_identifier
 from catalog.types.array import ArrayType
 from catalog.types.base import SqlType
+from catalog.types.composite import CompositeType
 from catalog.types.enum import EnumType
-from catalog.types.integer import INT8
 from catalog.types.rows import TypeRow
 from catalog.types.user import UserEntry, entry_of, remember
 
 if TYPE_CHECKING:
-    from catalog.schema import Domain, Enum, UserType
+    from catalog.schema import Composite, Domain, Enum, UserType
 
 ENUM_IN, ENUM_OUT, ENUM_RECV, ENUM_SEND = 3506, 3507, 3532, 3533
 DOMAIN_IN, DOMAIN_RECV = 2597, 2598
+RECORD_IN, RECORD_OUT, RECORD_RECV, RECORD_SEND = 2290, 2291, 2402, 2403
 ARRAY_IN, ARRAY_OUT, ARRAY_RECV, ARRAY_SEND = 750, 751, 2400, 2401
 
 
@@ -31,26 +33,29 @@ def array_name(name: str) -> str:
 def entries_of(items: Iterable[tuple[UserType, str]]) -> dict[int, UserEntry]:
     """The entries of (type, name of its schema), by OID: one of the type and one of its array type each."""
     found: dict[int, UserEntry] = {}
-    for item, schema in items:
-        found.update(_entries(item, schema))
+    for item, schema in sorted(items, key=lambda pair: pair[0].oid):
+        made = _entries(item, schema)
+        remember(made)  # those that come later may be made of it
+        found.update(made)
     return found
 
 
 @lru_cache(4096)
 def _entries(item: UserType, schema: str) -> Mapping[int, UserEntry]:
-    from catalog.schema import Domain, Enum
+    from catalog.schema import Composite, Domain, Enum
 
     shown = quote_identifier(item.name)
     if isinstance(item, Enum):
         sql_type, row = _enum(item)
+    elif isinstance(item, Composite):
+        sql_type, row = _composite(item)
     else:
         assert isinstance(item, Domain)
         sql_type, row = None, _domain(item)
     array_type: SqlType | None = None
     if sql_type is not None:
         array_type = ArrayType(item.array_oid, array_name(item.name), sql_type)
-        if isinstance(item, Enum):  # labels may get other names; positions stay
-            array_type.storage = ArrayType(0, "", INT8).storage
+        array_type.storage = ArrayType(0, "", _Stored(sql_type)).storage
     array_row = TypeRow(
         item.array_oid, array_name(item.name), -1, False, "b", "A", False, ",", 0, item.oid, 0, 0, -1, row.collation,
         "d" if row.alignment == "d" else "i", "x", ARRAY_IN, ARRAY_OUT, ARRAY_RECV, ARRAY_SEND, 0, 0,
@@ -68,6 +73,41 @@ def _enum(item: Enum) -> tuple[SqlType, TypeRow]:
         ENUM_RECV, ENUM_SEND, 0, 0,
     )  # fmt: skip
     return EnumType(item.oid, item.array_oid, item.name, labels), row
+
+
+def _composite(item: Composite) -> tuple[SqlType, TypeRow]:
+    fields = [(column.name, column.type) for column in item.columns]
+    row = TypeRow(
+        item.oid, item.name, -1, False, "c", "C", False, ",", item.relation, 0, item.array_oid, 0, -1, 0, "d", "x",
+        RECORD_IN, RECORD_OUT, RECORD_RECV, RECORD_SEND, 0, 0,
+    )  # fmt: skip
+    return CompositeType(item.oid, item.array_oid, item.name, fields), row
+
+
+class _Stored(SqlType):
+    """An element of a stored array: in the form in which its type is stored, which no change of a name touches."""
+
+    name = sql_name = ""
+    array_oid = oid = 0
+
+    def __init__(self, element: SqlType) -> None:
+        self._storage = element.storage
+        code = element.storage.struct_code
+        self._layout = None if code is None else struct.Struct("<" + code)
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        convert = self._storage.to_storage or (lambda value: value)
+        layout = self._layout
+        if layout is not None:
+            return lambda value: layout.pack(convert(value))
+        return cast(Callable[[object], bytes], convert)
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        convert = self._storage.from_storage or (lambda value: value)
+        layout = self._layout
+        if layout is not None:
+            return lambda data: convert(layout.unpack(data)[0])
+        return convert
 
 
 def _domain(item: Domain) -> TypeRow:
@@ -88,10 +128,13 @@ def describe(oids: Iterable[int]) -> list[list[str]]:
     from catalog import rows
 
     found: dict[int, list[str]] = {}
-    for oid in oids:
-        entry = entry_of(oid)
+    pending = list(oids)
+    while pending:
+        entry = entry_of(pending.pop())
         if entry is not None:
             item: UserType = entry.definition  # type: ignore[assignment]
+            if item.oid not in found:
+                pending += [column.type.oid for column in getattr(item, "columns", ())]
             found[item.oid] = [rows.object_key(item).hex(), rows.encode(item).decode("latin-1"), entry.schema]
     return list(found.values())
 

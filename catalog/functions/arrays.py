@@ -19,6 +19,7 @@ from catalog.functions.registry import implement
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import MAX_DIMENSIONS, MAX_ELEMENTS, too_many_dimensions
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings, TypeRef
+from catalog.types.user import FIRST_USER_OID
 
 Key = Callable[[Any], Any]
 Side = Callable[[Sequence[str], Sequence[TypeRef]], str | None]
@@ -301,8 +302,12 @@ def _bucket(key: Key, operand: Any, thresholds: Array) -> int:
 # ---- text ----
 
 
-@functools.lru_cache(maxsize=256)
 def _encoder(oid: int, settings: FormatSettings) -> Callable[[Any], bytes]:
+    return _builtin_encoder(oid, settings) if oid < FIRST_USER_OID else lookup(oid).text_encoder(settings)
+
+
+@functools.lru_cache(maxsize=256)
+def _builtin_encoder(oid: int, settings: FormatSettings) -> Callable[[Any], bytes]:
     return lookup(oid).text_encoder(settings)
 
 

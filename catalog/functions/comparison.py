@@ -104,6 +104,7 @@ def _by_types() -> None:
         duckdb = _array_equality(symbol) if suffix in ("eq", "ne") else None
         implement(f"array_{suffix}", duckdb=duckdb, python_for_types=_by_sort_key(function))
         implement(f"jsonb_{suffix}", python_for_types=_by_sort_key(function))
+        implement(f"record_{suffix}", python_for_types=_by_sort_key(function))  # of composite types
 
 
 for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}"):

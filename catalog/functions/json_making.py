@@ -22,9 +22,11 @@ from catalog.functions.base import AggregateSteps, CallContext, Function
 from catalog.functions.registry import declare, implement
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
+from catalog.types.composite import CompositeType
 from catalog.types.datetime_output import timestamp_formatter, timestamptz_formatter
 from catalog.types.json import parse_jsonb
 from catalog.types.timezones import find_zone
+from catalog.types.user import FIRST_USER_OID
 
 Write = Callable[[Any], str]
 _NUMBERS = (oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC)
@@ -72,9 +74,17 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-@functools.lru_cache(maxsize=512)
 def writer(oid: int, settings: FormatSettings) -> Write:
     """What turns a value of the type, never None, into JSON text. Raises 0A000 for a record."""
+    return _builtin_writer(oid, settings) if oid < FIRST_USER_OID else _writer(oid, settings)
+
+
+@functools.lru_cache(maxsize=512)
+def _builtin_writer(oid: int, settings: FormatSettings) -> Write:
+    return _writer(oid, settings)
+
+
+def _writer(oid: int, settings: FormatSettings) -> Write:
     element = element_of(oid)
     if element:
         return _array_writer(writer(element, settings))
@@ -93,7 +103,10 @@ def writer(oid: int, settings: FormatSettings) -> Write:
     if oid == oids.TIMESTAMP:
         timestamp = timestamp_formatter(DEFAULT_FORMAT)
         return lambda value: _quoted(_iso_time(timestamp(value)))
-    encode = lookup(oid).text_encoder(DEFAULT_FORMAT if oid == oids.DATE else settings)
+    known = lookup(oid)
+    if isinstance(known, CompositeType):
+        return _row_writer(known, settings)
+    encode = known.text_encoder(DEFAULT_FORMAT if oid == oids.DATE else settings)
     if oid in _NUMBERS:
         return lambda value: _number(encode(value).decode())
     return lambda value: encode_basestring(encode(value).decode())
@@ -101,6 +114,19 @@ def writer(oid: int, settings: FormatSettings) -> Write:
 
 def _number(text: str) -> str:
     return text if _VALID_NUMBER.fullmatch(text) else _quoted(text)
+
+
+def _row_writer(known: CompositeType, settings: FormatSettings) -> Write:
+    fields = [(encode_basestring(name) + ":", writer(reference.oid, settings)) for name, reference in known.fields]
+
+    def write_row(value: Any) -> str:
+        parts = [
+            label + ("null" if item is None else write(item))
+            for (label, write), item in zip(fields, value, strict=True)
+        ]
+        return "{" + ",".join(parts) + "}"
+
+    return write_row
 
 
 def _array_writer(write: Write) -> Write:

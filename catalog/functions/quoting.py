@@ -17,6 +17,7 @@ from catalog.functions.base import CallContext
 from catalog.functions.registry import implement
 from catalog.types import lookup, oids
 from catalog.types.base import FormatSettings, TypeRef
+from catalog.types.user import FIRST_USER_OID
 
 Show = Callable[[Any], bytes]
 _PLAIN_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
@@ -53,8 +54,12 @@ _SETTLED = {oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.TEXT, oids.VARCH
             oids.UNKNOWN, oids.OID, oids.UUID}  # fmt: skip
 
 
-@functools.lru_cache(maxsize=256)
 def _encoder(oid: int, settings: FormatSettings) -> Show:
+    return _builtin_encoder(oid, settings) if oid < FIRST_USER_OID else lookup(oid).text_encoder(settings)
+
+
+@functools.lru_cache(maxsize=256)
+def _builtin_encoder(oid: int, settings: FormatSettings) -> Show:
     return lookup(oid).text_encoder(settings)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from catalog.schema import USER_TYPES, Catalog, Enum, Index, Schema, Sequence, Table
+from catalog.schema import USER_TYPES, Catalog, Composite, Enum, Index, Schema, Sequence, Table
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import system_table
@@ -35,6 +35,20 @@ def look_ups() -> list[tuple[str, str]]:
 
 def _itself(_: Catalog, value: object) -> Iterable[int]:
     return (cast(int, value),)
+
+
+def _relation(catalog: Catalog, value: object) -> Iterable[int]:
+    """A relation, or the composite type whose columns stand under the OID."""
+    return (cast(int, value), *_composites(catalog, lambda item: item.relation == value))
+
+
+def _composites(catalog: Catalog, wanted: Callable[[Composite], bool]) -> list[int]:
+    found = cast(Iterable[Composite], catalog.by_kind.get(Composite, ()))
+    return [item.oid for item in found if wanted(item)]
+
+
+def _relation_named(catalog: Catalog, value: object) -> Iterable[int]:
+    return (*_named(catalog, value), *_composites(catalog, lambda item: item.name == value))
 
 
 def _named(catalog: Catalog, value: object) -> Iterable[int]:
@@ -139,12 +153,14 @@ def _register() -> None:
     )
     tables: dict[str, Owners] = dict.fromkeys(by_itself.split(), _itself)
     tables |= {
-        "pg_class.relname": _named,
+        "pg_class.oid": _relation,
+        "pg_attribute.attrelid": _relation,
+        "pg_class.relname": _relation_named,
         "pg_class.reltype": _of_type,
         "pg_type.oid": _of_type,
         "pg_type.typelem": _of_type,
         "pg_type.typarray": _of_type,
-        "pg_type.typrelid": _itself,
+        "pg_type.typrelid": _relation,
         "pg_type.typname": _type_named,
         "pg_rewrite.oid": _of_rule,
         "pg_index.indrelid": _indexes_of,

@@ -183,7 +183,7 @@ def collation_of(column: Column | IndexColumn) -> int:
     return row.collation if row else 0
 
 
-def _attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
+def attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
     """Rows of pg_attribute for (relation OID, attnum, column)."""
     rows = [types.type_row(column.type.declared) for _, _, column in columns]
     return {
@@ -211,12 +211,12 @@ def _attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
 
 @content("pg_attribute", "catalog", tables_and_views)
 def _table_columns(items: list[Item], _: Surroundings) -> Columns:
-    return _attributes([(item.oid, column.number, column) for (item,) in items for column in item.columns])
+    return attributes([(item.oid, column.number, column) for (item,) in items for column in item.columns])
 
 
 @content("pg_attribute", "catalog", sequences)
 def _sequence_columns(items: list[Item], _: Surroundings) -> Columns:
-    return _attributes([(item.oid, column.number, column) for (item,) in items for column in SEQUENCE_COLUMNS])
+    return attributes([(item.oid, column.number, column) for (item,) in items for column in SEQUENCE_COLUMNS])
 
 
 @content("pg_attribute", "catalog", indexes)
@@ -225,12 +225,12 @@ def _index_columns(items: list[Item], surroundings: Surroundings) -> Columns:
     for index, table in items:
         for number, column in enumerate(index_columns(surroundings, index, table), 1):
             found.append((index.oid, number, column))
-    return _attributes(found)
+    return attributes(found)
 
 
 @content("pg_attribute", "fixed")
 def _system_columns(_: list[Item], __: Surroundings) -> Columns:
-    return _attributes([(item.oid, column.number, column) for item in _system() for column in item.columns])
+    return attributes([(item.oid, column.number, column) for item in _system() for column in item.columns])
 
 
 def index_columns(surroundings: Surroundings, index: Index, table: Table) -> list[Column]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from catalog.functions.quoting import quote_identifier
-from catalog.schema import Constraint, Domain, Enum
+from catalog.schema import Composite, Constraint, Domain, Enum, UserType
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import Columns, Item, Surroundings, content, objects_of
 from catalog.system.definitions import domain_check
+from catalog.system.objects import attributes
 from catalog.types.enum import GAP
 from catalog.types.rows import TypeRow
 from catalog.types.user import UserEntry
@@ -15,10 +16,11 @@ from catalog.usertypes import entries_of
 
 enums = objects_of(Enum)
 domains = objects_of(Domain)
-user_types = objects_of(Enum, Domain)
+composites = objects_of(Composite)
+user_types = objects_of(Enum, Domain, Composite)
 
 
-def _entries(items: list[Item]) -> list[tuple[Enum | Domain, UserEntry]]:
+def _entries(items: list[Item]) -> list[tuple[UserType, UserEntry]]:
     """Two of each type: its own, and that of the array type over it."""
     return [(item, entry) for (item,) in items for entry in entries_of([(item, "")]).values()]
 
@@ -48,6 +50,7 @@ def _types(items: list[Item], _: Surroundings) -> Columns:
         "typispreferred": [row.preferred for row in rows],
         "typisdefined": True,
         "typdelim": [row.delimiter for row in rows],
+        "typrelid": [row.relation for row in rows],
         "typsubscript": [subscripting if array else 0 for array in arrays],
         "typelem": [row.element for row in rows],
         "typarray": [row.array for row in rows],
@@ -67,18 +70,39 @@ def _types(items: list[Item], _: Surroundings) -> Columns:
     }
 
 
-def _not_null(item: Enum | Domain) -> bool:
+def _not_null(item: UserType) -> bool:
     return isinstance(item, Domain) and item.not_null
 
 
-def _default(item: Enum | Domain) -> str | None:
+def _default(item: UserType) -> str | None:
     return item.default if isinstance(item, Domain) else None
 
 
-def _default_tree(item: Enum | Domain) -> str | None:
+def _default_tree(item: UserType) -> str | None:
     """What pg_get_expr takes apart: the plain text and the one for people."""
     text = _default(item)
     return None if text is None else f"{text}\x1f{text}"
+
+
+@content("pg_class", "catalog", composites)
+def _classes(items: list[Item], _: Surroundings) -> Columns:
+    return {
+        "oid": [item.relation for (item,) in items],
+        "relname": [item.name for (item,) in items],
+        "relnamespace": [item.schema for (item,) in items],
+        "reltype": [item.oid for (item,) in items],
+        "relowner": [item.owner for (item,) in items],
+        "relpersistence": "p",
+        "relkind": "c",
+        "relnatts": [len(item.columns) for (item,) in items],
+        "relreplident": "n",
+        "relispopulated": True,
+    }
+
+
+@content("pg_attribute", "catalog", composites)
+def _attributes(items: list[Item], _: Surroundings) -> Columns:
+    return attributes([(item.relation, column.number, column) for (item,) in items for column in item.columns])
 
 
 @content("pg_enum", "catalog", enums)
@@ -144,7 +168,7 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 
-def _visible(surroundings: Surroundings, item: Enum | Domain) -> bool:
+def _visible(surroundings: Surroundings, item: UserType) -> bool:
     """Whether the search path leads to this type: no schema before its own has one of the name."""
     catalog = surroundings.catalog
     for schema in surroundings.path:
@@ -155,7 +179,7 @@ def _visible(surroundings: Surroundings, item: Enum | Domain) -> bool:
     return False
 
 
-def _full(surroundings: Surroundings, item: Enum | Domain) -> str:
+def _full(surroundings: Surroundings, item: UserType) -> str:
     return f"{quote_identifier(surroundings.catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
 
 

@@ -128,13 +128,15 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
 
     def encode(array: pa.Array) -> Cells:
         kind = array.type
+        if oid >= FIRST_USER_OID and not pa.types.is_null(kind):
+            return Cells.of(_by_value(array, oid, types.lookup(oid).text_encoder(settings)))
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return Cells.of(array)  # whatever lies in VARCHAR lies there in its text form
         if pa.types.is_null(kind):
             return Cells.of(pa.nulls(len(array), pa.binary()))
         if pa.types.is_boolean(kind):
             return Cells.of_matrix(_boolean_letters(array), array)
-        if pa.types.is_integer(kind) and oid < FIRST_USER_OID:
+        if pa.types.is_integer(kind):
             return Cells.of(_integer_text(array))
         if pa.types.is_decimal(kind):
             return Cells.of(_decimal_text(array))

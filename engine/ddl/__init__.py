@@ -7,7 +7,7 @@
     views.py      CREATE VIEW
     drop.py       DROP and TRUNCATE, with what depends on what
     tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
-    user_types.py  enums and domains
+    user_types.py  enums and domains;  composites.py  composite types
     objects.py    schemas, databases, roles, comments, renames, owners
     names.py      how objects are found, named and refused
 
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from catalog.errors import not_supported
-from engine.ddl import alter, drop, indexes, objects, sequences, tables, tablespaces, user_types, views
+from engine.ddl import alter, composites, drop, indexes, objects, sequences, tables, tablespaces, user_types, views
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -48,6 +48,8 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.CreateDomainStmt: user_types.create_domain,
     ast.AlterDomainStmt: user_types.alter_domain,
     ast.AlterTypeStmt: user_types.alter_type,
+    ast.CompositeTypeStmt: composites.create_composite,
+    ast.AlterCompositeStmt: composites.alter_composite,
 }
 
 

@@ -15,6 +15,7 @@ from catalog.schema import (
     PG_CATALOG_OID,
     USER_TYPES,
     Column,
+    Composite,
     Constraint,
     Domain,
     Enum,
@@ -36,7 +37,7 @@ from engine.sql import ast
 
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
-    Enum: "type", Domain: "type",
+    Enum: "type", Domain: "type", Composite: "type",
 }  # fmt: skip
 UNKNOWN_KINDS = {
     "function": "function", "procedure": "procedure", "aggregate": "aggregate",
@@ -55,6 +56,7 @@ class Removal:
         self.foreign_keys: list[tuple[int, int]] = []  # (table OID, constraint OID)
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
+        self.attributes: list[tuple[Composite, Column]] = []
         self._extra: list[tuple[str, str, int]] = []
         """What CASCADE would have to take: (what, on what, OID of the table that it is a part of, or 0)."""
 
@@ -75,7 +77,7 @@ class Removal:
                     self._depend(other, item)
         elif isinstance(item, Sequence):
             self._take_defaults(item)
-        elif isinstance(item, Enum | Domain):
+        elif isinstance(item, USER_TYPES):
             self._take_users(item)
         if isinstance(item, Table | View):
             for view in self._views_over(item.oid):
@@ -85,6 +87,11 @@ class Removal:
         for user, column in users_of(self.context, item):
             if column is None:
                 self._depend(user, item)
+            elif isinstance(user, Composite) and user.oid not in self.gone:
+                array = "[]" if column.type.declared == item.array_oid else ""
+                what = f"column {column.name} of composite type {user.name}"
+                self._extra.append((what, f"type {item.name}{array}", user.oid))
+                self.attributes.append((user, column))
             elif isinstance(user, Table) and user.oid not in self.gone:
                 what = f"column {column.name} of table {user.name}"
                 array = "[]" if column.type.declared == item.array_oid else ""
@@ -148,6 +155,11 @@ class Removal:
         self._notify(extra)
         if self.columns:
             self._drop_columns()
+        for composite, column in self.attributes:
+            current = self.context.catalog.objects[composite.oid]
+            if isinstance(current, Composite) and composite.oid not in self.gone:
+                kept = tuple(item for item in current.columns if item.number != column.number)
+                self.context.change({composite.oid: replace(current, columns=kept)})
         changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
         for item in self.gone.values():
             if isinstance(item, Table | Index | Sequence | View):

@@ -14,6 +14,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import (
     PG_CATALOG_OID,
     Column,
+    Composite,
     Constraint,
     Domain,
     Enum,
@@ -75,7 +76,7 @@ def _domain_named(context: DdlContext, name: Reference) -> Domain:
     return found
 
 
-def _place(context: DdlContext, name: Reference) -> tuple[Schema, str]:
+def place_of(context: DdlContext, name: Reference) -> tuple[Schema, str]:
     """The schema of a new type, its name locked and free there. Raises 42710, 42P07 where a relation has the name."""
     relation = ast.RangeVar(None, name[-2] if len(name) > 1 else None, name[-1])
     schema = context.creation_schema(relation)
@@ -95,7 +96,7 @@ def refuse_if_taken(context: DdlContext, schema: int, name: str) -> None:
 
 def create_enum(context: DdlContext, statement: ast.CreateEnumStmt) -> str:
     """CREATE TYPE ... AS ENUM. Raises 42710, 42602 (a label of more than 63 bytes), 23505 (the same label twice)."""
-    schema, name = _place(context, statement.name)
+    schema, name = place_of(context, statement.name)
     labels: list[EnumLabel] = []
     for number, label in enumerate(statement.labels, 1):
         _check_label(label)
@@ -166,7 +167,7 @@ def _with_label(context: DdlContext, item: Enum, statement: ast.AlterEnumStmt) -
 
 def create_domain(context: DdlContext, statement: ast.CreateDomainStmt) -> str:
     """CREATE DOMAIN. Raises 42710, 42809 (over a pseudo-type), 42601 (constraints that contradict each other)."""
-    schema, name = _place(context, statement.name)
+    schema, name = place_of(context, statement.name)
     try:
         item = _new_domain(context, statement, schema, name)
     except SqlError as error:
@@ -378,7 +379,9 @@ def _views_with(context: DdlContext, item: UserType) -> Iterator[View]:
         elif item.name in view.query:
             found = analyze(parse(view.query)[0].tree, context.environment)
             if any(
-                isinstance(type_ := getattr(node, "type", None), TypeRef) and uses(type_, item)
+                isinstance(type_ := getattr(node, "type", None), TypeRef)
+                and not isinstance(node, tree.RangeColumn)
+                and uses(type_, item)
                 for node, _ in expressions_in(found.statement)
             ):
                 yield view
@@ -389,6 +392,10 @@ def users_of(context: DdlContext, item: UserType) -> Iterator[tuple[SchemaObject
     for found in context.catalog.objects.values():
         if isinstance(found, Domain) and found.base_oid in (item.oid, item.array_oid):
             yield found, None
+        elif isinstance(found, Composite):
+            for column in found.columns:
+                if uses(column.type, item):
+                    yield found, column
     for table in context.catalog.tables():
         for column in table.columns:
             if uses(column.type, item):

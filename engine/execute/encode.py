@@ -128,7 +128,7 @@ class DataRowSink:
 def record_fields(expression: tree.Expr, range_table: Sequence[tree.RangeEntry]) -> tuple[SqlType, ...]:
     """The types of the fields of a row that is sent. Raises NotOnRowPath where the expression does not tell."""
     types: list[TypeRef] = []
-    if isinstance(expression, tree.RowExpr):
+    if isinstance(expression, tree.RowExpr) and expression.type.oid == RECORD:
         types = [element.type for element in expression.elements]
     elif isinstance(expression, tree.Var) and expression.column == 0 and expression.relation < len(range_table):
         entry = range_table[expression.relation]

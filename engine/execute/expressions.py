@@ -22,9 +22,10 @@ from typing import Any
 from catalog.errors import SqlError
 from catalog.functions.base import Function, Implementation, Operator
 from catalog.functions.registry import implementation
-from catalog.types import lookup
+from catalog.types import lookup, type_row
 from catalog.types.base import Array, FormatSettings, TypeRef
 from catalog.types.oids import NAME, NAMED_TYPES
+from catalog.types.user import FIRST_USER_OID
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
@@ -429,7 +430,7 @@ class ExpressionCompiler:
 
     def _null_test(self, expression: tree.NullTest) -> Value:
         sign = "is" if expression.is_null else "is not"
-        if isinstance(expression.argument, tree.RowExpr):
+        if isinstance(expression.argument, tree.RowExpr) and expression.argument.type.oid == _RECORD:
             values = [self.value(element) for element in expression.argument.elements]
             tests = [
                 f"({value.source} {sign} None)" if value.nullable else str(not expression.is_null) for value in values
@@ -437,6 +438,9 @@ class ExpressionCompiler:
             return Value(f"({' and '.join(tests) or True})", nullable=False)
         if expression.argument.type.oid == _RECORD:
             raise NotOnRowPath("IS NULL of a row")
+        if _is_composite(expression.argument.type.oid):
+            name = self.code.constant(operations.null_row if expression.is_null else operations.full_row, "row_test")
+            return Value(f"{name}({self.value(expression.argument).source})", nullable=False)
         found = self.value(expression.argument)
         if not found.nullable:
             return Value("False" if expression.is_null else "True", nullable=False, atom=True)
@@ -649,6 +653,8 @@ def compile_expression(
 def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -> tuple[Callable[..., object], bool]:
     """What runs a function on the row path, and whether it takes the CallContext first."""
     found = implementation(function.source)
+    if function.source.startswith("record_") and any(type_.oid == _RECORD for type_ in types):
+        raise NotOnRowPath("comparing rows of no declared type")
     if found is not None and found.python_for_types is not None:
         return found.python_for_types(types, result), found.needs_context
     if found is None or found.python is None:
@@ -681,6 +687,11 @@ def _same_equality(left: int, right: int) -> bool:
     if left == right:
         return left in _HASHABLE
     return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
+
+
+def _is_composite(oid: int) -> bool:
+    row = None if oid < FIRST_USER_OID else type_row(oid)
+    return row is not None and row.kind == "c"
 
 
 def _raising(sqlstate: str, message: str) -> Callable[[], object]:

@@ -185,3 +185,13 @@ def assign_element(array: Array | None, indexes: Sequence[int | None], value: ob
         position = position * length + index - lower
     elements[position] = value
     return Array(tuple(elements), array.dimensions, array.lower_bounds)
+
+
+def null_row(value: tuple[object, ...] | None) -> bool:
+    """IS NULL of a composite value: it is NULL, or all of its fields are."""
+    return value is None or all(item is None for item in value)
+
+
+def full_row(value: tuple[object, ...] | None) -> bool:
+    """IS NOT NULL of a composite value: none of its fields is NULL."""
+    return value is not None and all(item is not None for item in value)

@@ -38,6 +38,7 @@ DDL = (
     ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
 )  # fmt: skip
+    ast.CompositeTypeStmt, ast.AlterCompositeStmt,
 
 
 def fields(session: Session, statement: ast.Node) -> tuple[Field, ...] | None:

@@ -422,6 +422,8 @@ class ExpressionPrinter:
         self.add("ROW(")
         self.expressions(expr.elements)
         self.add(")")
+        if expr.type.oid != _RECORD:
+            self.add(f"::{self.type(expr.type)}")
 
     def row_compare(self, expr: tree.RowCompare) -> None:
         self.add("(ROW(")
@@ -608,6 +610,7 @@ _WORDS = (
 )  # fmt: skip
 
 
+_RECORD = 2249
 _CASTS = (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce, tree.CoerceToDomain)
 
 

@@ -33,8 +33,8 @@ Numbers = Any  # numpy.ndarray: NumPy's own stubs make every dtype a type parame
 Column = Any  # pyarrow.Array
 
 _TEXTS = frozenset(
-    (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.JSONB, oids.JSONPATH, oids.XML,
-     oids.ACLITEM, oids.PG_NODE_TREE)
+    (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.JSONB, oids.JSONPATH,
+     oids.XML, oids.ACLITEM, oids.PG_NODE_TREE)
 )  # fmt: skip
 _STORED_IS_ARROW = {
     oids.INT2: pa.int16(),

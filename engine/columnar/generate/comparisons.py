@@ -18,7 +18,7 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, unify
 from engine.columnar.generate.state import Generation
-from engine.columnar.generate.udf import function_signature, key_signature
+from engine.columnar.generate.udf import function_signature, is_composite, key_signature
 
 _BY_KEY = frozenset({oids.JSONB, oids.TIMETZ})
 _INCOMPARABLE = frozenset({oids.JSON, oids.JSONPATH, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
@@ -45,7 +45,7 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
         return f"rtrim({piece.sql}, ' ')"
     if oid == oids.NUMERIC and piece.form == GENERAL:
         return _by_key(generation, piece, oid)
-    if oid in _BY_KEY:
+    if oid in _BY_KEY or is_composite(oid):
         return _by_key(generation, piece, oid)
     if oid in _INCOMPARABLE:
         not_supported(f"comparison of type {types.format_type(oid)}")
@@ -57,7 +57,7 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
 
 def comparable_element(oid: int, form: str) -> None:
     """Refuses arrays whose elements DuckDB would compare in another way."""
-    if oid in (oids.BPCHAR, *_BY_KEY, *_INCOMPARABLE) or (oid == oids.NUMERIC and form == GENERAL):
+    if is_composite(oid) or oid in (oids.BPCHAR, *_BY_KEY, *_INCOMPARABLE) or (oid == oids.NUMERIC and form == GENERAL):
         not_supported(f"comparison of type {types.format_type(types.array_of(oid))} on this query")
 
 
@@ -65,7 +65,7 @@ def is_native(piece: Piece, oid: int) -> bool:
     """Whether DuckDB groups and compares the piece as it is."""
     if oid == oids.NUMERIC:
         return piece.form != GENERAL
-    return oid != oids.BPCHAR and oid not in _BY_KEY and oid not in _INCOMPARABLE
+    return not is_composite(oid) and oid != oids.BPCHAR and oid not in _BY_KEY and oid not in _INCOMPARABLE
 
 
 def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tuple[int, int]) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catalog import types
 from catalog.errors import not_supported
+from catalog.functions.composites import ALL_NULL, FIELD, MAKE, NONE_NULL
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import oids
 from catalog.types.array import MAX_ELEMENTS
@@ -30,6 +31,8 @@ from engine.columnar.generate.forms import (
     unify_pieces,
 )
 from engine.columnar.generate.state import Scope, Source, expression, makes, scaled_expression
+from engine.columnar.generate.texts import as_declared
+from engine.columnar.generate.udf import is_composite, row_signature
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
 
@@ -84,7 +87,12 @@ def record(pieces: list[Piece], field_types: list[TypeRef]) -> Piece:
 
 @makes(tree.RowExpr)
 def _row(scope: Scope, node: tree.RowExpr) -> Piece:
-    return record([expression(scope, item) for item in node.elements], [item.type for item in node.elements])
+    pieces = [expression(scope, item) for item in node.elements]
+    if node.type.oid == oids.RECORD:
+        return record(pieces, [item.type for item in node.elements])
+    signature = row_signature(MAKE, [item.type for item in node.elements], node.type)
+    sql = [as_declared(piece, item.type.oid) for piece, item in zip(pieces, node.elements, strict=True)]
+    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
 
 
 @makes(tree.FieldSelect)
@@ -92,6 +100,9 @@ def _field(scope: Scope, node: tree.FieldSelect) -> Piece:
     if isinstance(node.argument, tree.RowExpr):
         return expression(scope, node.argument.elements[node.field - 1])
     piece = expression(scope, node.argument)
+    if is_composite(node.argument.type.oid):
+        signature = row_signature(FIELD, [node.argument.type, TypeRef(oids.INT4)], node.type, strict=True)
+        return Piece(scope.generation.call_udf(signature, [piece.sql, str(node.field)]), signature.result_duckdb)
     if not piece.fields:
         not_supported("a field of this record")
     return Piece(f"struct_extract({piece.sql}, 'f{node.field}')", piece.fields[node.field - 1][1])
@@ -112,6 +123,10 @@ def _bool(scope: Scope, node: tree.BoolExpr) -> Piece:
 def _null_test(scope: Scope, node: tree.NullTest) -> Piece:
     piece = expression(scope, node.argument)
     word = "IS NULL" if node.is_null else "IS NOT NULL"
+    if is_composite(node.argument.type.oid):
+        source = ALL_NULL if node.is_null else NONE_NULL
+        signature = row_signature(source, [node.argument.type], TypeRef(oids.BOOL))
+        return Piece(scope.generation.call_udf(signature, [piece.sql]), "BOOLEAN")
     if piece.fields:
         tests = [f"struct_extract({piece.sql}, 'f{n}') {word}" for n in range(1, len(piece.fields) + 1)]
         return Piece(f"({' AND '.join(tests)})", "BOOLEAN")

@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Implementation, udf_name
-from catalog.types import element_of, oids
+from catalog.types import element_of, oids, type_row
 from catalog.types.base import TypeRef
+from catalog.types.user import FIRST_USER_OID
 from engine.columnar.generate.forms import form_of
 from engine.columnar.interface import UdfSignature
 
@@ -62,6 +63,27 @@ def function_signature(
         context="call" if found.needs_context else "",
         volatile=function.volatility == "v",
     )
+
+
+def row_signature(source: str, arguments: Sequence[TypeRef], result: TypeRef, *, strict: bool = False) -> UdfSignature:
+    """One of the functions of catalog/functions/composites.py over these types."""
+    name = "_".join([source, *(str(item.oid) for item in arguments), str(result.oid)])
+    return UdfSignature(
+        name=name,
+        kind="function",
+        source=source,
+        argument_types=tuple(arguments),
+        argument_duckdb=tuple(udf_form(item.oid) for item in arguments),
+        result_type=TypeRef(result.oid),
+        result_duckdb=udf_form(result.oid),
+        strict=strict,
+    )
+
+
+def is_composite(oid: int) -> bool:
+    """Whether it is a composite type that a user has defined."""
+    row = None if oid < FIRST_USER_OID else type_row(oid)
+    return row is not None and row.kind == "c"
 
 
 def struct_form(fields: Sequence[TypeRef]) -> str:
@@ -122,7 +144,8 @@ def aggregate_signature(
 
 def output_signature(oid: int) -> UdfSignature:
     """type -> its text."""
-    depends = (element_of(oid) or oid) in _OF_SETTINGS
+    kind = element_of(oid) or oid
+    depends = kind in _OF_SETTINGS or is_composite(kind)
     return UdfSignature(
         name=f"out_{oid}",
         kind="output",
@@ -137,7 +160,8 @@ def output_signature(oid: int) -> UdfSignature:
 
 def input_signature(target: TypeRef) -> UdfSignature:
     """text -> type."""
-    depends = (element_of(target.oid) or target.oid) in _INPUT_OF_SETTINGS
+    kind = element_of(target.oid) or target.oid
+    depends = kind in _INPUT_OF_SETTINGS or is_composite(kind)
     suffix = f"_{target.typmod}" if target.typmod >= 0 else ""
     return UdfSignature(
         name=f"in_{target.oid}{suffix}",

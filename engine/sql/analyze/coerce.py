@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze import typeinfo
 from engine.sql.analyze.domains import to_domain
@@ -77,7 +79,7 @@ def can_coerce_one(source: int, target: int, context: str) -> bool:
         return True
     if find_pathway(target, source, context)[0] != "none":
         return True
-    return target in (RECORD, RECORDARRAY) and facts(source).kind == "c"
+    return (target == RECORD and facts(source).kind == "c") or (source == RECORD and facts(target).kind == "c")
 
 
 def can_coerce(sources: Sequence[int], targets: Sequence[int], context: str) -> bool:
@@ -148,7 +150,38 @@ def coerce_type(
         return _build(kind, function, expr, TypeRef(oid, target.typmod), context, explicit, location)
     if oid in (RECORD, RECORDARRAY):
         return expr
+    if source == RECORD and facts(oid).kind == "c":
+        return _record_to_composite(state, expr, target, context, explicit, location)
     raise AssertionError(f"no cast from {source} to {oid}")
+
+
+def _record_to_composite(
+    state: State, expr: tree.Expr, target: TypeRef, context: str, explicit: bool, location: int
+) -> tree.Expr:
+    """coerce_record_to_complex: each field as the attribute at its place. Raises 42846."""
+    from engine.sql.analyze import scope
+
+    entry = entry_of(target.oid)
+    assert entry is not None and isinstance(entry.sql_type, CompositeType)
+    fields = scope.row_columns(state, expr)
+    message = f"cannot cast type {type_name(expr.type.oid)} to {type_name(target.oid)}"
+    at = location if location >= 0 else expr_location(expr)
+    if fields is None:
+        fail("42846", message, at)
+    wanted = entry.sql_type.fields
+    if len(fields) != len(wanted):
+        words = "few" if len(fields) < len(wanted) else "many"
+        fail("42846", message, at, detail=f"Input has too {words} columns.")
+    elements = []
+    for number, ((_, value), (_, type_)) in enumerate(zip(fields, wanted, strict=True), 1):
+        if isinstance(value, tree.Const) and value.type.oid == TEXT:  # a literal of the row, which has become text
+            value = tree.Const(value.value, typeinfo.UNKNOWN_REF, value.location)
+        made = coerce(state, value, type_, context, explicit=explicit)
+        if made is None:
+            names = f"type {type_name(value.type.oid)} to {type_name(type_.oid)} in column {number}"
+            fail("42846", message, expr_location(value), detail=f"Cannot cast {names}.")
+        elements.append(made)
+    return tree.RowExpr(tuple(elements), tuple(name for name, _ in wanted), TypeRef(target.oid), expr_location(expr))
 
 
 def _build(

@@ -118,7 +118,7 @@ def _qualified(state: State, node: ast.ColumnRef) -> tree.Expr:
             column = scope.find_item(state, None, schema, location)
             if column is not None:
                 outer = scope.column_of(state, column[0], column[1], qualifier, location)
-                if outer is not None:
+                if outer is not None and outer.type.oid == typeinfo.RECORD:
                     return _field(state, outer, name, location)
         else:
             value = scope.find_column(state, qualifier, location)
@@ -139,6 +139,8 @@ def _field(state: State, value: tree.Expr, name: str, location: int) -> tree.Exp
     for column, expr in columns or ():
         if column == name:
             return expr
+    if columns is not None and typeinfo.category(value.type.oid) == "C":
+        fail("42703", f'column "{name}" not found in data type {type_name(value.type.oid)}', location)
     fail(
         "42809",
         f"column notation .{name} applied to type {type_name(value.type.oid)}, which is not a composite type",

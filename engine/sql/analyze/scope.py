@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import NamespaceItem, State
@@ -162,7 +164,7 @@ def row_columns(state: State, expr: tree.Expr) -> list[tuple[str, tree.Expr]] | 
             (column.name, tree.Var(expr.relation, number, column.type, expr.levels_up, column.name, expr.location))
             for column, number in zip(entry.columns, entry_numbers(entry), strict=True)
         ]
-    if isinstance(expr, tree.RowExpr):
+    if isinstance(expr, tree.RowExpr) and expr.type.oid == RECORD_REF.oid:
         return list(zip(expr.names, expr.elements, strict=True))
     fields = _record_fields(state, expr)
     if fields is None:
@@ -173,14 +175,17 @@ def row_columns(state: State, expr: tree.Expr) -> list[tuple[str, tree.Expr]] | 
 def _record_fields(state: State, expr: tree.Expr) -> list[tuple[str, TypeRef]] | None:
     """Names and types of a record's fields: of a function's OUT columns, of ROW(), or of the column of a sub-query that
     holds one (expandRecordVariable)."""
-    if isinstance(expr, tree.RowExpr):
+    if isinstance(expr, tree.RowExpr) and expr.type.oid == RECORD_REF.oid:
         return [(name, item.type) for name, item in zip(expr.names, expr.elements, strict=True)]
+    entry = entry_of(expr.type.oid)
+    if entry is not None and isinstance(entry.sql_type, CompositeType):
+        return list(entry.sql_type.fields)
     if isinstance(expr, tree.FuncExpr) and expr.function.output_types:
         return list(zip(expr.function.output_names, output_types(expr), strict=True))
     if isinstance(expr, tree.Var) and expr.column > 0:
-        entry = state.up(expr.levels_up).entries[expr.relation]
-        if isinstance(entry, tree.RangeSubquery):
-            return _record_fields(state, entry.query.output[expr.column - 1].expression)
+        source = state.up(expr.levels_up).entries[expr.relation]
+        if isinstance(source, tree.RangeSubquery):
+            return _record_fields(state, source.query.output[expr.column - 1].expression)
     return None
 
 

@@ -16,6 +16,7 @@ from engine.sql.ast.base import (
     Statement,
 )
 from engine.sql.ast.definitions import (
+    AlterCompositeStmt,
     AlterDatabaseStmt,
     AlterDomainStmt,
     AlterEnumStmt,
@@ -26,6 +27,7 @@ from engine.sql.ast.definitions import (
     AlterTypeStmt,
     ColumnDef,
     CommentStmt,
+    CompositeTypeStmt,
     ConstraintDef,
     CreateDatabaseStmt,
     CreateDomainStmt,

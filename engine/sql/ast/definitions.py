@@ -228,6 +228,22 @@ class AlterDomainStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CompositeTypeStmt(Node):
+    """CREATE TYPE name AS (attribute type, ...)."""
+
+    name: tuple[str, ...]
+    attributes: tuple[ColumnDef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterCompositeStmt(Node):
+    """ALTER TYPE ... ATTRIBUTE. Actions of the commands: add drop alter rename (`value` is the new name)."""
+
+    name: tuple[str, ...]
+    commands: tuple[AlterTableCmd, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTypeStmt(Node):
     """ALTER TYPE | DOMAIN name RENAME TO | OWNER TO | SET SCHEMA value. action: rename owner schema."""
 

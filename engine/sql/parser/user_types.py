@@ -1,4 +1,5 @@
-"""CREATE TYPE AS ENUM, CREATE DOMAIN, and ALTER of both. Other forms of CREATE TYPE are refused by their name."""
+"""CREATE TYPE AS ENUM and AS (...), CREATE DOMAIN, and ALTER of these. Other forms of CREATE TYPE are refused by their
+name."""
 
 from __future__ import annotations
 
@@ -17,8 +18,60 @@ class UserTypes(Alterations):
                 return ast.CreateEnumStmt(name, self._labels(), location=start)
             if self._curr.key == "range":
                 return self.skip_statement("CREATE TYPE AS RANGE", start)
-            return self.skip_statement("CREATE TYPE of a composite", start)
+            return ast.CompositeTypeStmt(name, self._attributes(), location=start)
         return self.skip_statement("CREATE TYPE of a base type", start)
+
+    def _attributes(self) -> tuple[ast.ColumnDef, ...]:
+        self.expect("(")
+        found: list[ast.ColumnDef] = []
+        if self._curr.key != ")":
+            found.append(self._attribute())
+            while self.accept(","):
+                found.append(self._attribute())
+        self.expect(")")
+        return tuple(found)
+
+    def _attribute(self) -> ast.ColumnDef:
+        """TableFuncElement."""
+        start = self._curr.start
+        name = self.column_name()
+        type_name = self.type_name()
+        collation = self.any_name() if self.accept("collate") else ()
+        return ast.ColumnDef(name, type_name, (), collation, location=start)
+
+    def _alter_attributes(self, name: tuple[str, ...], start: int) -> ast.Node:
+        """ADD, DROP, ALTER and RENAME ATTRIBUTE."""
+        if self.accept("rename"):
+            self.expect("attribute")
+            old = self.column_name()
+            self.expect("to")
+            new = self.column_name()
+            self.drop_behavior()
+            return ast.AlterCompositeStmt(name, (ast.AlterTableCmd("rename", old, value=new),), location=start)
+        commands = [self._attribute_command()]
+        while self.accept(","):
+            commands.append(self._attribute_command())
+        return ast.AlterCompositeStmt(name, tuple(commands), location=start)
+
+    def _attribute_command(self) -> ast.AlterTableCmd:
+        start = self._curr.start
+        action = self.expect_one_of("add", "drop", "alter")
+        self.expect("attribute")
+        if action == "add":
+            command = ast.AlterTableCmd("add", definition=self._attribute(), location=start)
+        elif action == "drop":
+            if_exists = self.if_exists()
+            command = ast.AlterTableCmd("drop", self.column_name(), if_exists=if_exists, location=start)
+        else:
+            column = self.column_name()
+            if self.accept("set"):
+                self.expect("data")
+            self.expect("type")
+            command = ast.AlterTableCmd("alter", column, type=self.type_name(), location=start)
+            if self.accept("collate"):
+                self.any_name()
+        self.drop_behavior()
+        return command
 
     def _labels(self) -> tuple[str, ...]:
         self.expect("(")
@@ -45,7 +98,9 @@ class UserTypes(Alterations):
             old = self.string()
             self.expect("to")
             return ast.AlterEnumStmt(name, old, self.string(), location=start)
-        return self._alter_any("type", name, start) or self.skip_statement("ALTER TYPE", start)
+        if self._curr.key == "set" and self.peek() == "(":
+            return self.skip_statement("ALTER TYPE SET", start)
+        return self._alter_any("type", name, start) or self._alter_attributes(name, start)
 
     def _alter_any(self, kind: str, name: tuple[str, ...], start: int) -> ast.Node | None:
         """RENAME TO, OWNER TO, SET SCHEMA."""

@@ -6,6 +6,8 @@ import enum
 
 import asyncpg
 import psycopg
+import pytest
+from psycopg.types.composite import CompositeInfo, register_composite
 from psycopg.types.enum import EnumInfo, register_enum
 
 from tests.oracle import PostgresServer
@@ -28,6 +30,42 @@ def test_psycopg_finds_an_enum_and_maps_it_in_both_formats(server: ShoalServer |
             row = connection.execute(query, (Mood.happy,), binary=binary).fetchone()
             assert row == (Mood.happy, [Mood.sad, Mood.happy])
         connection.execute("DROP TYPE driver_mood")
+
+
+def test_psycopg_finds_a_composite_type_and_maps_it_in_both_formats(server: ShoalServer | PostgresServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("DROP TYPE IF EXISTS driver_pair; CREATE TYPE driver_pair AS (n int, t text)")
+        info = CompositeInfo.fetch(connection, "driver_pair")
+        assert info is not None and list(info.field_names) == ["n", "t"]
+        register_composite(info, connection)
+        assert info.python_type is not None
+        pair = info.python_type(7, 'a "b"')
+        for binary in (False, True):
+            row = connection.execute("SELECT %s::driver_pair, ARRAY[%s]::driver_pair[]", (pair, pair), binary=binary)
+            assert row.fetchone() == (pair, [pair])
+        connection.execute("DROP TYPE driver_pair")
+
+
+def test_user_types_are_there_after_a_restart(private_shoal: ShoalServer) -> None:
+    with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
+        for statement in (
+            "CREATE TYPE mood AS ENUM ('sad', 'happy')",
+            "CREATE DOMAIN inner_mood AS mood CHECK (value <> 'sad')",
+            "CREATE DOMAIN outer_mood AS inner_mood NOT NULL",
+            "CREATE TYPE pair AS (m mood, n int)",
+            "CREATE TABLE kept (id int PRIMARY KEY, m outer_mood, p pair, ps pair[])",
+            "INSERT INTO kept VALUES (1, 'happy', ('sad', 3), ARRAY[('happy', 4)]::pair[])",
+            "ALTER TYPE mood RENAME VALUE 'happy' TO 'glad'",
+        ):
+            connection.execute(statement.encode())
+    private_shoal.restart()
+    with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
+        for path in ("auto", "columnar"):
+            connection.execute(f"SET shoal.path = {path}".encode())
+            row = connection.execute("SELECT m::text, p::text, ps::text, array_to_string(ps, ';') FROM kept").fetchone()
+            assert row == ("glad", "(sad,3)", '{"(glad,4)"}', "(glad,4)")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("INSERT INTO kept VALUES (2, 'sad')")
 
 
 async def _with_asyncpg(dsn: str) -> list[object]:

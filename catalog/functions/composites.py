@@ -1,0 +1,20 @@
+"""Rows of composite types on the columnar path: put together of their fields, and taken apart.
+
+PostgreSQL has no functions for it (they are nodes of its expressions), so these are Shoal's own.
+"""
+
+from __future__ import annotations
+
+from catalog.functions.registry import implement
+
+MAKE, FIELD, ALL_NULL, NONE_NULL = "shoal_make_row", "shoal_field", "shoal_row_is_null", "shoal_row_is_full"
+
+
+def _field(row: tuple[object, ...], number: int) -> object:
+    return row[number - 1]
+
+
+implement(MAKE, lambda *fields: fields)
+implement(FIELD, _field)
+implement(ALL_NULL, lambda row: row is None or all(item is None for item in row))
+implement(NONE_NULL, lambda row: row is not None and all(item is not None for item in row))

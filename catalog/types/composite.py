@@ -1,0 +1,236 @@
+"""Composite types: rows whose fields have names and types. Internal form: a tuple of the fields' internal forms.
+
+Text is that of record_in and record_out, binary that of record_recv and record_send (PostgreSQL 16 manual, 8.16). A
+stored value is its fields' stored forms, each behind its length, so that it does not depend on labels of enums.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage, TypeRef
+from catalog.types.pseudo import record_binary_encoder, record_text_encoder
+from catalog.types.texts import WHITESPACE
+
+_LENGTH = struct.Struct("<i")
+_FIELD = struct.Struct(">Ii")
+_COUNT = struct.Struct(">i")
+
+
+def _malformed(text: str, detail: str) -> SqlError:
+    return SqlError("22P02", f'malformed record literal: "{text}"', detail=detail)
+
+
+def read_fields(text: str, count: int) -> list[str | None]:
+    """The texts of a row's fields, None for NULL: '(1,"a b",)'. Raises 22P02."""
+    at = len(text) - len(text.lstrip(WHITESPACE))
+    if not text.startswith("(", at):
+        raise _malformed(text, "Missing left parenthesis.")
+    at += 1
+    found: list[str | None] = []
+    for number in range(count):
+        if number:
+            if not text.startswith(",", at):
+                raise _malformed(text, "Too few columns.")
+            at += 1
+        value, at = _read_field(text, at)
+        found.append(value)
+    if not text.startswith(")", at):
+        raise _malformed(text, "Too many columns.")
+    if text[at + 1 :].strip(WHITESPACE):
+        raise _malformed(text, "Junk after right parenthesis.")
+    return found
+
+
+def _read_field(text: str, at: int) -> tuple[str | None, int]:
+    """One field, and where its comma or parenthesis is. Quotes may stand anywhere in it."""
+    if text[at : at + 1] in (",", ")"):
+        return None, at
+    parts: list[str] = []
+    quoted = False
+    while True:
+        char = text[at : at + 1]
+        if not char:
+            raise _malformed(text, "Unexpected end of input.")
+        if not quoted and char in ",)":
+            return "".join(parts), at
+        at += 1
+        if char == "\\":
+            if at >= len(text):
+                raise _malformed(text, "Unexpected end of input.")
+            parts.append(text[at])
+            at += 1
+        elif char == '"':
+            if not quoted:
+                quoted = True
+            elif text.startswith('"', at):
+                parts.append('"')
+                at += 1
+            else:
+                quoted = False
+        else:
+            parts.append(char)
+
+
+class CompositeType(SqlType):
+    """One composite type. `fields`: (name, type), in order."""
+
+    category = "C"
+    preferred = False
+    length = -1
+
+    def __init__(self, oid: int, array_oid: int, name: str, fields: Sequence[tuple[str, TypeRef]]) -> None:
+        self.oid = oid
+        self.array_oid = array_oid
+        self.name = self.sql_name = name
+        self.fields = tuple(fields)
+        self.storage = Storage(None, self._store, self._load)
+        self._storages: tuple[Storage, ...] | None = None
+
+    @property
+    def types(self) -> tuple[SqlType, ...]:
+        """The fields' types as they are now: they may be users' types, too, and those change."""
+        from catalog.types import lookup  # that package is built from this module
+
+        return tuple(lookup(reference.oid) for _, reference in self.fields)
+
+    @property
+    def storages(self) -> tuple[Storage, ...]:
+        """How the fields are stored, which never changes."""
+        if self._storages is None:
+            self._storages = tuple(known.storage for known in self.types)
+        return self._storages
+
+    # ---- text and binary ----
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        decoders = [
+            known.text_decoder(settings, reference.typmod)
+            for known, (_, reference) in zip(self.types, self.fields, strict=True)
+        ]
+
+        def decode(text: str) -> object:
+            fields = read_fields(text, len(decoders))
+            return tuple(
+                [
+                    None if item is None else decode_item(item)
+                    for decode_item, item in zip(decoders, fields, strict=True)
+                ]
+            )
+
+        return decode
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        return record_text_encoder(self.types, settings)
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        types = self.types
+        decoders = [
+            known.binary_decoder(reference.typmod) for known, (_, reference) in zip(types, self.fields, strict=True)
+        ]
+
+        def decode(data: bytes) -> object:
+            try:
+                (count,) = _COUNT.unpack_from(data)
+                if count != len(types):
+                    raise SqlError("42804", f"wrong number of columns: {count}, expected {len(types)}")
+                at = _COUNT.size
+                values: list[object] = []
+                for known, decode_item in zip(types, decoders, strict=True):
+                    oid, length = _FIELD.unpack_from(data, at)
+                    at += _FIELD.size
+                    if oid != known.oid:
+                        raise SqlError("42804", _wrong_type(oid, known, len(values) + 1))
+                    if length == -1:
+                        values.append(None)
+                        continue
+                    if length < -1 or at + length > len(data):
+                        raise SqlError("22P03", "insufficient data left in message")
+                    values.append(decode_item(data[at : at + length]))
+                    at += length
+            except struct.error:
+                raise SqlError("08P01", "insufficient data left in message") from None
+            if at != len(data):
+                raise SqlError("22P03", "incorrect binary data format")
+            return tuple(values)
+
+        return decode
+
+    def binary_encoder(self) -> Callable[[Any], bytes]:
+        return record_binary_encoder(self.types)
+
+    # ---- stored ----
+
+    def _store(self, value: Any) -> bytes:
+        parts = []
+        for storage, item in zip(self.storages, value, strict=True):
+            if item is None:
+                parts.append(_LENGTH.pack(-1))
+                continue
+            stored = storage.to_storage(item) if storage.to_storage is not None else item
+            code = storage.struct_code
+            data = stored if code is None or code == "16s" else struct.pack("<" + code, stored)
+            assert isinstance(data, bytes)
+            parts.append(_LENGTH.pack(len(data)) + data)
+        return b"".join(parts)
+
+    def _load(self, data: Any) -> object:
+        values: list[object] = []
+        at = 0
+        for storage in self.storages:
+            (length,) = _LENGTH.unpack_from(data, at)
+            at += _LENGTH.size
+            if length < 0:
+                values.append(None)
+                continue
+            code = storage.struct_code
+            stored: Any = bytes(data[at : at + length])
+            if code is not None and code != "16s":
+                (stored,) = struct.unpack("<" + code, stored)
+            values.append(storage.from_storage(stored) if storage.from_storage is not None else stored)
+            at += length
+        return tuple(values)
+
+    # ---- order ----
+
+    def sort_key(self) -> Callable[[Any], object]:
+        """Field by field, a NULL behind everything else and equal to another."""
+        keys = [known.sort_key() for known in self.types]
+
+        def key(value: Any) -> object:
+            return tuple(
+                [
+                    (1,) if item is None else (0, item if make is None else make(item))
+                    for make, item in zip(keys, value, strict=True)
+                ]
+            )
+
+        return key
+
+    def key_encoder(self) -> Callable[[Any], bytes] | None:
+        encoders = [known.key_encoder() for known in self.types]
+        if None in encoders:
+            return None
+
+        def encode(value: Any) -> bytes:
+            return b"".join(
+                [
+                    b"\x02" if item is None else b"\x01" + make(item)  # type: ignore[misc]
+                    for make, item in zip(encoders, value, strict=True)
+                ]
+            )
+
+        return encode
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "VARCHAR"
+
+
+def _wrong_type(oid: int, wanted: SqlType, column: int) -> str:
+    from catalog.types import format_type
+
+    found = f"binary data has type {oid} ({format_type(oid)})"
+    return f"{found} instead of expected {wanted.oid} ({wanted.sql_name}) in record column {column}"
