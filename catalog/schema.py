@@ -45,6 +45,7 @@ class Role:
     password: str | None = None  # SCRAM-SHA-256 verifier, never clear text
     valid_until: int | None = None  # timestamptz, microseconds since 2000-01-01
     member_of: tuple[int, ...] = ()
+    admin_of: tuple[int, ...] = ()  # of these, those that it may give to others
     settings: tuple[tuple[str, str], ...] = ()
 
 
@@ -58,6 +59,7 @@ class Database:
     is_template: bool = False
     settings: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
+    acl: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Tablespace:
     comment: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     identity: str = ""
+    acl: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class Column:
     missing: str | None = None
     collation: int = 0
     comment: str | None = None
+    acl: tuple[str, ...] | None = None  # catalog/privileges.py has the form of these
 
 
 @dataclass(frozen=True, slots=True)

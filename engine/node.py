@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog import rows as system_rows
 from catalog.errors import SqlError
+from catalog.privileges import may
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
@@ -339,6 +340,11 @@ class Node:
             raise SqlError("28000", f'role "{user}" is not permitted to log in', severity="FATAL")
         if database not in catalog.databases:
             raise SqlError("3D000", f'database "{database}" does not exist', severity="FATAL")
+        chosen = catalog.get(catalog.databases[database])
+        if isinstance(chosen, Database) and chosen.acl is not None and not may(catalog, chosen, role, "c"):
+            message = f'permission denied for database "{database}"'
+            detail = "User does not have CONNECT privilege."
+            raise SqlError("42501", message, detail=detail, severity="FATAL")
         try:
             return Session(self, role, catalog.databases[database], database, settings)
         except SqlError as error:

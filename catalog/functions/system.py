@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from catalog import types
+from catalog import privileges, types
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function
 from catalog.functions.quoting import quote_identifier
 from catalog.functions.registry import declare, implement, implements
-from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Index, Role, Schema, Sequence, Table, View
+from catalog.schema import PG_CATALOG_OID, Catalog, Database, Domain, Index, Role, Schema, Sequence, Table, View
 from catalog.system.numbering import DATABASE_OWNER
 from catalog.types import lookup, oids
 from catalog.types.base import Array
@@ -443,15 +443,17 @@ _PRIVILEGES = {
 }
 
 
-def _check_privilege(kind: str, text: str) -> bool:
-    """Whether more than public privileges are asked for. Raises 22023 for an unknown privilege."""
-    strong = False
+def _check_privilege(kind: str, text: str) -> set[tuple[str, bool]]:
+    """The privileges that are asked for, as letters and whether to be granted on. Raises 22023 for an unknown one."""
+    found = set()
     for part in text.split(","):
-        word = part.strip().upper().removesuffix(" WITH GRANT OPTION")
+        shown = part.strip().upper()
+        word = shown.removesuffix(" WITH GRANT OPTION")
         if word not in _PRIVILEGES[kind].split():
             raise SqlError("22023", f'unrecognized privilege type: "{part.strip()}"')
-        strong = strong or word == "CREATE"
-    return strong
+        if word in privileges.WORDS:
+            found.add((privileges.WORDS[word], shown != word))
+    return found
 
 
 def _role(services: _Services, role: str | int) -> Role | None:
@@ -474,38 +476,49 @@ def _on_relation(kind: str, call: CallContext, user: Role | None, relation: str 
     from catalog.system import definitions
 
     services = _services(call)
-    _check_privilege(kind, text)
+    words = _check_privilege(kind, text)
     oid = services.read_name(oids.REGCLASS, relation) if isinstance(relation, str) else relation
     found = definitions.find_relation(services.catalog, oid)
     if found is None:
         return None
     if kind == "sequence" and not isinstance(found, Sequence):
         raise SqlError("42809", f'"{found.name}" is not a sequence')
-    return _may(call, user, found.owner) if isinstance(found, Table | View | Sequence | Index) else True
-
-
-_OPEN_SCHEMAS = ("public", "pg_catalog", "information_schema")
+    if user is None:
+        return False
+    if not isinstance(found, Table | View | Sequence) or found.oid not in services.catalog.objects:
+        return _may(call, user, found.owner) if isinstance(found, Index) else words <= {("r", False)} or user.superuser
+    if kind == "any_column" and isinstance(found, Table | View):
+        return any(privileges.column_is_granted(services.catalog, found, user, None, *word) for word in words)
+    return privileges.any_is_granted(services.catalog, found, user, words)
 
 
 def _on_schema(call: CallContext, user: Role | None, schema: str | int, text: str) -> bool | None:
     services = _services(call)
-    strong = _check_privilege("schema", text)
+    words = _check_privilege("schema", text)
     found = services.catalog.get(services.read_name(oids.REGNAMESPACE, schema) if isinstance(schema, str) else schema)
     if not isinstance(found, Schema):
         return None
-    return _may(call, user, found.owner) or (not strong and found.name in _OPEN_SCHEMAS)
+    if user is None:
+        return False
+    if found.name in ("pg_catalog", "information_schema"):
+        return user.superuser or ("U", False) in words
+    return privileges.any_is_granted(services.catalog, found, user, words)
 
 
 def _on_database(call: CallContext, user: Role | None, database: str | int, text: str) -> bool | None:
     services = _services(call)
-    strong = _check_privilege("database", text)
+    words = _check_privilege("database", text)
     oid = services.catalog.databases.get(database) if isinstance(database, str) else database
     found = services.catalog.get(oid or 0)
     if found is None:
         if isinstance(database, str):
             raise SqlError("3D000", f'database "{database}" does not exist')
         return None
-    return not strong or _may(call, user, getattr(found, "owner", 0))
+    return (
+        isinstance(found, Database)
+        and user is not None
+        and privileges.any_is_granted(services.catalog, found, user, words)
+    )
 
 
 def _public(kind: str, call: CallContext, user: Role | None, item: str | int, text: str) -> bool:
@@ -544,11 +557,35 @@ for _kind, _check in _CHECKS.items():
 
 
 def _own_column(call: CallContext, relation: str | int, column: str | int, text: str) -> bool | None:
-    return _on_relation("column", call, _services(call).user, relation, text)
+    return _on_column(call, _services(call).user, relation, column, text)
+
+
+def _others_column(
+    call: CallContext, role: str | int, relation: str | int, column: str | int, text: str
+) -> bool | None:
+    return _on_column(call, _role(_services(call), role), relation, column, text)
+
+
+def _on_column(call: CallContext, user: Role | None, relation: str | int, column: str | int, text: str) -> bool | None:
+    services = _services(call)
+    words = _check_privilege("column", text)
+    oid = services.read_name(oids.REGCLASS, relation) if isinstance(relation, str) else relation
+    found = services.catalog.get(oid)
+    if not isinstance(found, Table | View):
+        return _on_relation("table", call, user, relation, text)
+    chosen = next((one for one in found.columns if column in (one.name, one.number)), None)
+    if chosen is None and isinstance(column, str):
+        raise SqlError("42703", f'column "{column}" of relation "{found.name}" does not exist')
+    if chosen is None or user is None:
+        return None
+    number = chosen.number
+    return any(privileges.column_is_granted(services.catalog, found, user, number, *word) for word in words)
 
 
 for _item in ("name_name", "name_attnum", "id_name", "id_attnum"):
     implement(f"has_column_privilege_{_item}", _own_column, needs_session=True)
+    for _who in ("name", "id"):
+        implement(f"has_column_privilege_{_who}_{_item}", _others_column, needs_session=True)
 
 
 def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) -> bool | None:

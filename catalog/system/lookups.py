@@ -14,12 +14,14 @@ from dataclasses import dataclass
 
 from catalog.functions.base import udf_name
 from catalog.functions.duckdb_errors import sql_error_call_of
+from catalog.privileges import WORDS
 from catalog.schema import FIRST_USER_OID, VirtualTable
 from catalog.system import numbering
 from catalog.system.content import system_table
 from catalog.system.relations import (
     CONSTRAINT_TEXTS,
     FUNCTION_NAMES,
+    HELD,
     INDEX_TEXTS,
     OPERATOR_NAMES,
     OWNED_SEQUENCES,
@@ -277,43 +279,53 @@ _register(
 
 # ---- privileges -----------------------------------------------------------------------------------------------------
 
-_ON_RELATIONS = "has_table_privilege has_sequence_privilege has_any_column_privilege"
-for _name in _ON_RELATIONS.split():
-    _by_key(f"{_name}_id", RELATION_NAMES, "owned")
-    _register(
-        f"{_name}_name",
-        lambda a: look_up(RELATION_NAMES, "owned", _CLASS_INPUT([a[0]])),
-        RELATION_NAMES,
-        RELATION_INPUT,
-        udfs=_NAMES,
+_OPTIONS = (("", ""), (" WITH GRANT OPTION", "*"))
+_LETTERS = ", ".join(
+    f"'{word}{option}': ',{letter}{star},'" for word, letter in WORDS.items() for option, star in _OPTIONS
+)
+
+
+def _granted(where: str, words: str) -> str:
+    """SQL of whether any of the privileges in a list of words is held on what `where` finds in HELD."""
+    asked = f"list_transform(string_split(upper({words}), ','), lambda w: map {{{_LETTERS}}}[trim(w)])"
+    return (
+        f"(SELECT any_value(len(list_filter({asked}, lambda p: p IS NOT NULL AND contains(l.c4, p))) > 0) "
+        f"FROM {_place(HELD)} AS l WHERE {where})"
     )
-_by_key("has_column_privilege_id_name has_column_privilege_id_attnum", RELATION_NAMES, "owned")
-_register(
-    "has_column_privilege_name_name has_column_privilege_name_attnum",
-    lambda a: look_up(RELATION_NAMES, "owned", _CLASS_INPUT([a[0]])),
-    RELATION_NAMES,
+
+
+def _register_granted(sources: str, where: Callable[[list[str]], str], words: int, *tables: VirtualTable) -> None:
+    udfs = _NAMES if tables else ()
+    _register(sources, lambda a: _granted(where(a), a[words]), HELD, *tables, udfs=udfs)
+
+
+_register_granted("has_table_privilege_id has_sequence_privilege_id", lambda a: f"l.c1 = {a[0]} AND l.c2 = 0", 1)
+_register_granted("has_any_column_privilege_id", lambda a: f"l.c1 = {a[0]} AND l.c2 = -1", 1)
+_register_granted(
+    "has_table_privilege_name has_sequence_privilege_name",
+    lambda a: f"l.c1 = {_CLASS_INPUT([a[0]])} AND l.c2 = 0",
+    1,
     RELATION_INPUT,
-    udfs=_NAMES,
 )
-_ON_SCHEMA = "l.c4 OR (l.c2 IN ('public', 'pg_catalog', 'information_schema') AND NOT contains(upper(%s), 'CREATE'))"
-_register(
-    "has_schema_privilege_id",
-    lambda a: (
-        f"(SELECT any_value(l.c4 OR (l.c1 IN (11, 2200, 13000) AND NOT contains(upper({a[1]}), 'CREATE'))) "
-        f"FROM {_place(SCHEMA_NAMES)} AS l WHERE l.c1 = {a[0]})"
-    ),
-    SCHEMA_NAMES,
+_register_granted(
+    "has_any_column_privilege_name", lambda a: f"l.c1 = {_CLASS_INPUT([a[0]])} AND l.c2 = -1", 1, RELATION_INPUT
 )
-_register(
-    "has_schema_privilege_name",
-    lambda a: (
-        f"(SELECT any_value(l.c4 OR (l.c1 IN (11, 2200, 13000) AND NOT contains(upper({a[1]}), 'CREATE'))) "
-        f"FROM {_place(SCHEMA_NAMES)} AS l WHERE l.c2 = {a[0]})"
-    ),
-    SCHEMA_NAMES,
+_register_granted("has_column_privilege_id_name", lambda a: f"l.c1 = {a[0]} AND l.c3 = {a[1]}", 2)
+_register_granted("has_column_privilege_id_attnum", lambda a: f"l.c1 = {a[0]} AND l.c2 = {a[1]} AND l.c2 > 0", 2)
+_register_granted(
+    "has_column_privilege_name_name", lambda a: f"l.c1 = {_CLASS_INPUT([a[0]])} AND l.c3 = {a[1]}", 2, RELATION_INPUT
 )
+_register_granted(
+    "has_column_privilege_name_attnum",
+    lambda a: f"l.c1 = {_CLASS_INPUT([a[0]])} AND l.c2 = {a[1]} AND l.c2 > 0",
+    2,
+    RELATION_INPUT,
+)
+_register_granted("has_schema_privilege_id has_database_privilege_id", lambda a: f"l.c1 = {a[0]} AND l.c2 = 0", 1)
+_register_granted("has_schema_privilege_name", lambda a: f"l.c3 = 'schema ' || {a[0]}", 1)
+_register_granted("has_database_privilege_name", lambda a: f"l.c3 = 'database ' || {a[0]}", 1)
 _register(
-    "has_database_privilege_id has_database_privilege_name has_function_privilege_id has_type_privilege_id "
+    "has_function_privilege_id has_type_privilege_id "
     "has_language_privilege_id has_tablespace_privilege_id has_server_privilege_id "
     "has_foreign_data_wrapper_privilege_id has_foreign_data_wrapper_privilege_name has_server_privilege_name",
     lambda a: f"({a[0]} IS NOT NULL)",

@@ -6,7 +6,7 @@ is 'session'; relations come in slices like the rows of pg_class.
 
 from __future__ import annotations
 
-from catalog import types
+from catalog import privileges, types
 from catalog.functions import registry
 from catalog.functions.quoting import quote_identifier
 from catalog.schema import Database, Index, Role, Sequence, Table, View
@@ -65,6 +65,68 @@ def _relations(items: list[Item], surroundings: Surroundings) -> Columns:
 @content(internal.RELATION_NAMES, "session", lambda _: [(item,) for item in system_relations().values()])
 def _system_names(items: list[Item], surroundings: Surroundings) -> Columns:
     return _relation_columns(items, surroundings)
+
+
+def _held(letters: frozenset[str], options: frozenset[str]) -> str:
+    """',a,r,r*,': what is held, and with a star what may be granted on."""
+    return "".join(f",{word}" for word in (*sorted(letters), *(f"{letter}*" for letter in sorted(options)))) + ","
+
+
+@content(internal.HELD, "session", objects_of(Table, View, Sequence))
+def _held_on_relations(items: list[Item], surroundings: Surroundings) -> Columns:
+    """Number 0 is the relation, -1 any column of it, the others are columns."""
+    catalog, user = surroundings.catalog, surroundings.user
+    rows: list[tuple[int, int, str | None, str]] = []
+    for (item,) in items if user is not None else ():
+        assert user is not None
+        letters, options = privileges.held(catalog, item, user)
+        rows.append((item.oid, 0, None, _held(letters, options)))
+        anywhere, anywhere_on = letters, options
+        for column in item.columns if isinstance(item, Table | View) else ():
+            mine, mine_on = privileges.held_on_column(catalog, column, user)
+            anywhere, anywhere_on = anywhere | mine, anywhere_on | mine_on
+            rows.append((item.oid, column.number, column.name, _held(letters | mine, options | mine_on)))
+        rows.append((item.oid, -1, None, _held(anywhere, anywhere_on)))
+    return _held_rows(rows)
+
+
+@content(internal.HELD, "session", lambda _: [(item,) for item in system_relations().values()])
+def _held_on_system(items: list[Item], surroundings: Surroundings) -> Columns:
+    """Everybody may read the system catalogs."""
+    everything = surroundings.user is not None and surroundings.user.superuser
+    letters = frozenset(privileges.DEFAULTS["table"][0] if everything else "r")
+    held = _held(letters, letters if everything else frozenset())
+    rows: list[tuple[int, int, str | None, str]] = []
+    for (item,) in items:
+        rows += [(item.oid, 0, None, held), (item.oid, -1, None, held)]
+        rows += [(item.oid, column.number, column.name, held) for column in item.columns]
+    return _held_rows(rows)
+
+
+@content(internal.HELD, "session", schemas)
+def _held_on_schemas(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _held_on_named(items, surroundings, "schema")
+
+
+@content(internal.HELD, "session", shared_objects(Database))
+def _held_on_databases(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _held_on_named(items, surroundings, "database")
+
+
+def _held_on_named(items: list[Item], surroundings: Surroundings, kind: str) -> Columns:
+    catalog, user = surroundings.catalog, surroundings.user
+    rows: list[tuple[int, int, str | None, str]] = []
+    for (item,) in items if user is not None else ():
+        assert user is not None
+        held = _held(*privileges.held(catalog, item, user))
+        if item.name in ("pg_catalog", "information_schema"):
+            held += "U,"
+        rows.append((item.oid, 0, f"{kind} {item.name}", held))
+    return _held_rows(rows)
+
+
+def _held_rows(rows: list[tuple[int, int, str | None, str]]) -> Columns:
+    return {name: [row[place] for row in rows] for place, name in enumerate(("oid", "number", "name", "held"))}
 
 
 def _input_columns(items: list[Item], surroundings: Surroundings) -> Columns:

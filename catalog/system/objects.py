@@ -202,6 +202,7 @@ def attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
         "attnotnull": [column.not_null for _, _, column in columns],
         "atthasdef": [column.default is not None or column.generated is not None for _, _, column in columns],
         "atthasmissing": [column.missing is not None for _, _, column in columns],
+        "attacl": [None if column.acl is None else Array.of(column.acl) for _, _, column in columns],
         "attidentity": [column.identity for _, _, column in columns],
         "attgenerated": ["s" if column.generated is not None else "" for _, _, column in columns],
         "attislocal": True,

@@ -19,8 +19,8 @@ _PUBLIC_ACL = Array.of(("pg_database_owner=UC/pg_database_owner", "=U/pg_databas
 
 
 def is_untouched_public(schema: Schema) -> bool:
-    """Whether it is public as a database starts with it: everybody may use it, its owner is the database's."""
-    return schema.name == "public" and schema.owner == BOOTSTRAP_ROLE_OID and schema.acl is None
+    """Whether it is public as a database starts with it: its owner is the database's."""
+    return schema.name == "public" and schema.owner == BOOTSTRAP_ROLE_OID
 
 
 @content("pg_namespace", "catalog", schemas)
@@ -31,7 +31,7 @@ def _schemas(items: list[Item], _: Surroundings) -> Columns:
         "nspname": [schema.name for schema in found],
         "nspowner": [numbering.DATABASE_OWNER if is_untouched_public(schema) else schema.owner for schema in found],
         "nspacl": [
-            _PUBLIC_ACL if is_untouched_public(schema) else None if schema.acl is None else Array.of(schema.acl)
+            Array.of(schema.acl) if schema.acl is not None else _PUBLIC_ACL if is_untouched_public(schema) else None
             for schema in found
         ],
     }
@@ -61,6 +61,7 @@ def _databases(items: list[Item], _: Surroundings) -> Columns:
         "datallowconn": [database.allow_connections for database in found],
         "datconnlimit": [database.connection_limit for database in found],
         "dattablespace": DEFAULT_TABLESPACE_OID,
+        "datacl": [None if database.acl is None else Array.of(database.acl) for database in found],
         "datcollate": "C",
         "datctype": "C.UTF-8",
     }
@@ -143,6 +144,7 @@ def _members(items: list[Item], _: Surroundings) -> Columns:
         "roleid": [group for group, _ in found],
         "member": [member for _, member in found],
         "grantor": BOOTSTRAP_ROLE_OID,
+        "admin_option": [group in role.admin_of for (role,) in items for group in role.member_of],
     }
 
 
@@ -169,6 +171,7 @@ def _tablespaces(items: list[Item], _: Surroundings) -> Columns:
         "oid": [item.oid for item in found],
         "spcname": [item.name for item in found],
         "spcowner": [item.owner for item in found],
+        "spcacl": [None if item.acl is None else Array.of(item.acl) for item in found],
         "spcoptions": [
             Array.of(tuple(f"{name}={value}" for name, value in item.options)) if item.options else None
             for item in found

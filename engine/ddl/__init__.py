@@ -8,6 +8,7 @@
     drop.py       DROP and TRUNCATE, with what depends on what
     tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
     user_types.py  enums and domains;  composites.py  composite types
+    grants.py     GRANT and REVOKE
     objects.py    schemas, databases, roles, comments, renames, owners
     names.py      how objects are found, named and refused
 
@@ -21,7 +22,19 @@ from collections.abc import Callable
 from typing import Any
 
 from catalog.errors import not_supported
-from engine.ddl import alter, composites, drop, indexes, objects, sequences, tables, tablespaces, user_types, views
+from engine.ddl import (
+    alter,
+    composites,
+    drop,
+    grants,
+    indexes,
+    objects,
+    sequences,
+    tables,
+    tablespaces,
+    user_types,
+    views,
+)
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -43,6 +56,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.TablespaceStmt: tablespaces.tablespace,
     ast.RoleStmt: objects.role,
     ast.CommentStmt: objects.comment,
+    ast.GrantStmt: grants.grant,
     ast.CreateEnumStmt: user_types.create_enum,
     ast.AlterEnumStmt: user_types.alter_enum,
     ast.CreateDomainStmt: user_types.create_domain,
@@ -57,5 +71,5 @@ def run(statement: ast.Node, context: DdlContext) -> str:
     """Runs a schema change and gives its command tag. Raises SqlError, LockWait."""
     handler = _HANDLERS.get(type(statement))
     if handler is None:
-        not_supported({"GrantStmt": "GRANT and REVOKE"}.get(type(statement).__name__, type(statement).__name__))
+        not_supported(type(statement).__name__)
     return handler(context, statement)

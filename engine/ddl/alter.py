@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
+from catalog.schema import Column, Constraint, Index, Role, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
-from engine.ddl import names
+from engine.ddl import grants, names
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.rewrite_text import refuse_used_by_views
@@ -67,13 +67,19 @@ def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: 
     names.must_own(context, item)
     for command in statement.commands:
         if command.action == "owner":
-            context.change({item.oid: replace(item, owner=_owner(context, command))})
+            context.change({item.oid: _owned(context, item, command)})
         elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
             continue  # storage parameters of a tree that has none
         elif command.action == "tablespace" and isinstance(item, Index):
             place_of_index(context, command.value, context.catalog.table(item.table))
         else:
             not_supported(f"ALTER {statement.kind.upper()} {command.action.upper().replace('_', ' ')}")
+
+
+def _owned(context: DdlContext, item: Index | View | Sequence, command: ast.AlterTableCmd) -> SchemaObject:
+    owner = context.catalog.get(_owner(context, command))
+    assert isinstance(owner, Role)
+    return replace(item, owner=owner.oid) if isinstance(item, Index) else grants.with_owner(context, item, owner)
 
 
 def _owner(context: DdlContext, command: ast.AlterTableCmd) -> int:
@@ -490,7 +496,11 @@ class Alteration:
 
     def owner(self, command: ast.AlterTableCmd) -> None:
         owner = _owner(self.context, command)
-        self.builder.table = replace(self.table, owner=owner)
+        role = self.context.catalog.get(owner)
+        assert isinstance(role, Role)
+        changed = grants.with_owner(self.context, self.table, role)
+        assert isinstance(changed, Table)
+        self.builder.table = changed
         for item in list(self.context.catalog.objects.values()):
             if (isinstance(item, Index) and item.table == self.table.oid) or (
                 isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == self.table.oid

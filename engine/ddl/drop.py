@@ -349,7 +349,7 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
     """TRUNCATE: new storage ids, so that a rollback brings the rows back. Raises 0A000 for a referenced table."""
     tables: dict[int, Table] = {}
     for relation in statement.relations:
-        table = names.table_named(context, relation)
+        table = names.table_named(context, relation, letter="D")
         tables[table.oid] = table
     while referring := _referring(context, tables):
         if not statement.cascade:

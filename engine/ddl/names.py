@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catalog.errors import SqlError
+from catalog.privileges import may_columns
 from catalog.schema import (
     INFORMATION_SCHEMA_OID,
     PG_CATALOG_OID,
     Constraint,
     Index,
     Relation,
+    Role,
     Sequence,
     Table,
     View,
     VirtualTable,
 )
+from catalog.system.shared import acts_as
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -72,8 +75,9 @@ def find(context: DdlContext, relation: ast.RangeVar) -> Relation | None:
     return context.environment.find_relation(relation.schema, relation.name)
 
 
-def table_named(context: DdlContext, relation: ast.RangeVar, mode: str = "access exclusive") -> Table:
-    """The table, locked. Raises 42P01, 42809 for what is not a table, 42501."""
+def table_named(context: DdlContext, relation: ast.RangeVar, mode: str = "access exclusive", letter: str = "") -> Table:
+    """The table, locked. Raises 42P01, 42809 for what is not a table; 42501 unless the user owns it, or holds the
+    privilege `letter` on it."""
     found = find(context, relation)
     if found is None:
         raise SqlError("42P01", f'relation "{shown(relation)}" does not exist')
@@ -81,7 +85,10 @@ def table_named(context: DdlContext, relation: ast.RangeVar, mode: str = "access
         if isinstance(found, VirtualTable) or found.schema in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
             raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
         raise SqlError("42809", f'"{found.name}" is not a table')
-    must_own(context, found)
+    if not letter:
+        must_own(context, found)
+    elif not may_on_table(context, found, letter):
+        raise SqlError("42501", f"permission denied for table {found.name}")
     context.lock_relation(found.oid, mode)
     current = context.catalog.get(found.oid)
     if not isinstance(current, Table):
@@ -89,9 +96,21 @@ def table_named(context: DdlContext, relation: ast.RangeVar, mode: str = "access
     return current
 
 
+def user_role(context: DdlContext) -> Role:
+    """The current user."""
+    found = context.catalog.get(context.user_oid)
+    assert isinstance(found, Role)
+    return found
+
+
+def may_on_table(context: DdlContext, table: Table, letter: str, columns: frozenset[int] = frozenset()) -> bool:
+    """Whether the user holds a privilege on a table, or on these columns of it."""
+    return context.is_superuser or may_columns(context.catalog, table, user_role(context), letter, columns)
+
+
 def must_own(context: DdlContext, item: Table | Index | Sequence | View) -> None:
-    """42501 unless the user owns the relation or is a superuser."""
-    if not context.is_superuser and item.owner != context.user_oid:
+    """42501 unless the user owns the relation, is a member of the role that does, or is a superuser."""
+    if not acts_as(context.catalog, user_role(context), item.owner):
         raise SqlError("42501", f"must be owner of {WORDS[type(item)]} {item.name}")
 
 

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from catalog.errors import SqlError, not_supported
+from catalog.privileges import may
 from catalog.schema import (
     POSTGRES_DATABASE_OID,
     Database,
@@ -20,7 +21,7 @@ from catalog.schema import (
     View,
 )
 from catalog.scram import verifier
-from engine.ddl import names, tablespaces, user_types
+from engine.ddl import grants, names, tablespaces, user_types
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
@@ -62,7 +63,7 @@ def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
         message = f'unacceptable schema name "{name}"'
         raise SqlError("42939", message, detail='The prefix "pg_" is reserved for system schemas.')
     database = context.catalog.get(context.catalog.database)
-    if not context.is_superuser and not (isinstance(database, Database) and database.owner == context.user_oid):
+    if not (isinstance(database, Database) and may(context.catalog, database, names.user_role(context), "C")):
         shown = database.name if isinstance(database, Database) else ""
         raise SqlError("42501", f"permission denied for database {shown}")
     context.lock_name(0, name)
@@ -202,6 +203,18 @@ def _create_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> Non
         raise SqlError("42710", f'role "{name}" already exists')
     base = Role(context.new_oid(), name, login=statement.kind == "user")
     context.change({base.oid: _with_options(context, base, statement.options)})
+    _memberships(context, name, statement.options)
+
+
+def _memberships(context: DdlContext, name: str, options: tuple[tuple[str, Any], ...]) -> None:
+    """IN ROLE, ROLE and ADMIN of CREATE ROLE."""
+    for option, value in options:
+        for other in value if option in ("in_role", "role", "admin") else ():
+            new, known = _find(context, Role, name), _find(context, Role, other)
+            if option == "in_role":
+                grants.add_member(context, known, new, False)
+            else:
+                grants.add_member(context, new, known, option == "admin")
 
 
 def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any], ...]) -> Role:
@@ -209,13 +222,19 @@ def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any
     for name, value in options:
         if name == "password":
             base = replace(base, password=None if value is None else verifier(str(value)))
-        elif name in ("valid_until", "in_role", "role", "admin", "sysid"):
+        elif name in ("in_role", "role", "admin"):
+            continue  # `_memberships`, once there is such a role
+        elif name in ("valid_until", "sysid"):
             not_supported(f"role option {name.upper().replace('_', ' ')}")
         elif _ROLE_OPTIONS.get(name) in known:
             base = replace(base, **{_ROLE_OPTIONS[name]: value})
         else:
             raise SqlError("42601", f'unrecognized role option "{name}"')
     return base
+
+
+def _word(item: SchemaObject) -> str:
+    return type(item).__name__.lower()
 
 
 def _drop_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
@@ -227,10 +246,22 @@ def _drop_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
     found = _find(context, Role, name)
     if found.oid == context.user_oid:
         raise SqlError("55006", "current user cannot be dropped")
-    owned = [item for item in context.catalog.objects.values() if getattr(item, "owner", None) == found.oid]
-    if owned:
+    objects = context.catalog.objects.values()
+    owned = {item.oid: item for item in objects if getattr(item, "owner", None) == found.oid}
+    named = {item.oid: item for item in grants.mentioning(context, name) if item.oid not in owned}
+    details = [
+        f"{'owner of' if oid in owned else 'privileges for'} {_word(item)} {item.name}"
+        for oid, item in sorted((owned | named).items())
+        if not isinstance(item, Index)
+    ]
+    if details:
         message = f'role "{name}" cannot be dropped because some objects depend on it'
-        raise SqlError("2BP01", message, detail="\n".join(f"owner of {item.name}" for item in owned))
+        raise SqlError("2BP01", message, detail="\n".join(details))
+    for item in list(objects):
+        if isinstance(item, Role) and found.oid in item.member_of:
+            members = tuple(oid for oid in item.member_of if oid != found.oid)
+            admins = tuple(oid for oid in item.admin_of if oid != found.oid)
+            context.change({item.oid: replace(item, member_of=members, admin_of=admins)})
     context.change({found.oid: None})
 
 
@@ -270,6 +301,9 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         if statement.kind == "schema":
             rename_relations(context, change, f"renaming schema {found.name}")
         else:
+            if isinstance(found, Role):
+                renamed = grants.mentioning(context, found.name)
+                change |= {one.oid: grants.with_renamed_role(one, found.name, statement.new_name) for one in renamed}
             context.change(change)
         return tag
     if statement.relation is None:
@@ -355,7 +389,7 @@ def set_owner(context: DdlContext, statement: ast.AlterOwnerStmt) -> str:
         tablespaces.must_own(context, found)
     else:
         _superuser_only(context, f"alter {statement.kind}")
-    context.change({found.oid: replace(found, owner=_find(context, Role, statement.owner).oid)})
+    context.change({found.oid: grants.with_owner(context, found, _find(context, Role, statement.owner))})
     return f"ALTER {statement.kind.upper()}"
 
 

@@ -49,7 +49,6 @@ class ExecContext:
     catalog: Catalog
     format: FormatSettings
     next_row_number: Callable[[Table], int] | None = None  # the hidden row number of a new row; the engine supplies it
-
     checks: Checks | None = None  # of a statement that is one of several parts: they run when all have written
     results: Mapping[int, Sequence[Sequence[object]]] | None = None  # what other parts have returned, by its OID
 

@@ -211,7 +211,6 @@ class QueryCompiler:
                 rows = self.code.temporary("rows")
                 self.code.line(f"{rows} = {self._cte_source(cte.query)}")
                 self.cte_rows[cte.name] = rows
-
         return self.cte_rows
 
     def _cte_source(self, query: tree.Query) -> str:

@@ -25,7 +25,7 @@ from engine.execute.context import RowPathFull
 from engine.session import planning, running, serializing
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.system import virtual_content
-from engine.sql import ast, tree
+from engine.sql import ast
 from engine.sql.analyze import analyze_expression
 from engine.sql.parser import parse
 from engine.txn.locks import ROW_EXCLUSIVE
@@ -76,9 +76,9 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
             break
         if not held_before:
             transaction.unlock_table(table.oid)
-    session.check_privileges(tree.Analyzed(tree.Query(()), (), (table.oid,), (table.oid,)))
-    transaction.begin_statement()
     columns = _columns(table, statement.columns)
+    session.check_letters(table, "a", [column.number for column in columns])
+    transaction.begin_statement()
     _known_columns(table, columns, (*options.force_not_null, *options.force_null))
     where = None
     if statement.where is not None:

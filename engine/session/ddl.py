@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
 from catalog.errors import SqlError, not_supported
-from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Role, Schema, SchemaObject, Table, Tablespace
+from catalog.privileges import may
+from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Database, Role, Schema, SchemaObject, Table, Tablespace
 from catalog.schema import Sequence as SequenceObject
 from engine import ddl
 from engine.ddl.context import Job
@@ -75,7 +76,8 @@ class SessionDdl:
         if found.name in ("pg_catalog", "information_schema"):
             message = f'permission denied to create in schema "{found.name}"'
             raise SqlError("42501", message, detail="System catalog modifications are currently disallowed.")
-        if not self.is_superuser and found.owner != self.user_oid:
+        user = self.catalog.get(self.user_oid)
+        if not isinstance(user, Role) or not may(self.catalog, found, user, "C"):
             raise SqlError("42501", f"permission denied for schema {found.name}")
         return found
 
@@ -84,6 +86,10 @@ class SessionDdl:
         name = session.temporary_schema_name
         oid = session.catalog.schemas.get(name)
         if oid is None:
+            database, user = self.catalog.get(self.catalog.database), self.catalog.get(self.user_oid)
+            if isinstance(database, Database) and isinstance(user, Role) and not may(self.catalog, database, user, "T"):
+                message = f'permission denied to create temporary tables in database "{database.name}"'
+                raise SqlError("42501", message)
             schema = Schema(self.new_oid(), session.catalog.database, name, self.user_oid)
             self.change({schema.oid: schema})
             session.temporary_schema = schema.oid

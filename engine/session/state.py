@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
+from catalog.privileges import may, may_columns
 from catalog.schema import Catalog, Database, Role, Schema, Table, View
 from catalog.schema import Sequence as SequenceObject
 from engine.execute.context import ExecContext
 from engine.node import Node, PlanCache
+from engine.session import privileges
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import IDENTITIES, PlanKey, Settings, milliseconds
 from engine.session.waiting import Work
@@ -26,6 +28,7 @@ from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from engine.session.advisory import AdvisoryLocks
+    from engine.session.large_objects import LargeObjects
     from engine.session.notifications import SessionNotifications
 
 UNHEARD = {"warning": frozenset({"NOTICE"}), "error": frozenset({"NOTICE", "WARNING"})}  # by client_min_messages
@@ -82,9 +85,11 @@ class SessionState:
         self.portals: dict[bytes, Portal] = {}
         self.sequence_values: dict[int, int] = {}
         self.last_sequence: int | None = None
+        self._sequence_allowed: object = None  # the last sequence whose privileges were looked at, and for whom
         self.last_commit = 0  # LSN, of this session
         self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
         self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
+        self.large_objects_held: LargeObjects | None = None  # once it has used large objects
         self.work: dict[str, Work] = {}  # what functions wait for, by their names
         self.temporary_schema: int | None = None
         self.task: asyncio.Task[None] | None = None
@@ -218,21 +223,37 @@ class SessionState:
         settings.force("is_superuser", "on" if found.superuser else "off")
 
     def check_privileges(self, analyzed: tree.Analyzed) -> None:
-        """42501 unless the user may touch every relation: superusers may, others only what they own (GRANT is refused
-        by name, so there is nothing else to look at)."""
-        self.check_owner(analyzed.relations)
+        """42501 unless the user may do what the statement does (engine/session/privileges.py)."""
+        user = self.user
+        if user is None or not user.superuser:
+            privileges.check(self.catalog, self._known_user(), analyzed.statement)
 
-    def check_owner(self, relations: Sequence[int]) -> None:
-        """The same for relations by OID."""
+    @property
+    def user(self) -> Role | None:
+        """The current user; None if somebody has dropped the role meanwhile."""
         catalog = self.catalog
-        user = catalog.get(catalog.roles.get(self.user_name, 0))
-        if isinstance(user, Role) and user.superuser:
+        found = catalog.get(catalog.roles.get(self.user_name, 0))
+        return found if isinstance(found, Role) else None
+
+    def _known_user(self) -> Role:
+        user = self.user
+        if user is None:
+            raise SqlError("42704", f'role "{self.user_name}" does not exist')
+        return user
+
+    def check_letters(self, item: Table | View | SequenceObject, letters: str, columns: Sequence[int] = ()) -> None:
+        """42501 unless the user holds any of these letters (catalog/privileges.py) on a relation, or on these columns
+        of it."""
+        user = self._known_user()
+        if user.superuser:
             return
-        for oid in relations:
-            item = catalog.get(oid)
-            if isinstance(item, Table | View) and (user is None or item.owner != user.oid):
-                kind = "table" if isinstance(item, Table) else "view"
-                raise SqlError("42501", f"permission denied for {kind} {item.name}")
+        if isinstance(item, SequenceObject):
+            allowed = may(self.catalog, item, user, letters)
+        else:
+            chosen = frozenset(columns)
+            allowed = any(may_columns(self.catalog, item, user, letter, chosen) for letter in letters)
+        if not allowed:
+            raise privileges.permission_denied(self.catalog, item)
 
     # ---- what functions ask of the session (SessionServices) --------------------------------------------------------
 
@@ -253,7 +274,7 @@ class SessionState:
             self.settings.set(name, value, local=local, in_transaction=True)
 
     def next_value(self, sequence: int) -> int:
-        item = self._sequence(sequence)
+        item = self._sequence(sequence, "Uw")
         if self.transaction is not None:
             self.transaction.refuse_if_read_only("nextval()")
         value = self.node.sequences.next_value(item)
@@ -262,7 +283,7 @@ class SessionState:
         return value
 
     def current_value(self, sequence: int) -> int:
-        item = self._sequence(sequence)
+        item = self._sequence(sequence, "Ur")
         if sequence not in self.sequence_values:
             raise SqlError("55000", f'currval of sequence "{item.name}" is not yet defined in this session')
         return self.sequence_values[sequence]
@@ -273,14 +294,20 @@ class SessionState:
         return self.sequence_values[self.last_sequence]
 
     def set_value(self, sequence: int, value: int, is_called: bool) -> None:
-        self.node.sequences.set_value(self._sequence(sequence), value, is_called)
+        self.node.sequences.set_value(self._sequence(sequence, "w"), value, is_called)
         if is_called:
             self.sequence_values[sequence] = value
             self.last_sequence = sequence
 
-    def _sequence(self, oid: int) -> SequenceObject:
+    def _sequence(self, oid: int, letters: str) -> SequenceObject:
+        """The sequence, on which the user holds one of the letters; one behind an identity column is its table's."""
         item = self.catalog.get(oid)
         if isinstance(item, SequenceObject):
+            if item.owned_kind != "i":
+                key = (self.catalog.version, self.user_name, oid, letters)
+                if key != self._sequence_allowed:
+                    self.check_letters(item, letters)
+                    self._sequence_allowed = key
             return item
         if isinstance(item, Table | Schema):
             raise SqlError("42809", f'"{item.name}" is not a sequence')

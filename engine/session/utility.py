@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
+from catalog.schema import Table, View
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
@@ -37,8 +38,8 @@ DDL = (
     ast.DropStmt, ast.TruncateStmt, ast.ViewStmt, ast.SequenceStmt, ast.CreateSchemaStmt, ast.CreateDatabaseStmt,
     ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
-)  # fmt: skip
     ast.CompositeTypeStmt, ast.AlterCompositeStmt,
+)  # fmt: skip
 
 
 def fields(session: Session, statement: ast.Node) -> tuple[Field, ...] | None:
@@ -404,6 +405,9 @@ async def _copy(session: Session, tree: ast.CopyStmt, portal: Portal, sink: Sink
     await copy.execute(session, tree, portal.prepared.statement, sink)
 
 
+_LOCK_LETTERS = {"access share": "rawdD", "row exclusive": "awdD"}
+
+
 async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink) -> None:
     transaction = session.transaction
     if transaction is None or not session.in_block:
@@ -412,7 +416,8 @@ async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink
         found = session.environment.find_relation(relation.schema, relation.name)
         if found is None:
             raise SqlError("42P01", f'relation "{relation.name}" does not exist')
-        session.check_owner((found.oid,))
+        if isinstance(found, (Table, View)):
+            session.check_letters(found, _LOCK_LETTERS.get(tree.mode, "wdD"))
         wait = "nowait" if tree.nowait else "block"
         await session.lock_table(transaction, found.oid, TABLE_MODES[tree.mode], wait)
     sink.complete("LOCK TABLE")

@@ -601,6 +601,8 @@ class Insert:
     VALUES without sub-queries; else `source` gives the columns listed in `source_columns`, and `defaults` the rest.
 
     RETURNING and checks see the new row as range entry 0. `defaults`/`checks`/`generated` expressions are over entry 0.
+    `columns`: the attnums that are given values by name or place. `views`: the OIDs of the views through which the
+    statement changes the table, the outermost first.
     """
 
     table: Table
@@ -614,6 +616,8 @@ class Insert:
     on_conflict: OnConflict | None = None
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
+    columns: tuple[int, ...] = ()
+    views: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -629,6 +633,7 @@ class Update:
     checks: tuple[tuple[str, Expr], ...] = ()
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
+    views: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -639,6 +644,7 @@ class Delete:
     where: Expr | None = None
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
+    views: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

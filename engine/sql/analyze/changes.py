@@ -106,6 +106,10 @@ def _own_name(table: Table, column: Column) -> str:
     return table.column_by_number(column.number).name
 
 
+def _views(item: NamespaceItem) -> tuple[int, ...]:
+    return () if item.view is None else item.view.views
+
+
 def _checks(item: NamespaceItem, rules: TableRules) -> tuple[tuple[str, tree.Expr], ...]:
     """What new rows must meet: the table's constraints, and the check options of the view."""
     return rules.checks if item.view is None else (*rules.checks, *item.view.checks())
@@ -168,9 +172,11 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     if node.on_conflict is not None:
         conflict = on_conflict(state, node.on_conflict, table, item, rules)
     returning = _returning(state, item, node.returning)
+    width = len(source_columns) if source is not None else len(query.values[0]) if query is not None else 0
+    given = columns if node.columns else columns[:width]
     return tree.Insert(
         table, tuple(state.entries), rows, source, source_columns, defaults, rules.generated, _checks(item, rules),
-        conflict, returning, tuple(state.ctes.values()),
+        conflict, returning, tuple(state.ctes.values()), tuple(column.number for column in given), _views(item),
     )  # fmt: skip
 
 
@@ -353,14 +359,15 @@ def update(state: State, node: ast.UpdateStmt) -> tree.Update:
     assignments = update_assignments(state, node.assignments, table, item, rules)
     return tree.Update(
         table, tuple(state.entries), assignments, places, where, rules.generated, _checks(item, rules), returning,
-        tuple(state.ctes.values()),
+        tuple(state.ctes.values()), _views(item),
     )  # fmt: skip
 
 
 def delete(state: State, node: ast.DeleteStmt) -> tree.Delete:
     """transformDeleteStmt: the target is range entry 0, USING items follow."""
-    table, _, places, where, returning = _changed_rows(state, node, "delete from", node.using)
-    return tree.Delete(table, tuple(state.entries), places, where, returning, tuple(state.ctes.values()))
+    table, item, places, where, returning = _changed_rows(state, node, "delete from", node.using)
+    ctes = tuple(state.ctes.values())
+    return tree.Delete(table, tuple(state.entries), places, where, returning, ctes, _views(item))
 
 
 def _changed_rows(

@@ -50,6 +50,11 @@ class ViewTarget:
         inner = () if self.inner is None else self.inner.conditions
         return inner if self.condition is None else (self.condition, *inner)
 
+    @property
+    def views(self) -> tuple[int, ...]:
+        """The OIDs of this view and of those under it."""
+        return (self.view.oid,) if self.inner is None else (self.view.oid, *self.inner.views)
+
     def column(self, name: str, verb: str, location: int) -> Column | None:
         """The table's column that a column of the view is, under the view's name; None for an unknown name. Raises
         0A000 for one that is computed."""

@@ -350,6 +350,7 @@ class GrantStmt(Node):
     grantees: tuple[str, ...]
     grant_option: bool = False
     cascade: bool = False
+    granted_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

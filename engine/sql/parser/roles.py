@@ -129,11 +129,14 @@ class Roles(Objects):
         if is_grant and self.accept("with"):
             self.expect("admin" if kind == "role" else "grant", "option")
             option_for = True
+        granted_by = None
         if self.accept("granted"):
             self.expect("by")
-            self.role_name()
+            granted_by = self.role_name()
         cascade = not is_grant and self.drop_behavior()
-        return ast.GrantStmt(is_grant, kind, privileges, objects, grantees, option_for, cascade, location=token.start)
+        return ast.GrantStmt(
+            is_grant, kind, privileges, objects, grantees, option_for, cascade, granted_by, location=token.start
+        )
 
     def _grantees(self) -> tuple[str, ...]:
         names = []

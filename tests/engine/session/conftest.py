@@ -57,6 +57,7 @@ def pair(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[Pair]:
         yield Pair(ours, theirs)
         for connection in (ours, theirs):
             connection.rollback()
+            connection.execute("RESET ROLE")
             connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE".encode())
 
 

@@ -1,0 +1,255 @@
+"""Who may do what: access control lists, and what a role holds by them (PostgreSQL 16 manual, 5.7).
+
+An object's `acl` is a tuple of items as PostgreSQL prints them, `grantee=letters/grantor`: no grantee is PUBLIC, and a
+letter followed by `*` may be granted on. None is the kind's default: everything for the owner, and for PUBLIC what
+DEFAULTS says. Items name roles; ALTER ROLE ... RENAME rewrites them.
+
+A role holds what is granted to PUBLIC, to it, and to the roles of which it is a member. The owner may always grant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+
+from catalog.schema import (
+    BOOTSTRAP_ROLE_OID,
+    Catalog,
+    Column,
+    Database,
+    Role,
+    Schema,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
+
+Securable = Table | View | Sequence | Schema | Database | Tablespace
+Acl = tuple[str, ...] | None
+
+ORDER = "arwdDxtXUCTcsA"
+WORDS = {
+    "INSERT": "a", "SELECT": "r", "UPDATE": "w", "DELETE": "d", "TRUNCATE": "D", "REFERENCES": "x", "TRIGGER": "t",
+    "EXECUTE": "X", "USAGE": "U", "CREATE": "C", "TEMPORARY": "T", "TEMP": "T", "CONNECT": "c", "SET": "s",
+    "ALTER SYSTEM": "A",
+}  # fmt: skip
+DEFAULTS = {  # by kind: everything, and what PUBLIC has from the start
+    "table": ("arwdDxt", ""),
+    "view": ("arwdDxt", ""),
+    "column": ("arwx", ""),
+    "sequence": ("rwU", ""),
+    "schema": ("UC", ""),
+    "database": ("CTc", "Tc"),
+    "tablespace": ("C", ""),
+}
+DATABASE_OWNER = "pg_database_owner"
+_KINDS: dict[type[Securable], str] = {
+    Table: "table", View: "view", Sequence: "sequence", Schema: "schema", Database: "database",
+    Tablespace: "tablespace",
+}  # fmt: skip
+_ITEM = re.compile(r'("(?:[^"]|"")*"|[^=]*)=([A-Za-z*]*)/("(?:[^"]|"")*"|.*)')
+_PLAIN = re.compile(r"[A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One item. `letters` are what is held, `options` those of them that may be granted on."""
+
+    grantee: str  # '' for PUBLIC
+    grantor: str
+    letters: frozenset[str]
+    options: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        shown = "".join(letter + "*" * (letter in self.options) for letter in ORDER if letter in self.letters)
+        return f"{_quoted(self.grantee)}={shown}/{_quoted(self.grantor)}"
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _bare(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+@lru_cache(4096)
+def parse(item: str) -> Grant:
+    """An item from its text."""
+    found = _ITEM.fullmatch(item)
+    assert found is not None, item
+    letters = found[2]
+    options = frozenset(letter for letter, star in pairwise(letters) if star == "*")
+    return Grant(_bare(found[1]), _bare(found[3]), frozenset(letters) - {"*"}, options - {"*"})
+
+
+def kind_of(item: Securable) -> str:
+    """The key of DEFAULTS."""
+    return _KINDS[type(item)]
+
+
+def owner_name(catalog: Catalog, item: Securable) -> str:
+    """The owner as items name it; the schema public belongs to whoever owns the database, until it is given away."""
+    if isinstance(item, Schema) and item.name == "public" and item.owner == BOOTSTRAP_ROLE_OID:
+        return DATABASE_OWNER
+    owner = catalog.get(item.owner)
+    return owner.name if isinstance(owner, Role) else ""
+
+
+def grants_of(catalog: Catalog, item: Securable) -> tuple[Grant, ...]:
+    """An object's items, or the default ones."""
+    if item.acl is not None:
+        return tuple(map(parse, item.acl))
+    owner = owner_name(catalog, item)
+    everything, public = DEFAULTS[kind_of(item)]
+    if owner == DATABASE_OWNER:
+        return Grant(owner, owner, frozenset(everything)), Grant("", owner, frozenset("U"))
+    own = Grant(owner, owner, frozenset(everything))
+    return (Grant("", owner, frozenset(public)), own) if public else (own,)
+
+
+def column_grants(column: Column) -> tuple[Grant, ...]:
+    """A column's items: nothing is granted on columns by default."""
+    return tuple(map(parse, column.acl or ()))
+
+
+def names_of(catalog: Catalog, role: Role) -> frozenset[str]:
+    """The names under which a role is granted things: its own, those of its groups, and PUBLIC's."""
+    names = {"", role.name}
+    pending = list(role.member_of) if role.inherit else []
+    seen: set[int] = set()
+    while pending:
+        oid = pending.pop()
+        group = catalog.get(oid)
+        if oid not in seen and isinstance(group, Role):
+            seen.add(oid)
+            names.add(group.name)
+            pending.extend(group.member_of if group.inherit else ())
+    database = catalog.get(catalog.database)
+    if isinstance(database, Database):
+        owner = catalog.get(database.owner)
+        if isinstance(owner, Role) and owner.name in names:
+            names.add(DATABASE_OWNER)
+    return frozenset(names)
+
+
+def is_owner(catalog: Catalog, item: Securable, role: Role) -> bool:
+    """Whether a role may do what the owner may: it is a superuser, the owner or one of its members."""
+    return role.superuser or owner_name(catalog, item) in names_of(catalog, role)
+
+
+def held(catalog: Catalog, item: Securable, role: Role) -> tuple[frozenset[str], frozenset[str]]:
+    """The letters that a role holds on an object, and those that it may grant on."""
+    everything = frozenset(DEFAULTS[kind_of(item)][0])
+    if role.superuser:
+        return everything, everything
+    letters, options = _held(grants_of(catalog, item), names_of(catalog, role))
+    return letters, everything if is_owner(catalog, item, role) else options
+
+
+def held_on_column(catalog: Catalog, column: Column, role: Role) -> tuple[frozenset[str], frozenset[str]]:
+    """The same of what is granted on one column alone."""
+    return _held(column_grants(column), names_of(catalog, role))
+
+
+def _held(grants: Iterable[Grant], names: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    letters: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset()
+    for grant in grants:
+        if grant.grantee in names:
+            letters |= grant.letters
+            options |= grant.options
+    return letters, options
+
+
+def may(catalog: Catalog, item: Securable, role: Role, letters: str) -> bool:
+    """Whether a role holds any of these letters on an object."""
+    return not held(catalog, item, role)[0].isdisjoint(letters)
+
+
+def may_columns(catalog: Catalog, item: Table | View, role: Role, letter: str, columns: frozenset[int]) -> bool:
+    """Whether a role holds a letter on an object, or on each of these columns of it; with no columns, on any of it."""
+    if letter in held(catalog, item, role)[0]:
+        return True
+    granted = {column.number for column in item.columns if letter in held_on_column(catalog, column, role)[0]}
+    return columns <= granted if columns else bool(granted)
+
+
+def any_is_granted(catalog: Catalog, item: Securable, role: Role, words: Iterable[tuple[str, bool]]) -> bool:
+    """Whether a role holds any of these privileges: (letter, whether it must be able to grant it on)."""
+    letters, options = held(catalog, item, role)
+    return any(letter in (options if on else letters) for letter, on in words)
+
+
+def column_is_granted(
+    catalog: Catalog, item: Table | View, role: Role, column: int | None, letter: str, on: bool
+) -> bool:
+    """The same of one column of a relation, or (None) of any of them."""
+    if letter in held(catalog, item, role)[on]:
+        return True
+    return any(
+        letter in held_on_column(catalog, one, role)[on] for one in item.columns if column in (None, one.number)
+    )
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+
+class DependentPrivileges(Exception):  # noqa: N818 - a finding: the caller makes the error
+    """What was to be revoked has been granted on."""
+
+
+def granted(grants: tuple[Grant, ...], new: Grant) -> tuple[Grant, ...]:
+    """The items with one more grant."""
+    for place, old in enumerate(grants):
+        if (old.grantee, old.grantor) == (new.grantee, new.grantor):
+            merged = replace(old, letters=old.letters | new.letters, options=old.options | new.options)
+            return (*grants[:place], merged, *grants[place + 1 :])
+    return (*grants, new)
+
+
+def revoked(
+    grants: tuple[Grant, ...], taken: Grant, only_options: bool, cascade: bool, owner: str
+) -> tuple[Grant, ...]:
+    """The items without what `taken` says. Raises DependentPrivileges, unless these go too (`cascade`)."""
+    found = []
+    lost: frozenset[str] = frozenset()
+    for old in grants:
+        if (old.grantee, old.grantor) == (taken.grantee, taken.grantor):
+            lost = old.options & taken.letters
+            letters = old.letters if only_options else old.letters - taken.letters
+            found.append(replace(old, letters=letters, options=old.options - taken.letters))
+        else:
+            found.append(old)
+    rest = tuple(grant for grant in found if grant.letters)
+    if taken.grantee == owner:
+        return rest
+    lost -= frozenset[str]().union(*(grant.options for grant in rest if grant.grantee == taken.grantee))
+    for grant in rest:
+        again = grant.letters & lost
+        if grant.grantor == taken.grantee and again:
+            if not cascade:
+                raise DependentPrivileges
+            rest = revoked(rest, replace(grant, letters=again), False, True, owner)
+    return rest
+
+
+def texts(grants: Iterable[Grant]) -> tuple[str, ...]:
+    """Items as they are kept."""
+    return tuple(map(str, grants))
+
+
+def renamed(acl: Acl, old: str, new: str) -> Acl:
+    """Items after a role has another name, or (for a change of owner) another role has taken its part."""
+    if acl is None:
+        return None
+    found: tuple[Grant, ...] = ()
+    for grant in map(parse, acl):
+        grantee = new if grant.grantee == old else grant.grantee
+        grantor = new if grant.grantor == old else grant.grantor
+        found = granted(found, replace(grant, grantee=grantee, grantor=grantor))
+    return texts(found)
