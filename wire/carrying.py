@@ -307,6 +307,9 @@ class ClusterConnection(Connection):
                 name = event.portal if isinstance(event, core.Execute) else event.name
                 cycle.own_portals |= name in session.portals and name not in bound
                 cycle.speaks = True
+            elif isinstance(event, core.FunctionCall):
+                cycle.speaks = True
+                cycle.needs = cycle.binds = Needs.LEADER
         return cycle
 
     def _prepared_route(self, session: Session, name: bytes) -> Route:

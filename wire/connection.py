@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
+from engine.session.function_call import FunctionCall
 from engine.session.notifications import SessionNotifications
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error
@@ -665,8 +666,22 @@ class Connection(Channel):
         else:
             self._ready()
 
-    def _on_function_call(self, _: core.FunctionCall) -> None:
-        self._query_failed(SqlError("0A000", "the function call protocol is not supported"))
+    def _on_function_call(self, event: core.FunctionCall) -> None:
+        self._extended = False
+        self._start(self._call_function(event))
+
+    async def _call_function(self, event: core.FunctionCall) -> None:
+        session = self.session
+        assert session is not None
+        call = FunctionCall(event.function, event.formats, event.arguments, event.result_format)
+        try:
+            self._write(messages.function_result(await call.run(session)))
+        except SqlError as error:
+            session.fail(error)
+            self._send_notices()
+            self._write(messages.error_response(error))
+        self._send_notices()
+        self._ready()
 
     # ---- what waits ---------------------------------------------------------------------------------------------
 

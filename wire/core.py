@@ -213,10 +213,15 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    pass
+    """Formats as in Bind; the result's is one code."""
+
+    function: int  # OID
+    formats: tuple[int, ...]
+    arguments: list[bytes | None]
+    result_format: int
 
 
-SYNC, FLUSH, COPY_DONE, TERMINATE, FUNCTION_CALL = Sync(), Flush(), CopyDone(), Terminate(), FunctionCall()
+SYNC, FLUSH, COPY_DONE, TERMINATE = Sync(), Flush(), CopyDone(), Terminate()
 
 Event = (
     NeedData
@@ -504,6 +509,35 @@ def _read_bind(buffer: bytes, position: int, end: int) -> Event:
     return Bind(portal, statement, formats, parameters, results)
 
 
+def _read_function_call(buffer: bytes, position: int, end: int) -> Event:
+    (function,) = struct.unpack_from(">I", buffer, position)
+    formats, position = _codes(buffer, position + 4)
+    arguments, position = _values(buffer, position, end)
+    if position + 2 != end:
+        raise ValueError
+    return FunctionCall(function, formats, arguments, _U16(buffer, position)[0])
+
+
+def _codes(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
+    count = _U16(buffer, position)[0]
+    codes: tuple[int, ...] = struct.unpack_from(f">{count}H", buffer, position + 2)
+    return codes, position + 2 + 2 * count
+
+
+def _values(buffer: bytes, position: int, end: int) -> tuple[list[bytes | None], int]:
+    count = _U16(buffer, position)[0]
+    position += 2
+    values: list[bytes | None] = []
+    for _ in range(count):
+        length = _I32(buffer, position)[0]
+        position += 4
+        values.append(None if length < 0 else buffer[position : position + length])
+        position += max(length, 0)
+        if position > end:
+            raise ValueError
+    return values, position
+
+
 def _read_describe(buffer: bytes, position: int, end: int) -> Event:
     return Describe(_target(buffer, position), _last_string(buffer, position + 1, end))
 
@@ -545,7 +579,7 @@ _READERS = {
     ord("S"): lambda *_: SYNC,
     ord("H"): lambda *_: FLUSH,
     ord("X"): lambda *_: TERMINATE,
-    ord("F"): lambda *_: FUNCTION_CALL,
+    ord("F"): _read_function_call,
     ord("d"): _read_copy_data,
     ord("c"): lambda *_: COPY_DONE,
     ord("f"): _read_copy_fail,

@@ -71,13 +71,18 @@ def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
 
 
 def parameter_description(types: Sequence[int]) -> bytes:
-    return message(b"t", struct.pack(f">h{len(types)}I", len(types), *types))
+    return message(b"t", struct.pack(f">H{len(types)}I", len(types), *types))
 
 
 def copy_response(direction: str, columns: int, binary: bool) -> bytes:
     """CopyInResponse ('in') or CopyOutResponse ('out'); every column has the format of the whole."""
     kind = b"G" if direction == "in" else b"H"
     return message(kind, struct.pack(f">bh{columns}h", binary, columns, *([int(binary)] * columns)))
+
+
+def function_result(value: bytes | None) -> bytes:
+    """FunctionCallResponse."""
+    return message(b"V", b"\xff\xff\xff\xff" if value is None else _I32.pack(len(value)) + value)
 
 
 def _report(kind: bytes, fields: Mapping[str, str | None]) -> bytes:

@@ -24,6 +24,7 @@ def _cluster(view: str, live: Live) -> list[dict[str, object]]:
 _live("pg_settings", lambda live: live.settings())
 _live("pg_stat_activity", lambda live: live.activity())
 _live("pg_locks", lambda live: live.locks())
+_live("pg_largeobject_metadata", lambda live: live.large_objects())
 _live("pg_cursors", lambda live: live.cursors())
 _live("pg_prepared_statements", lambda live: live.prepared_statements())
 _live("pg_timezone_names", lambda live: live.timezones())

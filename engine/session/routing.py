@@ -39,6 +39,9 @@ class Needs(IntEnum):
 # What draws from sequences, or has an effect on others, or shows what only the leader knows.
 _LEADER_FUNCTIONS = frozenset((
     "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint", "shoal_check",
+    "lo_create", "lo_creat", "lo_open", "lo_close", "loread", "lowrite", "lo_lseek", "lo_lseek64", "lo_tell",
+    "lo_tell64", "lo_truncate", "lo_truncate64", "lo_unlink", "lo_from_bytea", "lo_get", "lo_put", "lo_import",
+    "lo_export",
     "txid_current", "txid_current_if_assigned", "pg_current_xact_id", "pg_current_xact_id_if_assigned",
 ))  # fmt: skip
 # What looks at nothing but the session.

@@ -405,6 +405,10 @@ class NodeStatus:
             rows.append(row)
         return rows
 
+    def large_objects(self) -> list[dict[str, object]]:
+        """Those of the session's database, as it sees them now."""
+        return [{"oid": oid, "lomowner": owner} for oid, owner in self._session.large_objects.rows()]
+
     def locks(self) -> list[dict[str, object]]:
         """The table locks that transactions hold, and those that they wait for."""
         rows: list[dict[str, object]] = []

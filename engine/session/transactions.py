@@ -18,6 +18,7 @@ from catalog.errors import SqlError, not_supported
 from engine.node import resolve
 from engine.session.advisory import AdvisoryLocks
 from engine.session.errors import aborted, canceled
+from engine.session.large_objects import LargeObjects
 from engine.session.prepared import Portal, Prepared
 from engine.session.state import SessionState
 from engine.sql import ast
@@ -36,6 +37,13 @@ class TransactionalSession(SessionState):
         if self.advisory_held is None:
             self.advisory_held = AdvisoryLocks(self, self.node.advisory_locks)
         return self.advisory_held
+
+    @property
+    def large_objects(self) -> LargeObjects:
+        """The session's large objects."""
+        if self.large_objects_held is None:
+            self.large_objects_held = LargeObjects(self)
+        return self.large_objects_held
 
     def blockers(self, process_id: int) -> list[int]:
         """The process ids of the sessions for which that one waits."""

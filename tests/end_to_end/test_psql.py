@@ -99,7 +99,7 @@ COMMANDS = (
 )
 
 
-# There are no large objects and no extended statistics.
+# The pages of large objects are not shown, and there are no extended statistics.
 NOT_THERE = {"pg_largeobject", "pg_statistic_ext_data", "pg_stats_ext", "pg_stats_ext_exprs"}
 
 

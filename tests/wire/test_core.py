@@ -36,7 +36,7 @@ CONVERSATION = (
     message(b"C", b"Ss\0"),
     message(b"H"),
     message(b"S"),
-    message(b"F", b"\0\0\0\1"),
+    message(b"F", struct.pack(">IHHHi4siH", 957, 1, 1, 2, 4, bytes(4), -1, 1)),
     message(b"X"),
 )
 
@@ -73,7 +73,7 @@ def test_every_message_becomes_its_event() -> None:
         "Close(kind='S', name=b's')",
         "Flush()",
         "Sync()",
-        "FunctionCall()",
+        "FunctionCall(function=957, formats=(1,), arguments=[b'\\x00\\x00\\x00\\x00', None], result_format=1)",
         "Terminate()",
     ]
     assert machine.buffered == 0

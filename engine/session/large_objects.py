@@ -1,0 +1,258 @@
+"""Large objects (PostgreSQL 16 manual, chapter 35; be-fsstubs.c and inv_api.c).
+
+    storage id 13, database, OID          -> the owner's OID as JSON
+    storage id 14, database, OID, page    -> up to PAGE bytes; what is missing before the last page's end is zeros
+
+The rows are written by the session's transaction like all others. A descriptor lives as long as its transaction: the
+descriptors stand with the transaction that they were opened in, and another transaction has none.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from catalog.errors import SqlError
+from catalog.rows import LARGE_OBJECT_PAGES, LARGE_OBJECTS
+from catalog.schema import Role
+from engine.txn.interface import NO_KEY_UPDATE, UPDATE
+
+if TYPE_CHECKING:
+    from engine.session.transactions import TransactionalSession
+    from engine.txn.transaction import Transaction
+
+PAGE = 2048
+LIMIT = (2**31 - 1) * PAGE  # bytes of one object
+INV_WRITE, INV_READ = 0x20000, 0x40000
+_OBJECT = struct.Struct(">III").pack
+_PAGE = struct.Struct(">IIII").pack
+
+
+@dataclass(slots=True)
+class Descriptor:
+    oid: int
+    writable: bool
+    position: int = 0
+
+
+class LargeObjects:
+    """A session's part."""
+
+    def __init__(self, session: TransactionalSession) -> None:
+        self._session = session
+        self._opened_in: Transaction | None = None
+        self._descriptors: dict[int, Descriptor] = {}
+
+    # ---- objects ----------------------------------------------------------------------------------------------------
+
+    def create(self, oid: int) -> int:
+        """A new, empty object; OID 0 has one chosen. Raises 23505, 25006."""
+        transaction = self._writing("lo_create()")
+        oid = oid or self._session.node.new_oid()
+        key = self._key(oid)
+        transaction.lock(key, UPDATE)
+        if transaction.newest(key) is not None:
+            raise SqlError(
+                "23505",
+                'duplicate key value violates unique constraint "pg_largeobject_metadata_oid_index"',
+                detail=f"Key (oid)=({oid}) already exists.",
+                schema="pg_catalog",
+                table="pg_largeobject_metadata",
+                constraint="pg_largeobject_metadata_oid_index",
+            )
+        user = self._user()
+        transaction.put(key, orjson.dumps({"owner": 0 if user is None else user.oid}))
+        return oid
+
+    def unlink(self, oid: int) -> None:
+        """Raises 42704, 42501, 25006."""
+        transaction = self._writing("lo_unlink()")
+        self._check(transaction, oid, "must be owner of")
+        transaction.lock(self._key(oid), UPDATE)
+        for key, _ in list(transaction.scan(self._page(oid, 0), self._page(oid + 1, 0))):
+            transaction.put(key, None)
+        transaction.put(self._key(oid), None)
+        for number in [number for number, item in self._open().items() if item.oid == oid]:
+            del self._descriptors[number]
+
+    def rows(self) -> list[tuple[int, int]]:
+        """pg_largeobject_metadata of the session's database: (OID, owner)."""
+        database = self._session.database_oid
+        transaction = self._session.transaction
+        reader = transaction if transaction is not None else self._session.node.store.current
+        found = reader.scan(_OBJECT(LARGE_OBJECTS, database, 0), _OBJECT(LARGE_OBJECTS, database + 1, 0))
+        return [(int.from_bytes(key[8:12], "big"), int(orjson.loads(value)["owner"])) for key, value in found]
+
+    # ---- descriptors ------------------------------------------------------------------------------------------------
+
+    def open(self, oid: int, mode: int) -> int:
+        """A descriptor. Raises 42704, 42501, 22023."""
+        if not mode & (INV_WRITE | INV_READ):
+            raise SqlError("22023", f"invalid flags for opening a large object: {mode}")
+        writable = bool(mode & INV_WRITE)
+        transaction = self._writing("lo_open(INV_WRITE)") if writable else self._reading()
+        self._check(transaction, oid, "permission denied for")
+        opened = self._open()
+        number = next(number for number in range(len(opened) + 1) if number not in opened)
+        opened[number] = Descriptor(oid, writable)
+        return number
+
+    def close(self, number: int) -> None:
+        """Raises 42704."""
+        self._descriptor(number)
+        del self._descriptors[number]
+
+    def read(self, number: int, length: int) -> bytes:
+        """From the descriptor's position on. Raises 42704."""
+        item = self._descriptor(number)
+        data = self._read(self._reading(), item.oid, item.position, max(length, 0))
+        item.position += len(data)
+        return data
+
+    def write(self, number: int, data: bytes) -> int:
+        """Raises 42704, 55000."""
+        item = self._descriptor(number)
+        self._must_write(item, number)
+        self._write(self._writing("lowrite()"), item.oid, item.position, data)
+        item.position += len(data)
+        return len(data)
+
+    def seek(self, number: int, offset: int, whence: int) -> int:
+        """The new position. Raises 42704, 22023."""
+        item = self._descriptor(number)
+        if whence not in (0, 1, 2):
+            raise SqlError("22023", f"invalid whence setting: {whence}")
+        base = (0, item.position, self._size(self._reading(), item.oid) if whence == 2 else 0)[whence]
+        if not 0 <= base + offset <= LIMIT:
+            raise SqlError("22023", f"invalid large object seek target: {base + offset}")
+        item.position = base + offset
+        return item.position
+
+    def tell(self, number: int) -> int:
+        """Raises 42704."""
+        return self._descriptor(number).position
+
+    def truncate(self, number: int, length: int) -> None:
+        """Cuts off, or fills up with zeros. Raises 42704, 55000, 22023."""
+        item = self._descriptor(number)
+        self._must_write(item, number)
+        if not 0 <= length <= LIMIT:
+            raise SqlError("22023", f"invalid large object truncation target: {length}")
+        transaction = self._writing("lo_truncate()")
+        transaction.lock(self._key(item.oid), NO_KEY_UPDATE)
+        page, left = divmod(length, PAGE)
+        for key, _ in list(transaction.scan(self._page(item.oid, page + 1), self._page(item.oid + 1, 0))):
+            transaction.put(key, None)
+        key = self._page(item.oid, page)
+        data = transaction.get(key)
+        if left:
+            transaction.put(key, (data or b"")[:left].ljust(left, b"\0"))
+        elif data is not None:
+            transaction.put(key, None)
+        if not left and page and self._size(transaction, item.oid) < length:
+            last = self._page(item.oid, page - 1)
+            transaction.put(last, (transaction.get(last) or b"").ljust(PAGE, b"\0"))
+
+    # ---- without descriptors ----------------------------------------------------------------------------------------
+
+    def get(self, oid: int, offset: int, length: int) -> bytes:
+        """Bytes of an object; length -1: to its end. Raises 42704, 22023."""
+        transaction = self._reading()
+        self._check(transaction, oid, "permission denied for")
+        if offset < 0:
+            raise SqlError("22023", f"invalid large object seek target: {offset}")
+        return self._read(transaction, oid, offset, self._size(transaction, oid) if length < 0 else length)
+
+    def put(self, oid: int, offset: int, data: bytes) -> None:
+        """Raises 42704, 42501, 22023, 25006."""
+        transaction = self._writing("lo_put()")
+        self._check(transaction, oid, "permission denied for")
+        if not 0 <= offset <= LIMIT:
+            raise SqlError("22023", f"invalid large object seek target: {offset}")
+        self._write(transaction, oid, offset, data)
+
+    # ---- pages ------------------------------------------------------------------------------------------------------
+
+    def _key(self, oid: int) -> bytes:
+        return _OBJECT(LARGE_OBJECTS, self._session.database_oid, oid)
+
+    def _page(self, oid: int, page: int) -> bytes:
+        return _PAGE(LARGE_OBJECT_PAGES, self._session.database_oid, oid, page)
+
+    def _size(self, transaction: Transaction, oid: int) -> int:
+        for key, value in transaction.scan(self._page(oid, 0), self._page(oid + 1, 0), reverse=True):
+            return int.from_bytes(key[12:16], "big") * PAGE + len(value)
+        return 0
+
+    def _read(self, transaction: Transaction, oid: int, position: int, length: int) -> bytes:
+        length = min(length, self._size(transaction, oid) - position)
+        if length <= 0:
+            return b""
+        first, skip = divmod(position, PAGE)
+        made = bytearray(length)
+        for key, value in transaction.scan(self._page(oid, first), self._page(oid, (position + length) // PAGE + 1)):
+            at = (int.from_bytes(key[12:16], "big") - first) * PAGE - skip
+            begin = max(-at, 0)
+            part = value[begin : max(length - at, begin)]
+            made[at + begin : at + begin + len(part)] = part
+        return bytes(made)
+
+    def _write(self, transaction: Transaction, oid: int, position: int, data: bytes) -> None:
+        if position + len(data) > LIMIT:
+            raise SqlError("22023", f"invalid large object write request size: {len(data)}")
+        transaction.lock(self._key(oid), NO_KEY_UPDATE)
+        done = 0
+        while done < len(data):
+            page, start = divmod(position + done, PAGE)
+            part = data[done : done + PAGE - start]
+            key = self._page(oid, page)
+            old = transaction.get(key) or b""
+            transaction.put(key, old[:start].ljust(start, b"\0") + part + old[start + len(part) :])
+            done += len(part)
+
+    # ---- the transaction --------------------------------------------------------------------------------------------
+
+    def _reading(self) -> Transaction:
+        session = self._session
+        if session.transaction is None:
+            session.begin_implicit().begin_statement()
+        assert session.transaction is not None
+        return session.transaction
+
+    def _writing(self, command: str) -> Transaction:
+        transaction = self._reading()
+        transaction.refuse_if_read_only(command)
+        return transaction
+
+    def _open(self) -> dict[int, Descriptor]:
+        transaction = self._session.transaction
+        if self._opened_in is not transaction:
+            self._opened_in, self._descriptors = transaction, {}
+        return self._descriptors
+
+    def _descriptor(self, number: int) -> Descriptor:
+        found = self._open().get(number)
+        if found is None:
+            raise SqlError("42704", f"invalid large-object descriptor: {number}")
+        return found
+
+    def _must_write(self, item: Descriptor, number: int) -> None:
+        if not item.writable:
+            raise SqlError("55000", f"large object descriptor {number} was not opened for writing")
+
+    def _user(self) -> Role | None:
+        catalog = self._session.catalog
+        found = catalog.get(catalog.roles.get(self._session.user_name, 0))
+        return found if isinstance(found, Role) else None
+
+    def _check(self, transaction: Transaction, oid: int, otherwise: str) -> None:
+        """The object is there, and the user's. Raises 42704, 42501."""
+        row = transaction.get(self._key(oid))
+        if row is None:
+            raise SqlError("42704", f"large object {oid} does not exist")
+        user = self._user()
+        if user is None or not (user.superuser or user.oid == int(orjson.loads(row)["owner"])):
+            raise SqlError("42501", f"{otherwise} large object {oid}")
