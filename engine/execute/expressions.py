@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.errors import SqlError
+from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Implementation, Operator
 from catalog.functions.registry import implementation
 from catalog.types import lookup, type_row
@@ -611,7 +612,7 @@ class ExpressionCompiler:
         upper = self._subscripts(expression.upper)
         if expression.assignment is not None:
             if expression.is_slice:
-                raise NotOnRowPath("assignment to an array slice")
+                return self._assigned_slice(expression, array, upper)
             name = self.code.constant(operations.assign_element, "assign_element")
             return Value(f"{name}({array}, {upper}, {self.value(expression.assignment).source})", nullable=False)
         if expression.argument.type.oid == NAME:
@@ -624,6 +625,13 @@ class ExpressionCompiler:
         lower = self._subscripts(expression.lower)
         name = self.code.constant(operations.array_slice, "array_slice")
         return Value(f"{name}({array}, {lower}, {upper}, {ends!r})")
+
+    def _assigned_slice(self, expression: tree.SubscriptingRef, array: str, upper: str) -> Value:
+        ends = tuple((low is None, high is None) for low, high in zip(expression.lower, expression.upper, strict=True))
+        lower = self._subscripts(expression.lower)
+        assert expression.assignment is not None
+        name = self.code.constant(assign_slice, "assign_slice")
+        return Value(f"{name}({array}, {lower}, {upper}, {ends!r}, {self.value(expression.assignment).source})")
 
     def _subscripts(self, items: Sequence[tree.Expr | None]) -> str:
         return f"({''.join(('None' if item is None else self.value(item).source) + ', ' for item in items)})"

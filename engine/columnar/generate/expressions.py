@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catalog import types
 from catalog.errors import not_supported
+from catalog.functions.array_slices import ASSIGN_SLICE
 from catalog.functions.composites import ALL_NULL, FIELD, MAKE, NONE_NULL
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import oids
@@ -275,7 +276,7 @@ def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
     upper = _index(scope, node.upper[0])
     if node.is_slice:
         if node.assignment is not None:
-            not_supported("assignment to an array slice on this query")
+            return _assigned_slice(scope, node, array, upper)
         return _slice(array, _index(scope, node.lower[0]), upper)
     assert upper is not None
     if node.argument.type.oid in (oids.INT2VECTOR, oids.OIDVECTOR):  # they start at 0
@@ -322,6 +323,23 @@ def _assigned(array: Piece, index: str, value: Piece) -> Piece:
         f"WHEN {index} < 1 THEN {refused} WHEN {index} > {MAX_ELEMENTS} THEN {large} WHEN {index} IS NULL THEN {absent}"
     )
     return Piece(f"CASE {tests} ELSE {stored} END", form)
+
+
+def _assigned_slice(scope: Scope, node: tree.SubscriptingRef, array: Piece, upper: str | None) -> Piece:
+    """One dimension, by the function of the row path."""
+    assert node.assignment is not None
+    lower = _index(scope, node.lower[0])
+    whole, integer, flag = node.argument.type, TypeRef(oids.INT4), TypeRef(oids.BOOL)
+    signature = row_signature(ASSIGN_SLICE, [whole, integer, integer, flag, flag, node.assignment.type], whole)
+    sql = [
+        as_declared(array, whole.oid),
+        "NULL::INTEGER" if lower is None else f"CAST({lower} AS INTEGER)",
+        "NULL::INTEGER" if upper is None else f"CAST({upper} AS INTEGER)",
+        "TRUE" if lower is None else "FALSE",
+        "TRUE" if upper is None else "FALSE",
+        as_declared(expression(scope, node.assignment), node.assignment.type.oid),
+    ]
+    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
 
 
 @makes(tree.ScalarArrayOp)

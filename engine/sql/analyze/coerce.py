@@ -173,9 +173,10 @@ def _record_to_composite(
         words = "few" if len(fields) < len(wanted) else "many"
         fail("42846", message, at, detail=f"Input has too {words} columns.")
     elements = []
-    for number, ((_, value), (_, type_)) in enumerate(zip(fields, wanted, strict=True), 1):
-        if isinstance(value, tree.Const) and value.type.oid == TEXT:  # a literal of the row, which has become text
-            value = tree.Const(value.value, typeinfo.UNKNOWN_REF, value.location)
+    for number, ((_, given), (_, type_)) in enumerate(zip(fields, wanted, strict=True), 1):
+        value = given
+        if isinstance(given, tree.Const) and given.type.oid == TEXT:  # a literal of the row, which has become text
+            value = tree.Const(given.value, typeinfo.UNKNOWN_REF, given.location)
         made = coerce(state, value, type_, context, explicit=explicit)
         if made is None:
             names = f"type {type_name(value.type.oid)} to {type_name(type_.oid)} in column {number}"

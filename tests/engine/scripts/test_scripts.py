@@ -57,8 +57,13 @@ def expected(postgres_server: PostgresServer) -> dict[str, list[tuple[str, objec
     return {name: outcomes(postgres_server.dsn, name, None) for name in SCRIPTS}
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
-@pytest.mark.parametrize("name", SCRIPTS)
+# Scripts whose names end in _row have what the columnar path refuses.
+RUNS = [
+    (name, path) for name in SCRIPTS for path in ("auto", "columnar") if path == "auto" or not name.endswith("_row")
+]
+
+
+@pytest.mark.parametrize(("name", "path"), RUNS)
 def test_every_statement_gives_what_it_gives_in_postgresql(
     name: str, path: str, expected: dict[str, list[tuple[str, object]]], shoal: ShoalServer
 ) -> None:
