@@ -142,7 +142,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An ordinary table. Rows are clustered by primary key, or by a hidden row number (int8) where there is none.
+    """An ordinary table, or a materialized view. Rows are clustered by primary key, or by a hidden row number (int8) where there is none.
 
     `key_columns` is the primary key's columns; () means that rows are keyed by the hidden row number.
     """
@@ -163,6 +163,9 @@ class Table:
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     next_column: int = 1  # attnum of the next ADD COLUMN
+    query: str | None = None  # of a materialized view, as in View
+    depends_on: tuple[int, ...] = ()
+    populated: bool = True
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:

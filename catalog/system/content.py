@@ -100,7 +100,7 @@ class Surroundings(Protocol):
     def expression_name(self, text: str) -> str:
         """The name that a column over the expression gets in an index: 'lower', 'expr'."""
 
-    def view(self, view: View, pretty: bool) -> str:
+    def view(self, view: View | Table, pretty: bool) -> str:
         """A view's query as pg_get_viewdef shows it to this session, with the semicolon."""
 
 

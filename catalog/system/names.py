@@ -201,6 +201,11 @@ def _views(items: list[Item], surroundings: Surroundings) -> Columns:
     }
 
 
+@content(internal.VIEW_TEXTS, "session", objects_of(Table))
+def _materialized_views(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _views([item for item in items if item[0].query is not None], surroundings)
+
+
 @content(internal.VIEW_TEXTS, "fixed")
 def _system_views(_: list[Item], __: Surroundings) -> Columns:
     found = [(int(row[0] or 0), row[1]) for row in read_fields("pg_views")]

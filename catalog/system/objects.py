@@ -88,7 +88,9 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
         "reltuples": -1.0,
         "relhasindex": [bool(table.indexes) for table in found],
         "relpersistence": [table.persistence for table in found],
-        "relkind": "r",
+        "relkind": ["r" if table.query is None else "m" for table in found],
+        "relispopulated": [table.populated for table in found],
+        "relhasrules": [table.query is not None for table in found],
         "relnatts": [len(table.columns) for table in found],
         "relchecks": [sum(constraint.kind == "c" for constraint in table.constraints) for table in found],
         "relhastriggers": [
@@ -472,6 +474,11 @@ def _rules(items: list[Item], _: Surroundings) -> Columns:
     }
 
 
+@content("pg_rewrite", "catalog", objects_of(Table))
+def _rules_of_materialized_views(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _rules([item for item in items if item[0].query is not None], surroundings)
+
+
 _Dependency = tuple[int, int, int, int, int, int, str]
 
 
@@ -503,7 +510,7 @@ def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, 
             found.append((relation, item.oid, 0, relation, *item.owned_by, item.owned_kind))
         return found
     found = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
-    if isinstance(item, View):
+    if isinstance(item, View) or item.query is not None:
         rule = (numbering.PG_REWRITE, numbering.rule(item.oid), 0)
         found.append((*rule, relation, item.oid, 0, "i"))
         found += [(*rule, relation, oid, 0, "n") for oid in item.depends_on if oid >= FIRST_USER_OID]

@@ -54,6 +54,9 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
             raise SqlError("42P01", message)
         context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
         return f"ALTER {word}"
+    if isinstance(found, Table) and (found.query is not None or statement.kind == "matview"):
+        _alter_materialized(context, found, statement)
+        return f"ALTER {word}"
     if isinstance(found, Index | View | Sequence):
         _alter_other(context, found, statement)
         return f"ALTER {word}"
@@ -74,6 +77,18 @@ def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: 
             place_of_index(context, command.value, context.catalog.table(item.table))
         else:
             not_supported(f"ALTER {statement.kind.upper()} {command.action.upper().replace('_', ' ')}")
+
+
+def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTableStmt) -> None:
+    """What may be altered of a materialized view: its owner."""
+    if item.query is None:
+        raise SqlError("42809", f'"{item.name}" is not a materialized view')
+    names.must_own(context, item)
+    for command in statement.commands:
+        if command.action != "owner":
+            not_supported(f"ALTER MATERIALIZED VIEW {command.action.upper().replace('_', ' ')}")
+        context.lock_relation(item.oid, "access exclusive")
+        Alteration(context, item).run((command,))
 
 
 def _owned(context: DdlContext, item: Index | View | Sequence, command: ast.AlterTableCmd) -> SchemaObject:

@@ -39,9 +39,16 @@ WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     Enum: "type", Domain: "type", Composite: "type",
 }  # fmt: skip
+
+
+def word_of(item: object) -> str:
+    """What messages call an object."""
+    return "materialized view" if isinstance(item, Table) and item.query is not None else WORD[type(item)]
+
+
 UNKNOWN_KINDS = {
     "function": "function", "procedure": "procedure", "aggregate": "aggregate",
-    "extension": "extension", "trigger": "trigger", "matview": "materialized view", "foreign table": "foreign table",
+    "extension": "extension", "trigger": "trigger", "foreign table": "foreign table",
     "collation": "collation", "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
 
@@ -126,13 +133,13 @@ class Removal:
                     )
                     self.defaults.append((table.oid, column.number))
 
-    def _views_over(self, oid: int) -> Iterator[View]:
-        for item in list(self.context.catalog.objects.values()):
-            if isinstance(item, View) and oid in item.depends_on and item.oid not in self.gone:
+    def _views_over(self, oid: int) -> Iterator[View | Table]:
+        for _, item in sorted(self.context.catalog.objects.items()):
+            if isinstance(item, View | Table) and oid in item.depends_on and item.oid not in self.gone:
                 yield item
 
     def _depend(self, item: SchemaObject, on: SchemaObject) -> None:
-        self._extra.append((f"{WORD[type(item)]} {item.name}", f"{WORD[type(on)]} {on.name}", 0))
+        self._extra.append((f"{word_of(item)} {item.name}", f"{word_of(on)} {on.name}", 0))
         self.add(item)
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
@@ -145,7 +152,7 @@ class Removal:
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
-            word = f"{WORD[type(root)]} {root.name}" if len(roots) == 1 else "desired object(s)"
+            word = f"{word_of(root)} {root.name}" if len(roots) == 1 else "desired object(s)"
             raise SqlError(
                 "2BP01",
                 f"cannot drop {word} because other objects depend on it",
@@ -208,7 +215,7 @@ class Removal:
 
     @staticmethod
     def _is_root(what: str, roots: list[SchemaObject]) -> bool:
-        return any(what == f"{WORD[type(root)]} {root.name}" for root in roots)
+        return any(what == f"{word_of(root)} {root.name}" for root in roots)
 
     def _notify(self, extra: list[tuple[str, str, int]]) -> None:
         if not extra:
@@ -234,14 +241,15 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         if found is not None:
             roots.append(found)
         elif statement.if_exists:
-            word = "schema" if statement.kind == "schema" else statement.kind
+            word = "materialized view" if statement.kind == "matview" else statement.kind
             notice = f'{word} "{".".join(parts)}" does not exist, skipping'
             context.notice(SqlError("00000", notice, severity="NOTICE"))
         elif statement.kind == "schema":
             raise SqlError("3F000", f'schema "{parts[-1]}" does not exist')
         else:
             sqlstate = "42704" if statement.kind == "index" else "42P01"
-            raise SqlError(sqlstate, f'{statement.kind} "{".".join(parts)}" does not exist')
+            word = "materialized view" if statement.kind == "matview" else statement.kind
+            raise SqlError(sqlstate, f'{word} "{".".join(parts)}" does not exist')
     if roots:
         removal = Removal(context, statement.cascade)
         for root in roots:
@@ -285,7 +293,7 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
     for parts in statement.names:
         message = f'{word} "{".".join(parts)}" does not exist'
         if not statement.if_exists:
-            raise SqlError("42704" if word != "materialized view" else "42P01", message)
+            raise SqlError("42704", message)
         context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
     return tag
 
@@ -304,20 +312,23 @@ def _schema(context: DdlContext, parts: tuple[str, ...]) -> Schema | None:
     return found
 
 
+_RELATIONS = ("table", "view", "materialized view", "index", "sequence")
+
+
 def _relation(context: DdlContext, kind: str, parts: tuple[str, ...]) -> SchemaObject | None:
     found = context.environment.find_relation(parts[-2] if len(parts) > 1 else None, parts[-1])
     if found is None:
         return None
     if isinstance(found, VirtualTable) or found.schema in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
         raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
-    wanted = names.KIND_NAMES.get(kind)
-    if wanted is None:
+    shown = "materialized view" if kind == "matview" else kind
+    if shown not in _RELATIONS:
         not_supported(f"DROP {kind.upper()}")
-    if not isinstance(found, wanted):
-        word = WORD[type(found)]
+    word = word_of(found)
+    if word != shown:
         hint = f"Use DROP {word.upper()} to remove {'an' if word == 'index' else 'a'} {word}."
         article = "an" if kind == "index" else "a"
-        raise SqlError("42809", f'"{found.name}" is not {article} {kind}', hint=hint)
+        raise SqlError("42809", f'"{found.name}" is not {article} {shown}', hint=hint)
     names.must_own(context, found)
     context.lock_relation(found.oid, "access exclusive")
     return context.catalog.get(found.oid)

@@ -22,7 +22,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     for what they are asked for (operators of their own) is not there. Raises 42P07, 42703, 42704, 23505 (job)."""
     if statement.method not in ("btree", "hash"):
         not_supported(f'access method "{statement.method}"')
-    table = names.table_named(context, statement.relation, "share")
+    table = names.table_named(context, statement.relation, "share", materialized=True)
     if len(statement.elements) > MAX_KEYS:
         raise SqlError("54011", f"cannot use more than {MAX_KEYS} columns in an index")
     name = statement.name

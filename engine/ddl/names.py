@@ -75,15 +75,23 @@ def find(context: DdlContext, relation: ast.RangeVar) -> Relation | None:
     return context.environment.find_relation(relation.schema, relation.name)
 
 
-def table_named(context: DdlContext, relation: ast.RangeVar, mode: str = "access exclusive", letter: str = "") -> Table:
-    """The table, locked. Raises 42P01, 42809 for what is not a table; 42501 unless the user owns it, or holds the
-    privilege `letter` on it."""
+def table_named(
+    context: DdlContext,
+    relation: ast.RangeVar,
+    mode: str = "access exclusive",
+    letter: str = "",
+    materialized: bool = False,
+) -> Table:
+    """The table, locked; or a materialized view, where that will do. Raises 42P01, 42809 for what is not a table; 42501
+    unless the user owns it, or holds the privilege `letter` on it."""
     found = find(context, relation)
     if found is None:
         raise SqlError("42P01", f'relation "{shown(relation)}" does not exist')
     if not isinstance(found, Table):
         if isinstance(found, VirtualTable) or found.schema in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
             raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
+        raise SqlError("42809", f'"{found.name}" is not a table')
+    if found.query is not None and not materialized:
         raise SqlError("42809", f'"{found.name}" is not a table')
     if not letter:
         must_own(context, found)
@@ -111,7 +119,8 @@ def may_on_table(context: DdlContext, table: Table, letter: str, columns: frozen
 def must_own(context: DdlContext, item: Table | Index | Sequence | View) -> None:
     """42501 unless the user owns the relation, is a member of the role that does, or is a superuser."""
     if not acts_as(context.catalog, user_role(context), item.owner):
-        raise SqlError("42501", f"must be owner of {WORDS[type(item)]} {item.name}")
+        word = "materialized view" if isinstance(item, Table) and item.query is not None else WORDS[type(item)]
+        raise SqlError("42501", f"must be owner of {word} {item.name}")
 
 
 def refuse_if_taken(

@@ -408,7 +408,7 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return _comment_part(context, statement.on, lambda item: _commented_constraint(item, parts[-1], text))
     if kind in ("type", "domain", "domain constraint"):
         return user_types.comment(context, kind, statement.on or parts, parts[-1], text)
-    if kind not in ("table", "view", "index", "sequence"):
+    if kind not in ("table", "view", "matview", "index", "sequence"):
         not_supported(f"COMMENT ON {kind.upper()}")
     return _comment_part(context, parts, lambda item: replace(item, comment=text))
 

@@ -25,7 +25,7 @@ REGCLASS = 2205
 def refuse_used_by_views(context: DdlContext, oid: int, what: str) -> None:
     """A view's text names what it reads; while one does, that keeps its name (0A000)."""
     for item in context.catalog.objects.values():
-        if isinstance(item, View) and oid in item.depends_on:
+        if isinstance(item, View | Table) and oid in item.depends_on:
             not_supported(f"{what} while view {item.name} uses it", hint="Drop the view, rename, and create it again.")
 
 

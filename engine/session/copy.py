@@ -95,6 +95,8 @@ def _target(session: Session, relation: ast.RangeVar) -> Table:
     """The table to copy into. Raises 42P01, 42809."""
     found = _relation(session, relation, "to")
     if isinstance(found, Table):
+        if found.query is not None:
+            raise SqlError("42809", f'cannot copy to materialized view "{found.name}"')
         return found
     if isinstance(found, VirtualTable):
         raise SqlError("42501", f"permission denied for table {found.name}")

@@ -242,18 +242,20 @@ async def create_table_as(
         assert isinstance(statement, ast.CreateTableAsStmt)
         created, query = statement, statement.query
     if created.materialized:
-        not_supported("CREATE MATERIALIZED VIEW")
+        from engine.session import matviews
+
+        return await matviews.create(session, created, whole)
     if not isinstance(query, ast.SelectStmt):
         not_supported("CREATE TABLE AS EXECUTE")
     if session.transaction is None:
         session.begin_implicit()
     source = planning.prepare(session, ast.Statement(query, whole.text, whole.offset), ())
-    definition = _definition(created, source)
+    columns = definition(created, source)
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:
         session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")
         return "CREATE TABLE AS"
-    await execute(session, definition, whole)
+    await execute(session, columns, whole)
     if not created.with_data:
         return "CREATE TABLE AS"
     insert = ast.InsertStmt(created.relation, (), query)
@@ -264,7 +266,8 @@ async def create_table_as(
     return f"SELECT {count}"
 
 
-def _definition(created: ast.CreateTableAsStmt, source: Prepared) -> ast.CreateStmt:
+def definition(created: ast.CreateTableAsStmt, source: Prepared) -> ast.CreateStmt:
+    """The table that CREATE TABLE AS makes of a query's columns."""
     fields = source.fields or ()
     if len(created.columns) > len(fields):
         raise SqlError("42601", "too many column names were specified")

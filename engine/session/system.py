@@ -322,12 +322,13 @@ class SessionSurroundings:
         self.cache.numbered[self.session.process_id] = (*key, number)
         return number
 
-    def view(self, view: View, pretty: bool) -> str:
+    def view(self, view: View | Table, pretty: bool) -> str:
         """A view's query as this session sees it."""
         key = (self.catalog.database, self.catalog.version, self.path, view.oid, pretty)
         return self.cache.text(key, lambda: self._printed_view(view, pretty))
 
-    def _printed_view(self, view: View, pretty: bool) -> str:
+    def _printed_view(self, view: View | Table, pretty: bool) -> str:
+        assert view.query is not None
         inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
         query = analyze(parse_select(view.query), inside).statement
         assert isinstance(query, tree.Query)

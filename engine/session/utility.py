@@ -69,8 +69,6 @@ async def execute(session: Session, portal: Portal, limit: int, sink: Sink) -> N
         return
     handler = _HANDLERS.get(type(tree))
     if handler is None:
-        if isinstance(tree, ast.RefreshMatViewStmt):
-            not_supported("REFRESH MATERIALIZED VIEW")
         not_supported(tree.what if isinstance(tree, ast.DoStmt) else type(tree).__name__)
     portal.done = True
     await handler(session, tree, portal, sink)
@@ -415,6 +413,12 @@ async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink
     for relation in tree.relations:
         found = session.environment.find_relation(relation.schema, relation.name)
         if found is None:
+async def _refresh(session: Session, tree: ast.RefreshMatViewStmt, portal: Portal, sink: Sink) -> None:
+    from engine.session import matviews
+
+    sink.complete(await matviews.refresh(session, tree))
+
+
             raise SqlError("42P01", f'relation "{relation.name}" does not exist')
         if isinstance(found, (Table, View)):
             session.check_letters(found, _LOCK_LETTERS.get(tree.mode, "wdD"))
@@ -502,6 +506,7 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.DiscardStmt: _discard,
     ast.CheckPointStmt: _checkpoint,
     ast.CreateTableAsStmt: _create_table_as,
+    ast.RefreshMatViewStmt: _refresh,
     ast.SelectStmt: _create_table_as,
     ast.NotifyStmt: _notify,
 }

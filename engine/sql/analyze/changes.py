@@ -65,6 +65,11 @@ def changed_table(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, N
         )  # fmt: skip
     if isinstance(relation, View):
         return _changed_view(state, node, relation, verb)
+    if relation.query is not None:
+        if verb == "merge into":
+            detail = "This operation is not supported for materialized views."
+            fail("0A000", f'cannot execute MERGE on relation "{node.name}"', detail=detail)
+        fail("42809", f'cannot change materialized view "{node.name}"')
     state.shared.relations[relation.oid] = None
     state.shared.written[relation.oid] = None
     alias = node.alias.name if node.alias else relation.name

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
+from catalog.schema import Table
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.aggregates import sort_clause
@@ -268,6 +269,8 @@ def _mark(state: State, index: int, clause: ast.LockingClause, marks: dict[int, 
     if isinstance(entry, tree.RangeSubquery):
         state.entries[index] = replace(entry, query=_mark_inside(entry.query, clause))
         return
+    if isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table) and entry.table.query is not None:
+        fail("42809", f'cannot lock rows in materialized view "{entry.table.name}"')
     old = marks.get(index)
     strength, wait = clause.strength, clause.wait
     if old is not None:

@@ -13,7 +13,7 @@ from catalog.functions.base import Function
 from catalog.schema import Sequence, Table, View, VirtualTable, sequence_table
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, scope
+from engine.sql.analyze import coerce, json_records, scope
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.environment import undefined_table
 from engine.sql.analyze.errors import fail, refuse
@@ -118,6 +118,9 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
         origins = [(relation.oid, number) for number in numbers]
         return scope.positional_item(index, entry, origins)
     assert isinstance(relation, (Table, VirtualTable))
+    if isinstance(relation, Table) and not relation.populated:
+        message = f'materialized view "{relation.name}" has not been populated'
+        fail("55000", message, hint="Use the REFRESH MATERIALIZED VIEW command.")
     names = [column.name for column in relation.columns]
     if node.alias is not None and node.alias.columns:
         names = _renamed(names, node.alias)
@@ -245,8 +248,9 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     name = column_name(calls[0])
     columns: list[tree.RangeColumn] = []
     counts = []
-    for call, value in zip(calls, values, strict=True):
+    for position, (call, value) in enumerate(zip(calls, values, strict=True)):
         given = _function_columns(state, node, call, value, len(calls))
+        values[position] = json_records.with_columns(state.environment, value, given)
         columns.extend(given)
         counts.append(len(given))
     if node.ordinality:
@@ -291,6 +295,9 @@ def _function_columns(
         assert isinstance(value, tree.FuncExpr)
         resolved = scope.output_types(value)
         return [tree.RangeColumn(name, oid) for name, oid in zip(function.output_names, resolved, strict=True)]
+    composite = json_records.composite_columns(value)
+    if composite is not None:
+        return composite
     name = column_name(call)
     if function is not None and len(function.output_types) == 1 and function.output_names[0]:
         name = function.output_names[0]

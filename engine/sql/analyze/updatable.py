@@ -170,7 +170,7 @@ def _selects_from_one(query: tree.Query, environment: Environment) -> bool:
     entry = query.range_table[_base(query)]
     if isinstance(entry, tree.RangeSubquery):
         return isinstance(environment.catalog.get(entry.view or 0), View)
-    return isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table)
+    return isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table) and entry.table.query is None
 
 
 def _base(query: tree.Query) -> int:
