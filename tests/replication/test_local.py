@@ -17,7 +17,7 @@ from catalog.errors import SqlError
 from replication.files import Files
 from replication.local import DurableMark, LocalChangelog
 from replication.segments import BLOCK
-from replication.syncing import KernelSync, kernel_can_sync
+from replication.syncing import RingSync, kernel_can_sync
 
 TABLESPACE = b"t" * 16
 
@@ -406,15 +406,15 @@ def test_after_a_failed_sync_nothing_is_acknowledged(
 ) -> None:
     log = Harness(tmp_path, files=FailingSync(nth))
     if syncing == "kernel":
-        begin, left = KernelSync.begin, [nth]
+        begin, left = RingSync.begin, [nth]
 
-        def failing(self: KernelSync, fd: int) -> None:
+        def failing(self: RingSync, fd: int) -> None:
             left[0] -= 1
             if left[0] < 0:  # a file that cannot be synced: the kernel answers EINVAL
                 fd = os.open("/proc/self/status", os.O_RDONLY)
             begin(self, fd)
 
-        monkeypatch.setattr(KernelSync, "begin", failing)
+        monkeypatch.setattr(RingSync, "begin", failing)
     for lsn in range(1, nth + 1):
         log.write(lsn, lsn)
     log.log.submit(nth + 1, body(nth + 1), 0, 1)
