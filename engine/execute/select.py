@@ -19,6 +19,7 @@ from dataclasses import replace
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings
+from catalog.types.oids import RECORD
 from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, NotOnRowPath
@@ -421,7 +422,8 @@ class QueryCompiler:
             raise NotOnRowPath("a plain function in FROM")
         source = self.expressions.set_function(call)
         wanted = names[:-1] if entry.ordinality else names
-        target = f"{wanted[0]}" if entry.column_counts[0] == 1 else f"({', '.join(wanted)},)"
+        single = entry.column_counts[0] == 1 and call.type.oid != RECORD
+        target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"
         if entry.ordinality:
             self.code.indent(f"for {names[-1]}, {target} in enumerate({source}, 1):")
         else:

@@ -14,7 +14,7 @@ from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Implementation
 from catalog.functions.duckdb_errors import sql_error_call
-from catalog.types import oids
+from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.comparisons import COMPARISONS, compare
@@ -34,6 +34,7 @@ from engine.columnar.generate.state import Generation, Scope, expression, makes,
 from engine.columnar.generate.texts import TEXTS, UTC, WHOLE, as_declared, from_text, to_text
 from engine.columnar.generate.udf import (
     function_signature,
+    is_composite,
     length_signature,
     named_signature,
 )
@@ -96,7 +97,8 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         found = registry.implementation(source)
         if found is None and answered is None:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
-        if found is not None and found.needs_context and constant(node):
+        composite = is_composite(element_of(node.type.oid) or node.type.oid)
+        if found is not None and found.needs_context and constant(node) and not composite:
             return scope.generation.compute(node)
     make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression
     arguments = [make(scope, argument) for argument in node.arguments]

@@ -14,6 +14,7 @@ from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
 from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, text_literal, unify
 from engine.columnar.generate.state import Scope, makes
+from engine.columnar.generate.udf import is_composite
 from engine.sql import tree
 
 _EPOCH = datetime.date(2000, 1, 1)
@@ -172,4 +173,6 @@ def _const(scope: Scope, node: tree.Const) -> Piece:
 @makes(tree.Param)
 def _param(scope: Scope, node: tree.Param) -> Piece:
     form = form_of(node.type.oid)
+    if is_composite(types.element_of(node.type.oid) or node.type.oid):
+        not_supported("a parameter of a composite type on this query")
     return Piece(scope.generation.parameter(node.number, form), form, once=True)

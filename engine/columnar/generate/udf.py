@@ -104,7 +104,8 @@ def set_signature(
     else:
         row = udf_form(result.oid)
     suffix = ""
-    if any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type)):
+    undeclared = bool(fields) and not function.output_types  # a column definition list says what they are
+    if undeclared or any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type)):
         suffix = "".join(f"_{item.oid}" for item in (*arguments, *(fields or (result,))))
     return UdfSignature(
         name=f"s_{function.oid}{suffix}",

@@ -1,0 +1,47 @@
+"""json_to_record, json_populate_record and their kin in FROM: calls that are told their columns."""
+
+from __future__ import annotations
+
+from catalog.errors import not_supported
+from catalog.functions import registry
+from catalog.functions.json_records import ROWS, ROWS_OVER, describe_columns
+from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from catalog.types.user import entry_of
+from engine.sql import tree
+from engine.sql.analyze.domains import has_conditions
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.typeinfo import JSON, JSONB, RECORD_REF, TEXT_REF
+
+_DEFINED = frozenset(("json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"))
+_POPULATED = frozenset(
+    ("json_populate_record", "json_populate_recordset", "jsonb_populate_record", "jsonb_populate_recordset")
+)
+
+
+def composite_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
+    """The columns that a populating call has in FROM: the fields of its composite type."""
+    if not isinstance(value, tree.FuncExpr) or value.function.source not in _POPULATED:
+        return None
+    entry = entry_of(value.type.oid)
+    if entry is None or not isinstance(entry.sql_type, CompositeType):
+        return None
+    return [tree.RangeColumn(name, type_) for name, type_ in entry.sql_type.fields]
+
+
+def with_columns(environment: Environment, value: tree.Expr, columns: list[tree.RangeColumn]) -> tree.Expr:
+    """The call with its columns as an argument, where it is one of these; else the value itself."""
+    if not isinstance(value, tree.FuncExpr):
+        return value
+    source = value.function.source
+    if source not in _DEFINED and composite_columns(value) is None:
+        return value
+    if any(has_conditions(environment.catalog, column.type) for column in columns if column.type.domain):
+        not_supported(f"function {value.function.name} with columns of domains that have conditions")
+    spec = tree.Const(describe_columns(source, [(column.name, column.type) for column in columns]), TEXT_REF)
+    text = value.arguments[0 if source in _DEFINED else 1]
+    if text.type.oid == JSONB:
+        text = tree.RelabelType(text, TypeRef(JSON))
+    function = registry.function(ROWS if source in _DEFINED else ROWS_OVER)
+    arguments = (spec, text) if source in _DEFINED else (spec, text, value.arguments[0])
+    return tree.FuncExpr(function, arguments, RECORD_REF, None, "call", False, value.location)
