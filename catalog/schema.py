@@ -442,6 +442,15 @@ class Catalog:
         return {item.oid: table.oid for table in self._own_tables for item in table.constraints}
 
     @cached_property
+    def constraint_names(self) -> Mapping[str, abc.Sequence[int]]:
+        """The tables with constraints of a name."""
+        found: dict[str, list[int]] = {}
+        for table in self._own_tables:
+            for item in table.constraints:
+                found.setdefault(item.name, []).append(table.oid)
+        return found
+
+    @cached_property
     def referencing(self) -> Mapping[int, abc.Sequence[int]]:
         """The tables whose foreign keys refer to a table, by its OID."""
         found: dict[int, list[int]] = {}
@@ -467,6 +476,15 @@ class Catalog:
         oid = self.types.get((schema, name))
         item = None if oid is None else self.objects[oid]
         return item if isinstance(item, USER_TYPES) else None
+
+    @cached_property
+    def sequences_of(self) -> Mapping[int, abc.Sequence[int]]:
+        """The sequences that columns of a table own, by the table's OID."""
+        found: dict[int, list[int]] = {}
+        for item in self.by_kind.get(Sequence, ()):
+            if isinstance(item, Sequence) and item.owned_by is not None:
+                found.setdefault(item.owned_by[0], []).append(item.oid)
+        return found
 
     @property
     def _own_tables(self) -> abc.Sequence[Table]:

@@ -1,8 +1,8 @@
 """Which objects have the rows that a look-up wants, so that a point look-up makes these and no others.
 
 `owners(relation, column)` gives a function from a catalog and a value of that column to the OIDs of all objects whose
-rows may have the value there (more do no harm: the rows are compared again); None where only a walk over everything
-tells. With thousands of tables the difference is that between a microsecond and a tenth of a second.
+rows may have the value there (more do no harm: the rows are compared again). Both give None where only a walk over
+everything tells. With thousands of tables the difference is that between a microsecond and a tenth of a second.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from catalog.schema import USER_TYPES, Catalog, Composite, Enum, Index, Schema, Sequence, Table
+from catalog.schema import USER_TYPES, Catalog, Composite, Enum, Index, Schema, Table, View
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import system_table
 from catalog.system.relations import system_relations
 
-Owners = Callable[[Catalog, object], Iterable[int]]
+Owners = Callable[[Catalog, object], Iterable[int] | None]
 
 _owners: dict[tuple[int, str], Owners] = {}
 
@@ -49,6 +49,15 @@ def _composites(catalog: Catalog, wanted: Callable[[Composite], bool]) -> list[i
 
 def _relation_named(catalog: Catalog, value: object) -> Iterable[int]:
     return (*_named(catalog, value), *_composites(catalog, lambda item: item.name == value))
+
+
+def _where_there_is_one(find: Owners) -> Owners:
+    """For a column that is 0 where it refers to nothing, as it is in many objects' rows."""
+    return lambda catalog, value: None if value == 0 else find(catalog, value)
+
+
+def _constraints_named(catalog: Catalog, value: object) -> Iterable[int]:
+    return (*catalog.constraint_names.get(cast(str, value), ()), *_user_types(catalog))
 
 
 def _named(catalog: Catalog, value: object) -> Iterable[int]:
@@ -133,17 +142,31 @@ def _dependent(catalog: Catalog, value: object) -> Iterable[int]:
     return found
 
 
+def _depended_on(catalog: Catalog, value: object) -> Iterable[int] | None:
+    """Whose rows of pg_depend have this OID as what is depended on."""
+    oid = cast(int, value)
+    item = catalog.objects.get(oid)
+    if isinstance(item, Table | View):
+        views = [
+            view.oid for view in catalog.by_kind.get(View, ()) if isinstance(view, View) and oid in view.depends_on
+        ]
+        own = (oid, *views, *catalog.sequences_of.get(oid, ()))
+        return (*own, *item.indexes, *catalog.referencing.get(oid, ())) if isinstance(item, Table) else own
+    if isinstance(item, Index):
+        return (oid, item.table, *catalog.referencing.get(item.table, ()))
+    owner = catalog.constraint_owners.get(oid)
+    if owner is not None:
+        return (owner, *_indexes_of(catalog, owner), *catalog.referencing.get(owner, ()))
+    return None
+
+
 def _with_defaults(catalog: Catalog) -> Iterable[int]:
     return [item.oid for item in catalog.by_kind.get(Table, ())]
 
 
 def _owned_by(catalog: Catalog, value: object) -> Iterable[int]:
     """The sequences that a table's columns own."""
-    return [item.oid for item in catalog.by_kind.get(Sequence, ()) if _belongs(item, value)]
-
-
-def _belongs(sequence: object, table: object) -> bool:
-    return isinstance(sequence, Sequence) and sequence.owned_by is not None and sequence.owned_by[0] == table
+    return catalog.sequences_of.get(cast(int, value), ())
 
 
 def _register() -> None:
@@ -165,11 +188,18 @@ def _register() -> None:
         "pg_rewrite.oid": _of_rule,
         "pg_index.indrelid": _indexes_of,
         "pg_constraint.oid": _of_constraint,
+        "pg_constraint.conname": _constraints_named,
         "pg_constraint.confrelid": _referencing,
         "pg_constraint.conindid": _constraint_of_index,
         "pg_description.objoid": _commented,
         "pg_depend.objid": _dependent,
+        "pg_depend.refobjid": _depended_on,
     }
+    for name in (
+        "pg_class.reltype", "pg_type.typelem", "pg_type.typarray", "pg_type.typrelid", "pg_constraint.conrelid",
+        "pg_constraint.confrelid", "pg_constraint.conindid",
+    ):  # fmt: skip
+        tables[name] = _where_there_is_one(tables[name])
     for name, found in tables.items():
         relation, _, column = name.partition(".")
         _owners[system_table(relation).oid, column] = found

@@ -17,7 +17,9 @@ from engine.sql import tree
 
 @dataclass(slots=True)
 class Step:
-    """One relation in the order of the loops. `outer`: it is the nullable side of a left join on `conditions`."""
+    """One relation in the order of the loops. `outer`: it is the nullable side of a left join on `conditions`; where
+    that side is itself a join, `group` are its relations, and `steps` the loops over them, with all conditions.
+    """
 
     relation: int
     access: Access | VirtualAccess | None = None
@@ -25,6 +27,8 @@ class Step:
     filters: list[tree.Expr] = field(default_factory=list)
     outer: bool = False
     reverse: bool = False
+    group: tuple[int, ...] = ()
+    steps: list[Step] = field(default_factory=list)
 
 
 def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions: list[tree.Expr]) -> None:
@@ -41,13 +45,18 @@ def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions
         conditions.extend(conjuncts(item.condition))
         return
     kept, nullable = (item.left, item.right) if item.kind == "left" else (item.right, item.left)
-    if item.kind not in ("left", "right") or not isinstance(nullable, tree.FromRef):
+    if item.kind not in ("left", "right"):
         raise NotOnRowPath(f"{item.kind} join")
     before = len(outer)
     flatten(kept, inner, outer, conditions)
     if item.kind == "right" and len(outer) != before:
         raise NotOnRowPath("right join")
-    outer.append(Step(nullable.relation, conditions=conjuncts(item.condition), outer=True))
+    group: list[int] = []
+    on, within = conjuncts(item.condition), list[Step]()
+    flatten(nullable, group, within, on)
+    if within:
+        raise NotOnRowPath("a left join on the nullable side of another")
+    outer.append(Step(group[0], conditions=on, outer=True, group=tuple(group) if len(group) > 1 else ()))
 
 
 def function_in_from(query: tree.Query) -> tree.Query:

@@ -14,6 +14,7 @@ from engine.execute.encode import DataRowSink
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
 from engine.execute.modify import ModifyPlan
 from engine.execute.output import ListSink, Sink
+from engine.execute.pull_up import pull_up
 from engine.execute.select import QueryCompiler
 from engine.sql import tree
 
@@ -52,7 +53,7 @@ class SelectPlan(CompiledPlan):
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         code = Code()
-        compiler = QueryCompiler(code, self._catalog, self._settings, self._query, None)
+        compiler = QueryCompiler(code, self._catalog, self._settings, pull_up(self._query), None)
         sink: Sink
         if formats is None:
             sink = ListSink(code)

@@ -29,6 +29,7 @@ from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten, function_in_from
 from engine.execute.output import ListSink, Output, Sink, check_limit, check_offset, write_sort
+from engine.execute.pull_up import pull_up
 from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
 from engine.execute.sets import leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
@@ -121,6 +122,11 @@ class QueryCompiler:
         return [note]
 
     def _describe_step(self, step: Step) -> PlanNote:
+        if step.group:
+            first, *others = [self._describe_step(item) for item in step.steps]
+            for other in others:
+                first = PlanNote("Nested Loop", [], [first, other])
+            return first
         if step.relation < 0:
             return PlanNote("Result", [("One-Time Filter", tuple(step.filters), self.query)])
         entry = self.query.range_table[step.relation]
@@ -231,31 +237,37 @@ class QueryCompiler:
         conditions = conjuncts(self.query.where)
         for item in self.query.from_items:
             flatten(item, inner, outer, conditions)
-        waiting = list(enumerate(conditions))
-        steps: list[Step] = []
-        bound: frozenset[int] = frozenset()
-        while inner:
-            usable = [(position, c) for position, c in waiting if not has_sublink(c) or _is_membership(c)]
-            possible = [self._candidate(relation, usable, bound) for relation in inner]
-            candidates = [step for step in possible if step is not None]
-            if not candidates:
-                raise NotOnRowPath("a lateral join")
-            best = max(candidates, key=_step_rank)
-            inner.remove(best.relation)
-            bound |= {best.relation}
-            covered = {usable[i][0] for i in best.access.covered} if best.access else set()
-            best.filters = [c for p, c in waiting if relations_of(c) <= bound and p not in covered]
-            waiting = [(p, c) for p, c in waiting if not relations_of(c) <= bound]
-            steps.append(best)
+        steps, waiting, bound = self._arranged(inner, list(enumerate(conditions)), frozenset())
         for step in outer:
             self._bind_outer(step, bound)
-            bound |= {step.relation}
+            bound |= {step.relation, *step.group}
             step.filters = [c for _, c in waiting if relations_of(c) <= bound]
             waiting = [(p, c) for p, c in waiting if not relations_of(c) <= bound]
             steps.append(step)
         if not steps and waiting:
             steps.append(Step(-1, filters=[c for _, c in waiting]))
         return steps
+
+    def _arranged(
+        self, relations: list[int], waiting: list[tuple[int, tree.Expr]], bound: frozenset[int]
+    ) -> tuple[list[Step], list[tuple[int, tree.Expr]], frozenset[int]]:
+        """The loops over inner-joined relations, with the conditions (numbered) as filters where they can be told; what
+        is left of these; and all relations that are at hand then."""
+        steps: list[Step] = []
+        while relations:
+            usable = [(position, c) for position, c in waiting if not has_sublink(c) or _is_membership(c)]
+            possible = [self._candidate(relation, usable, bound) for relation in relations]
+            candidates = [step for step in possible if step is not None]
+            if not candidates:
+                raise NotOnRowPath("a lateral join")
+            best = max(candidates, key=_step_rank)
+            relations.remove(best.relation)
+            bound |= {best.relation}
+            covered = {usable[i][0] for i in best.access.covered} if best.access else set()
+            best.filters = [c for p, c in waiting if relations_of(c) <= bound and p not in covered]
+            waiting = [(p, c) for p, c in waiting if not relations_of(c) <= bound]
+            steps.append(best)
+        return steps, waiting, bound
 
     def _candidate(self, relation: int, conditions: list[tuple[int, tree.Expr]], bound: frozenset[int]) -> Step | None:
         entry = self.query.range_table[relation]
@@ -277,6 +289,11 @@ class QueryCompiler:
         return finder.best(wanted)
 
     def _bind_outer(self, step: Step, bound: frozenset[int]) -> None:
+        if step.group:
+            step.steps, rest, _ = self._arranged(list(step.group), list(enumerate(step.conditions)), bound)
+            if rest:
+                raise NotOnRowPath("a condition of a left join")
+            return
         entry = self.query.range_table[step.relation]
         if not isinstance(entry, tree.RangeTable):
             return
@@ -311,7 +328,8 @@ class QueryCompiler:
     def write_loops(self, body: Callable[[], None]) -> None:
         """Writes the loops over all relations with `body` in the innermost."""
         depth = self.code.depth
-        if any(step.access is not None and step.access.full_scan for step in self._steps):
+        loops = [item for step in self._steps for item in (step, *step.steps)]
+        if any(step.access is not None and step.access.full_scan for step in loops):
             self.scan_limit = FULL_SCAN_LIMIT
         self._write_rest(self._steps, body)
         self.code.dedent_to(depth)
@@ -432,30 +450,31 @@ class QueryCompiler:
     def _write_outer(self, step: Step, inside: Callable[[], None]) -> None:
         """A left join: the matches of the outer row first, or one row of NULLs where there is none."""
         code = self.code
-        entry = self.query.range_table[step.relation]
         found = code.temporary("found")
         code.line(f"{found} = []")
         depth = code.depth
-        needed = self._needed(step.relation)
+        needed = [(relation, n) for relation in step.group or (step.relation,) for n in self._needed(relation)]
 
         def match() -> None:
-            if step.conditions:
+            if step.conditions and not step.group:
                 code.indent(f"if {' and '.join(map(self.expressions.true, step.conditions))}:")
-            if (step.relation, 0) not in self.columns and 0 in needed:
+            if any(place not in self.columns for place in needed):
                 raise NotOnRowPath("a row of a sub-query as a whole")
-            values = "".join(f"{self.columns[step.relation, number].source}, " for number in needed)
+            values = "".join(f"{self.columns[place].source}, " for place in needed)
             code.line(f"{found}.append(({values}))")
 
-        if step.access is None:
-            self._write_source(step.relation, entry, match)
+        if step.group:
+            self._write_rest(step.steps, match)
+        elif step.access is None:
+            self._write_source(step.relation, self.query.range_table[step.relation], match)
         else:
             self._write_relation(replace(step, outer=False), match)
         code.dedent_to(depth)
         names = [code.temporary("c") for _ in needed]
         nothing = f"(({'None, ' * len(needed)}),)"
         code.indent(f"for {', '.join(names)}, in {found} or {nothing}:" if names else f"for _ in {found} or {nothing}:")
-        for number, name in zip(needed, names, strict=True):
-            self.columns[step.relation, number] = Value(name, nullable=True, atom=True)
+        for place, name in zip(needed, names, strict=True):
+            self.columns[place] = Value(name, nullable=True, atom=True)
         inside()
 
     # ---- row locks --------------------------------------------------------------------------------------------------
@@ -523,7 +542,7 @@ class QueryCompiler:
     ) -> str:
         """Writes a sub-query's function where we are; gives its name. It has no arguments and sees our locals."""
         code = self.code
-        inner = QueryCompiler(code, self.catalog, self.settings, query, self)
+        inner = QueryCompiler(code, self.catalog, self.settings, pull_up(query), self)
         name = code.temporary("query")
         depth = code.depth
         code.indent(f"def {name}():")

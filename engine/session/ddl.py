@@ -6,6 +6,7 @@ session's transaction. So a failed job rolls everything back, and nobody sees a 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ from engine.txn.sequences import encode_state, state_key
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+LEAVING_ROUNDS, LEAVING_PAUSE = 50, 0.1  # seconds; how long DROP DATABASE waits for its other sessions
 
 
 class SessionDdl:
@@ -179,6 +182,8 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
         raise SqlError("25001", f"{statement.action.upper()} TABLESPACE cannot run inside a transaction block")
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create":
         await _prepare_tablespace(session, statement)
+    if isinstance(statement, ast.DropDatabaseStmt):
+        await _until_unused(session, statement)
     tag, context = await _change(session, statement)
     if context.jobs:
         from engine.bulk import backfill
@@ -189,6 +194,23 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create" and session.node.replica is not None:
         await _until_it_stands(session, statement.name)
     return tag
+
+
+async def _until_unused(session: Session, statement: ast.DropDatabaseStmt) -> None:
+    """Before DROP DATABASE: waits, as PostgreSQL does, for sessions that are about to leave it; FORCE ends them."""
+    oid = session.catalog.databases.get(statement.name)
+    change = SessionDdl(session)
+    if oid is None or oid == session.database_oid or not change.is_superuser:
+        return
+    if statement.force:
+        for other in list(session.node.sessions.values()):
+            if other.database_oid == oid:
+                message = "terminating connection due to administrator command"
+                other.cancel(SqlError("57P01", message, severity="FATAL"))
+    for _ in range(LEAVING_ROUNDS):
+        if not change.database_in_use(oid):
+            return
+        await asyncio.sleep(LEAVING_PAUSE)
 
 
 async def _prepare_tablespace(session: Session, statement: ast.TablespaceStmt) -> None:

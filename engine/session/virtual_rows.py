@@ -95,10 +95,11 @@ class VirtualRows:
         def look_up(value: object) -> Iterable[Row]:
             if value is None:
                 return ()
-            if value == 0:  # an OID that says that there is no such object, of whosever
-                return self.whole().index(number).get(0, ())
+            oids = find(catalog, value)
+            if oids is None:
+                return self.whole().index(number).get(value, ())
             found = [row for index in fixed for row in index.get(value, ())]
-            for oid in dict.fromkeys(find(catalog, value)):
+            for oid in dict.fromkeys(oids):
                 for items, kept, part in others:
                     if isinstance(items, Items) and (item := items.of(catalog, oid)) is not None:
                         found += [row for row in self._rows_of(part, item, kept) if row[number - 1] == value]
@@ -130,7 +131,7 @@ class VirtualRows:
             return self._fixed(self._parts[0])
         catalog = surroundings.catalog
         if self._count() > WHOLE_ITEMS:
-            raise RowPathFull
+            raise RowPathFull(relation.name)
         scope = "session" if "session" in scopes else "catalog"
         key = (relation.oid, catalog.database, *surroundings.session_key(scope))
         kept = self._cache.wholes.get(key)

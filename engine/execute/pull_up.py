@@ -1,0 +1,199 @@
+"""Sub-queries in FROM, and so views, put in place of where they stand, so that their tables are looked up by keys.
+
+    SELECT v.a FROM (SELECT t.a, t.b + 1 AS c FROM t WHERE t.d > 0) v WHERE v.c = 5
+    SELECT t.a FROM t WHERE t.d > 0 AND t.b + 1 = 5
+
+A sub-query that only selects and filters, and stands where no row of NULLs can take its place, means the same joined
+into the query around it: its relations go to the end of the range table, its condition into WHERE, and its outputs
+take the place of what refers to them. (PostgreSQL: pull_up_subqueries, src/backend/optimizer/prep/prepjointree.c.)
+
+Into those that stay, conditions on their columns go down where they mean the same inside: into the parts of a UNION,
+and below a GROUP BY if it groups by these columns. (subquery_push_qual, src/backend/optimizer/path/allpaths.c.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+
+from engine.execute.joins import shift_levels
+from engine.execute.walk import conjuncts, has_sublink, is_volatile, transform, variables, walk
+from engine.sql import tree
+
+
+def pull_up(query: tree.Query) -> tree.Query:
+    """The query with its plain sub-queries in FROM dissolved; the query itself where there are none."""
+    if query.row_marks or query.set_operation is not None:
+        return query
+    inner: dict[int, tree.Query] = {}
+    for relation in _places(query.from_items):
+        entry = query.range_table[relation]
+        if isinstance(entry, tree.RangeSubquery) and _is_plain(entry.query):
+            inner[relation] = pull_up(entry.query)
+    if inner:
+        for item, depth in walk(query):
+            if isinstance(item, tree.Var) and item.column == 0 and item.levels_up == depth - 1:
+                inner.pop(item.relation, None)  # its row as a whole
+    return push_down(_dissolved(query, inner) if inner else query)
+
+
+def push_down(query: tree.Query) -> tree.Query:
+    """The query with the conditions that concern one sub-query alone inside that."""
+    if query.where is None:
+        return query
+    range_table = list(query.range_table)
+    kept: list[tree.Expr] = []
+    places = set(_places(query.from_items))
+    for condition in conjuncts(query.where):
+        used = {(item.relation, item.levels_up) for item in variables(condition)}
+        relation = next(iter(used))[0] if len(used) == 1 and next(iter(used))[1] == 0 else -1
+        entry = range_table[relation] if relation in places else None
+        if isinstance(entry, tree.RangeSubquery) and not has_sublink(condition) and not is_volatile(condition):
+            inside = _with_condition(entry.query, condition, relation)
+            if inside is not None:
+                range_table[relation] = replace(entry, query=inside)
+                continue
+        kept.append(condition)
+    if len(kept) == len(conjuncts(query.where)):
+        return query
+    return replace(query, range_table=tuple(range_table), where=_all_of(kept))
+
+
+def _with_condition(query: tree.Query, condition: tree.Expr, relation: int) -> tree.Query | None:
+    """A sub-query that gives only the rows that meet a condition on its columns, None if that is not to be had."""
+    present = (query.limit, query.offset, query.ctes, query.row_marks, query.windows, query.has_windows)
+    if any(present) or query.has_set_functions or query.distinct:
+        return None
+    if query.set_operation is not None:
+        range_table = list(query.range_table)
+        for leaf in _union_leaves(query.set_operation):
+            entry = range_table[leaf] if leaf is not None else None
+            inside = (
+                _with_condition(entry.query, condition, relation) if isinstance(entry, tree.RangeSubquery) else None
+            )
+            if leaf is None or inside is None or not isinstance(entry, tree.RangeSubquery):
+                return None
+            range_table[leaf] = replace(entry, query=inside)
+        return replace(query, range_table=tuple(range_table))
+    outputs = [target.expression for target in query.output]
+    wanted = [outputs[item.column - 1] for item in variables(condition) if item.column > 0]
+    grouped = query.has_aggregates or query.group_by
+    if grouped and (query.grouping_sets or any(item not in query.group_by for item in wanted)):
+        return None
+    if is_volatile(tuple(wanted)) or any(item.column == 0 for item in variables(condition)):
+        return None
+
+    def change(node: object, depth: int) -> object:
+        if isinstance(node, tree.Var) and node.relation == relation and node.levels_up == depth:
+            return outputs[node.column - 1]
+        return None
+
+    moved: tree.Expr = transform(condition, change)
+    return replace(query, where=_all_of([*conjuncts(query.where), moved]))
+
+
+def _union_leaves(operation: tree.SetOperation | tree.FromRef) -> Iterator[int | None]:
+    """The range table indexes of the parts of UNIONs; None among them for another operation."""
+    if isinstance(operation, tree.FromRef):
+        yield operation.relation
+    elif operation.kind == "union":
+        yield from _union_leaves(operation.left)
+        yield from _union_leaves(operation.right)
+    else:
+        yield None
+
+
+def _all_of(conditions: list[tree.Expr]) -> tree.Expr | None:
+    if len(conditions) > 1:
+        return tree.BoolExpr("and", tuple(conditions))
+    return conditions[0] if conditions else None
+
+
+def _places(items: tuple[tree.FromItem, ...]) -> Iterator[int]:
+    """The relations whose rows are never made up of NULLs."""
+    for item in items:
+        if isinstance(item, tree.FromRef):
+            yield item.relation
+        elif item.kind in ("inner", "cross"):
+            yield from _places((item.left, item.right))
+        elif item.kind in ("left", "right"):
+            yield from _places((item.left if item.kind == "left" else item.right,))
+
+
+def _is_plain(query: tree.Query) -> bool:
+    present = (
+        query.group_by, query.grouping_sets, query.having, query.windows, query.distinct is not None, query.order_by,
+        query.limit, query.offset, query.set_operation, query.ctes, query.row_marks, query.has_aggregates,
+        query.has_windows, query.has_set_functions,
+    )  # fmt: skip
+    return bool(query.from_items) and not any(present) and not is_volatile(query.targets)
+
+
+def _dissolved(query: tree.Query, inner: dict[int, tree.Query]) -> tree.Query:
+    range_table = list(query.range_table)
+    outputs: dict[int, tuple[tree.Expr, ...]] = {}
+    places: dict[int, tree.FromItem] = {}
+    conditions = [] if query.where is None else [query.where]
+    for relation, sub in inner.items():
+        offset = len(range_table)
+        moved: tree.Query = transform(_Mover(offset).whole(sub), _Mover(offset).change, -1)
+        range_table += moved.range_table
+        outputs[relation] = tuple(target.expression for target in moved.output)
+        places[relation] = reduce(_cross, moved.from_items)
+        if moved.where is not None:
+            conditions.append(moved.where)
+        gone = query.range_table[relation]
+        range_table[relation] = tree.RangeValues((), gone.alias, gone.columns)
+    where = _all_of(conditions)
+
+    def change(node: object, depth: int) -> object:
+        if isinstance(node, tree.Var) and node.relation in outputs and node.levels_up == depth - 1:
+            expression = transform(outputs[node.relation][node.column - 1], change, 1)
+            return shift_levels(expression, depth - 1)
+        return None
+
+    from_items = tuple(_placed(item, places) for item in query.from_items)
+    changed: tree.Query = transform(
+        replace(query, range_table=tuple(range_table), from_items=from_items, where=where), change
+    )
+    return changed
+
+
+def _cross(left: tree.FromItem, right: tree.FromItem) -> tree.FromItem:
+    return tree.FromJoin("cross", left, right, None)
+
+
+def _placed(item: tree.FromItem, places: dict[int, tree.FromItem]) -> tree.FromItem:
+    if isinstance(item, tree.FromRef):
+        return places.get(item.relation, item)
+    return replace(item, left=_placed(item.left, places), right=_placed(item.right, places))
+
+
+class _Mover:
+    """Moves a sub-query's parts into the query around it: its relations get other numbers, and what it refers to
+    outside is one query nearer."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def whole(self, query: tree.Query) -> tree.Query:
+        """The query with the references of its own FROM moved; those of queries inside it are theirs."""
+        return replace(query, from_items=tuple(self._moved(item) for item in query.from_items))
+
+    def _moved(self, item: tree.FromItem) -> tree.FromItem:
+        if isinstance(item, tree.FromRef):
+            return replace(item, relation=item.relation + self._offset)
+        relation = item.relation + self._offset if item.relation >= 0 else -1
+        return replace(item, left=self._moved(item.left), right=self._moved(item.right), relation=relation)
+
+    def change(self, node: object, depth: int) -> object:
+        """For `transform`, with 0 as the depth of the sub-query's own parts."""
+        if isinstance(node, tree.Var):
+            if node.levels_up == depth:
+                return replace(node, relation=node.relation + self._offset)
+            if node.levels_up > depth:
+                return replace(node, levels_up=node.levels_up - 1)
+        if isinstance(node, tree.RangeCte) and node.levels_up > depth:
+            return replace(node, levels_up=node.levels_up - 1)
+        return None
