@@ -142,7 +142,8 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An ordinary table, or a materialized view. Rows are clustered by primary key, or by a hidden row number (int8) where there is none.
+    """An ordinary table, or a materialized view. Rows are clustered by primary key, or by a hidden row number (int8)
+    where there is none.
 
     `key_columns` is the primary key's columns; () means that rows are keyed by the hidden row number.
     """
@@ -166,6 +167,7 @@ class Table:
     query: str | None = None  # of a materialized view, as in View
     depends_on: tuple[int, ...] = ()
     populated: bool = True
+    on_commit: str = ""  # of a temporary table: delete | drop
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:

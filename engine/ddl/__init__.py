@@ -8,7 +8,7 @@
     drop.py       DROP and TRUNCATE, with what depends on what
     tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
     user_types.py  enums and domains;  composites.py  composite types
-    grants.py     GRANT and REVOKE
+    grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED
     objects.py    schemas, databases, roles, comments, renames, owners
     names.py      how objects are found, named and refused
 
@@ -29,6 +29,7 @@ from engine.ddl import (
     grants,
     indexes,
     objects,
+    owned,
     sequences,
     tables,
     tablespaces,
@@ -57,6 +58,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.RoleStmt: objects.role,
     ast.CommentStmt: objects.comment,
     ast.GrantStmt: grants.grant,
+    ast.OwnedStmt: owned.owned,
     ast.CreateEnumStmt: user_types.create_enum,
     ast.AlterEnumStmt: user_types.alter_enum,
     ast.CreateDomainStmt: user_types.create_domain,

@@ -155,7 +155,7 @@ class Removal:
             word = f"{word_of(root)} {root.name}" if len(roots) == 1 else "desired object(s)"
             raise SqlError(
                 "2BP01",
-                f"cannot drop {word} because other objects depend on it",
+                f"cannot drop {word} because other objects depend on {'it' if len(roots) == 1 else 'them'}",
                 detail="\n".join(f"{what} depends on {on}" for what, on, _ in extra),
                 hint="Use DROP ... CASCADE to drop the dependent objects too.",
             )

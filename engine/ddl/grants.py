@@ -285,6 +285,18 @@ def with_renamed_role(item: Securable, old: str, new: str) -> Securable:
     return replace(item, acl=privileges.renamed(item.acl, old, new))
 
 
+def without_role(item: Securable, role: str) -> Securable:
+    """An object without what a role was granted, or has granted, on it."""
+
+    def rest(acl: privileges.Acl) -> privileges.Acl:
+        kept = [one for one in map(privileges.parse, acl or ()) if role not in (one.grantee, one.grantor)]
+        return None if acl is None else privileges.texts(kept)
+
+    if isinstance(item, (Table, View)):
+        item = replace(item, columns=tuple(replace(column, acl=rest(column.acl) or None) for column in item.columns))
+    return replace(item, acl=rest(item.acl))
+
+
 def with_owner(context: DdlContext, item: Securable, owner: Role) -> Securable:
     """An object under a new owner, who takes the old one's place in its privileges too."""
     old = privileges.owner_name(context.catalog, item)

@@ -283,8 +283,8 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
         not_supported("table inheritance")
     if statement.partition is not None:
         not_supported("table partitioning")
-    if statement.on_commit in ("delete", "drop"):
-        not_supported(f"ON COMMIT {statement.on_commit.upper()}")
+    if statement.on_commit and statement.persistence != "t" and statement.relation.schema != "pg_temp":
+        raise SqlError("42P16", "ON COMMIT can only be used on temporary tables")
     if statement.access_method not in (None, "heap"):
         raise SqlError("42704", f'access method "{statement.access_method}" does not exist')
     relation = statement.relation
@@ -303,6 +303,7 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
         tablespace=tablespace,
         persistence=persistence,
         options=statement.options,
+        on_commit=statement.on_commit if statement.on_commit in ("delete", "drop") else "",
     )
     builder = TableBuilder(context, table)
     for element in statement.elements:

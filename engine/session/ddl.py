@@ -303,6 +303,7 @@ def definition(created: ast.CreateTableAsStmt, source: Prepared) -> ast.CreateSt
         created.persistence,
         created.if_not_exists,
         options=created.options,
+        on_commit=created.on_commit,
         tablespace=created.tablespace,
     )
 

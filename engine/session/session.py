@@ -38,6 +38,7 @@ from engine.session.virtual_rows import VirtualRows
 from engine.sql import ast
 from engine.sql.lift import lift
 from engine.txn.interface import SERIALIZABLE
+from engine.txn.transaction import Transaction
 
 __all__ = [
     "LONG_TEXT",
@@ -89,6 +90,11 @@ class Session(LedSession):
     def virtual_rows(self, relation: VirtualTable) -> VirtualRows:
         """The rows of a virtual table, for one execution."""
         return VirtualRows(self, relation)
+
+    def _end_temporary_tables(self, transaction: Transaction) -> None:
+        from engine.session import temporary
+
+        temporary.on_commit(self, transaction)
 
     # ---- the cached path --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Table, View
+from catalog.schema import Index, Table, View
+from catalog.system.shared import acts_as
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
@@ -37,6 +38,7 @@ DDL = (
     ast.CreateStmt, ast.IndexStmt, ast.AlterTableStmt, ast.RenameStmt, ast.AlterObjectSchemaStmt, ast.AlterOwnerStmt,
     ast.DropStmt, ast.TruncateStmt, ast.ViewStmt, ast.SequenceStmt, ast.CreateSchemaStmt, ast.CreateDatabaseStmt,
     ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
+    ast.OwnedStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
     ast.CompositeTypeStmt, ast.AlterCompositeStmt,
 )  # fmt: skip
@@ -403,6 +405,12 @@ async def _copy(session: Session, tree: ast.CopyStmt, portal: Portal, sink: Sink
     await copy.execute(session, tree, portal.prepared.statement, sink)
 
 
+async def _refresh(session: Session, tree: ast.RefreshMatViewStmt, portal: Portal, sink: Sink) -> None:
+    from engine.session import matviews
+
+    sink.complete(await matviews.refresh(session, tree))
+
+
 _LOCK_LETTERS = {"access share": "rawdD", "row exclusive": "awdD"}
 
 
@@ -413,12 +421,6 @@ async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink
     for relation in tree.relations:
         found = session.environment.find_relation(relation.schema, relation.name)
         if found is None:
-async def _refresh(session: Session, tree: ast.RefreshMatViewStmt, portal: Portal, sink: Sink) -> None:
-    from engine.session import matviews
-
-    sink.complete(await matviews.refresh(session, tree))
-
-
             raise SqlError("42P01", f'relation "{relation.name}" does not exist')
         if isinstance(found, (Table, View)):
             session.check_letters(found, _LOCK_LETTERS.get(tree.mode, "wdD"))
@@ -436,6 +438,32 @@ async def _vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: 
         if session.environment.find_relation(relation.schema, relation.name) is None:
             raise SqlError("42P01", f'relation "{relation.name}" does not exist')
     sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
+
+
+async def _reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink: Sink) -> None:
+    """Entries are written with their rows, in trees that stay balanced: there is nothing to build anew. The names are
+    checked, and the transaction block is refused where PostgreSQL does."""
+    if session.in_block and (tree.concurrently or tree.kind in ("schema", "database", "system")):
+        what = "REINDEX CONCURRENTLY" if tree.concurrently else f"REINDEX {tree.kind.upper()}"
+        raise SqlError("25001", f"{what} cannot run inside a transaction block")
+    schema, name = tree.name
+    if tree.kind in ("database", "system"):
+        if name != session.database_name:
+            raise SqlError("0A000", "can only reindex the currently open database")
+    elif tree.kind == "schema":
+        if not session.environment.schema_oid(name):
+            raise SqlError("3F000", f'schema "{name}" does not exist')
+    else:
+        found = session.environment.find_relation(schema, name)
+        shown = name if schema is None else f"{schema}.{name}"
+        if found is None:
+            raise SqlError("42P01", f'relation "{shown}" does not exist')
+        if not isinstance(found, Index if tree.kind == "index" else Table):
+            what = "an index" if tree.kind == "index" else "a table or materialized view"
+            raise SqlError("42809", f'"{name}" is not {what}')
+        if not acts_as(session.catalog, session.user, found.owner):
+            raise SqlError("42501", f"must be owner of {tree.kind} {name}")
+    sink.complete("REINDEX")
 
 
 async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink: Sink) -> None:
@@ -496,6 +524,8 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.ExecuteStmt: _execute,
     ast.DeallocateStmt: _deallocate,
     ast.SetConstraintsStmt: _set_constraints,
+    ast.RefreshMatViewStmt: _refresh,
+    ast.ReindexStmt: _reindex,
     ast.DeclareCursorStmt: _declare,
     ast.FetchStmt: _fetch,
     ast.ClosePortalStmt: _close,
@@ -506,7 +536,6 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.DiscardStmt: _discard,
     ast.CheckPointStmt: _checkpoint,
     ast.CreateTableAsStmt: _create_table_as,
-    ast.RefreshMatViewStmt: _refresh,
     ast.SelectStmt: _create_table_as,
     ast.NotifyStmt: _notify,
 }

@@ -354,6 +354,15 @@ class GrantStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnedStmt(Node):
+    """REASSIGN OWNED BY roles TO new_owner; DROP OWNED BY roles, where there is none."""
+
+    roles: tuple[str, ...]
+    new_owner: str | None = None
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CommentStmt(Node):
     kind: str  # table column index view sequence schema database tablespace role constraint function type ...
     names: tuple[str, ...]

@@ -136,6 +136,15 @@ class CheckPointStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class ReindexStmt(Node):
+    """kind: index table schema database system. `name` is (schema or None, name)."""
+
+    kind: str
+    name: tuple[str | None, str]
+    concurrently: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SetConstraintsStmt(Node):
     """SET CONSTRAINTS. `names`: (schema, name) each, () for ALL."""
 

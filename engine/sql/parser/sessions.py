@@ -105,7 +105,7 @@ class Sessions(Changes):
 
     def set(self) -> ast.Node:
         start = self.expect("set").start
-        if self._curr.key == "constraints":
+        if self._curr.key == "constraints" and self.peek() not in ("to", "=", "."):
             return self._set_constraints(start)
         local = False
         if self._curr.key in ("local", "session") and self.peek() not in ("to", "=", "."):

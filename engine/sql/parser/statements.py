@@ -170,10 +170,14 @@ class Statements(UserTypes):
             return self.drop_tablespace(start)
         if key in ("role", "group") or (key == "user" and self.peek() != "mapping"):
             return self.drop_role(start)
+        if key == "owned":
+            self.expect("owned", "by")
+            roles = self.role_names()
+            return ast.OwnedStmt(roles, None, self.drop_behavior(), location=start)
         kind = self.object_kind()
         if kind is not None:
             return self.drop_objects(start, kind)
-        return self._refused("DROP", start, (*_FOREIGN_OBJECTS, ("owned",)))
+        return self._refused("DROP", start, _FOREIGN_OBJECTS)
 
     # ---- statements that are refused whole ----
 
@@ -187,15 +191,33 @@ class Statements(UserTypes):
         return self.skip_statement("CLUSTER", self.expect("cluster").start)
 
     def _reindex(self) -> ast.Node:
-        return self.skip_statement("REINDEX", self.expect("reindex").start)
+        start = self.expect("reindex").start
+        if self.accept("("):
+            while True:
+                option = self.label()
+                if option not in ("verbose", "concurrently", "tablespace"):
+                    self.complain(f'unrecognized REINDEX option "{option}"', start)
+                if option == "tablespace":
+                    self.refuse("REINDEX (TABLESPACE)", start)
+                if self._curr.key not in (",", ")"):
+                    self.advance()
+                if not self.accept(","):
+                    break
+            self.expect(")")
+        kind = self.expect_one_of("index", "table", "schema", "database", "system")
+        concurrently = self.accept("concurrently")
+        relation = self.qualified_name()
+        return ast.ReindexStmt(kind, (relation.schema, relation.name), concurrently, location=start)
 
     def _load(self) -> ast.Node:
         return self.skip_statement("LOAD", self.expect("load").start)
 
     def _reassign(self) -> ast.Node:
         start = self.expect("reassign").start
-        self.expect("owned")
-        return self.skip_statement("REASSIGN OWNED", start)
+        self.expect("owned", "by")
+        roles = self.role_names()
+        self.expect("to")
+        return ast.OwnedStmt(roles, self.role_name(), location=start)
 
     def _security_label(self) -> ast.Node:
         start = self.expect("security").start

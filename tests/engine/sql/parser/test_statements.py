@@ -270,7 +270,7 @@ def test_many_statements_keep_their_place_in_the_text() -> None:
         ("create extension x", "CREATE EXTENSION"),
         ("create rule r as on insert to t do (select 1; select 2)", "CREATE RULE"),
         ("alter system set a = 1", "ALTER SYSTEM"),
-        ("reindex table t", "REINDEX"),
+        ("cluster t using i", "CLUSTER"),
         ("create operator class x for type int using btree as operator 1 <", "CREATE OPERATOR CLASS"),
     ],
 )
