@@ -253,6 +253,7 @@ class Spec:
     store: str = ""  # URL of its changelog store, '' for the cluster's
     asked: tuple[str, ...] = ()  # nodes that the user wants among `replicas`: placement sees to it
     everywhere: bool = False  # every node takes it by itself
+    former_stores: tuple[str, ...] = ()  # URLs: older ledgers and checkpoints may lie there
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,9 @@ def decode_epoch(data: bytes) -> Epoch:
 
 def decode_spec(data: bytes) -> Spec:
     spec = _record(Spec, _parse(data))
-    return dataclasses.replace(spec, replicas=tuple(spec.replicas), asked=tuple(spec.asked))
+    return dataclasses.replace(
+        spec, replicas=tuple(spec.replicas), asked=tuple(spec.asked), former_stores=tuple(spec.former_stores)
+    )
 
 
 def decode_node(data: bytes) -> Node:

@@ -15,11 +15,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from catalog.errors import SqlError
-from replication.interface import Check, Coordination, CoordinationUnavailableError, Head, Replica, Spec
+from replication.interface import (
+    Check,
+    Coordination,
+    CoordinationUnavailableError,
+    Head,
+    Replica,
+    Spec,
+    StoreUnavailableError,
+)
 from replication.log.applied import answer_awaited
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
@@ -66,6 +74,9 @@ class ReplicatedLog:
         self.spec: Spec | None = None
         self.lacks: Callable[[], int] = lambda: 0
         """How much this node lacks of what the leader has to have beside the log: who lacks less goes first."""
+        self.check_store: Callable[[str], Awaitable[None]] | None = None
+        """Raises SqlError or StoreUnavailableError for the URL of a store that this node cannot use for the log."""
+        self._checked_store = ""
         self._bootstrapping = False
         self._committer = committer
         self._coordination = committer.coordination
@@ -231,7 +242,7 @@ class ReplicatedLog:
         claimed = None
         try:
             claimed = await claim_epoch(coordination, self.tablespace, self.node, turn)
-            store = self.spec.store if self.spec is not None else ""
+            store = await self._usable(self.spec.store) if self.spec is not None else ""
             return await take_over(coordination, self.tablespace, claimed, self._catch_up, store, self._clock)
         except (LostElectionError, CoordinationUnavailableError) as error:
             log.info("%s does not lead %s: %s", self.node, self.tablespace.hex(), str(error) or "another node does")
@@ -342,11 +353,25 @@ class ReplicatedLog:
                 if found is not None:
                     self.spec = decode_spec(found.data)
                     self._set_lease()
+                    store = await self._usable(self.spec.store)
                     if self.leader is not None:
-                        self.leader.move_to(self.spec.store)
+                        self.leader.move_to(store)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.max_retry_pause):
                     await wake.wait()
+
+    async def _usable(self, url: str) -> str:
+        """Where new ledgers are to lie: in the spec's store, or in the one before while this node cannot use that."""
+        if url != self._checked_store and self.check_store is not None:
+            try:
+                await self.check_store(url)
+            except (SqlError, StoreUnavailableError) as error:
+                if self._checked_store:
+                    log.warning("%s cannot use the store %s, and stays with the one before: %s", self.node, url, error)
+                    return self._checked_store
+            else:
+                self._checked_store = url
+        return url
 
 
 async def _end(*tasks: asyncio.Future[Any]) -> None:

@@ -57,6 +57,7 @@ class CheckpointKeeper:
         self._clock = clock
         self._root = tablespace_folder(tablespace.tablespace_id).rstrip("/")
         self._writing = asyncio.Lock()
+        self._looked_in = ""  # the URL of the store that is known to have the newest checkpoint
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -73,7 +74,7 @@ class CheckpointKeeper:
                     newest = max(await self._listed(), key=lambda item: item.lsn, default=None)
                     age = float("inf") if newest is None else (self._clock.wall() - newest.created) / 1e6
                     changed = newest is None or newest.lsn < self._tablespace.durable_lsn
-                    if changed and (age >= self._interval or newest is None):
+                    if (changed and age >= self._interval) or newest is None or await self._is_elsewhere(newest.lsn):
                         await self.write()
             except (SqlError, StoreUnavailableError, CoordinationUnavailableError, ConflictError) as error:
                 log.warning("no checkpoint was written: %s", error)
@@ -105,6 +106,13 @@ class CheckpointKeeper:
             log.info("checkpoint at LSN %d: %d rows", manifest.lsn, manifest.table_rows())
             await self._clean(kept, [*known, manifest])
             return manifest.lsn
+
+    async def _is_elsewhere(self, lsn: int) -> bool:
+        """Whether the store of now lacks the newest checkpoint: the tablespace has moved to it since."""
+        url = self._store().url
+        if url != self._looked_in and await self._manifest(lsn) is not None:
+            self._looked_in = url
+        return url != self._looked_in
 
     async def _listed(self) -> tuple[Checkpoint, ...]:
         found = await self._coordination().get(paths(self._tablespace.tablespace_id).checkpoints)

@@ -17,17 +17,20 @@ import dataclasses
 import logging
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
-from engine.checkpoint import half_restored, read_checkpoint, read_manifest
+from engine.checkpoint import Manifest, half_restored, read_checkpoint, read_manifest
 from engine.storage.checkpoint import Checkpoint as Tables
 from replication.interface import (
     ChangelogStore,
+    Checkpoint,
     ConflictError,
     Coordination,
     Create,
     Epoch,
     Head,
+    ObjectMissingError,
     Operation,
     Set,
     Spec,
@@ -73,7 +76,7 @@ async def find_tablespace(coordination: Coordination, name: str) -> tuple[bytes,
     return None
 
 
-async def join(coordination: Coordination, store: ChangelogStore, data: Path, node: str, url: str) -> Joined:
+async def join(coordination: Coordination, store_at: StoreOf, data: Path, node: str, url: str) -> Joined:
     """Makes `data` a replica of pg_default, which every node holds. `url`: of the store, for the tablespace's spec.
 
     Raises ConfigError for a directory that belongs elsewhere, and what the store and the coordination raise.
@@ -83,12 +86,12 @@ async def join(coordination: Coordination, store: ChangelogStore, data: Path, no
     if found is None:
         with contextlib.suppress(ConflictError):  # another node was first
             return await _found(coordination, data, node, url)
-        return await join(coordination, store, data, node, url)
+        return await join(coordination, store_at, data, node, url)
     tablespace, spec = found
     await hold(coordination, tablespace, node)
     if (data / "rows").exists():
         return Joined(tablespace, spec, _own_position(data, tablespace), False)
-    return Joined(tablespace, spec, await restore(coordination, store, tablespace, data), False)
+    return Joined(tablespace, spec, await restore(coordination, store_at, tablespace, data), False)
 
 
 async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path) -> Position | None:
@@ -103,13 +106,12 @@ async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: 
             return position
         log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", position.lsn)
         await asyncio.to_thread(shutil.rmtree, data / "rows")
-    spec = await coordination.get(paths(tablespace).spec)
-    if spec is None:
+    if await coordination.get(paths(tablespace).spec) is None:
         return None
-    return await restore(coordination, store_at(decode_spec(spec.data).store), tablespace, data)
+    return await restore(coordination, store_at, tablespace, data)
 
 
-async def restore(coordination: Coordination, store: ChangelogStore, tablespace: bytes, data: Path) -> Position:
+async def restore(coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path) -> Position:
     """Fills a directory that has no rows (or half of them) from the newest checkpoint, if the log does not go back to
     its beginning."""
     if half_restored(str(data)):
@@ -130,12 +132,24 @@ async def restore(coordination: Coordination, store: ChangelogStore, tablespace:
     newest = max(checkpoints, key=lambda checkpoint: checkpoint.lsn)
     root = tablespace_folder(tablespace).rstrip("/")
     log.info("restoring the checkpoint at LSN %d", newest.lsn)
-    manifest = await read_manifest(store, root, newest.lsn)
+    found = await coordination.get(known.spec)
+    spec = decode_spec(found.data) if found is not None else Spec("", ())
+    store, manifest = await _find_checkpoint([store_at(url) for url in (spec.store, *spec.former_stores)], root, newest)
     started = asyncio.get_running_loop().time()
     await read_checkpoint(store, root, manifest, str(data))
     seconds = asyncio.get_running_loop().time() - started
     log.info("restored %d rows in %.1f s", manifest.table_rows(), seconds)
     return Position(newest.lsn, bytes.fromhex(newest.hash))
+
+
+async def _find_checkpoint(
+    stores: Sequence[ChangelogStore], root: str, checkpoint: Checkpoint
+) -> tuple[ChangelogStore, Manifest]:
+    """The first of the stores that has the checkpoint, and its manifest. Raises ObjectMissingError."""
+    for store in stores[:-1]:
+        with contextlib.suppress(ObjectMissingError):
+            return store, await read_manifest(store, root, checkpoint.lsn)
+    return stores[-1], await read_manifest(stores[-1], root, checkpoint.lsn)
 
 
 def _own_position(data: Path, tablespace: bytes) -> Position:

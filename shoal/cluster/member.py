@@ -129,7 +129,7 @@ class Member:
             write_identity(self._data, Identity(self._cluster, self.name))
         await self._bring_along()
         self.secret = await cluster_secret(coordination)
-        joined = await join(coordination, self._stores[""], self._data, self.name, self._stores[""].url)
+        joined = await join(coordination, self._store_at, self._data, self.name, self._stores[""].url)
         joined = await self._behind_the_log(joined)
         self._spaces = self._make_spaces(joined.tablespace)
         await self._spaces.prepare()
@@ -148,7 +148,7 @@ class Member:
         """Opens the cluster's changelog store: the one that it has already, or the one that is given."""
         found = await find_tablespace(self._sessions.current, DEFAULT_TABLESPACE)
         if found is not None and self.config.store:
-            await self._check_store(found[1].store)
+            await self._check_store(found[1])
         url = found[1].store if found else self.config.store
         if not url:
             raise ConfigError(
@@ -159,13 +159,17 @@ class Member:
         self._undo.push_async_callback(store.close)
         await claim(store, self._cluster, create=found is None)
 
-    async def _check_store(self, kept: str) -> None:
-        """Raises ConfigError when --store is not the cluster's. A quorum some members of which have been replaced since
-        the command line was written is."""
+    async def _check_store(self, spec: Spec) -> None:
+        """Raises ConfigError when --store is not the cluster's. One that it has left is, and a quorum some members of
+        which have been replaced since the command line was written."""
+        kept = spec.store
         store = open_store(self.config.store)
         given = store.url
         await store.close()
         if given == kept:
+            return
+        if given in spec.former_stores:
+            log.warning("--store names the store that the cluster has left; it is in %s", kept)
             return
         ours, theirs = parse_quorum(given), parse_quorum(kept)
         if ours is None or theirs is None or not set(ours.active) & {*theirs.active, *theirs.leaving}:
@@ -187,6 +191,10 @@ class Member:
         store = self._store_at(url)
         if store is not self._stores[""]:
             await claim(store, self._cluster, create=create)
+
+    async def _check_usable(self, url: str) -> None:
+        """Raises for a store that this node cannot reach, or that is not the cluster's (ReplicatedLog.check_store)."""
+        await claim(self._store_at(url), self._cluster, create=False)
 
     def _current_store(self) -> ChangelogStore:
         """Where the tablespace's changelog is written now: its members may have been replaced since the start."""
@@ -224,7 +232,7 @@ class Member:
             return joined
         log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", joined.position.lsn)
         await asyncio.to_thread(shutil.rmtree, self._data / "rows", ignore_errors=True)
-        return replace(joined, position=await restore(coordination, self._stores[""], joined.tablespace, self._data))
+        return replace(joined, position=await restore(coordination, self._store_at, joined.tablespace, self._data))
 
     def _open_tables(self, joined: Joined) -> None:
         bulk = BulkFiles(str(self._data / "bulk"))
@@ -273,6 +281,7 @@ class Member:
             settings=settings,
             clock=self.clock,
         )
+        self._log.check_store = self._check_usable
         node.replica = NodeReplica(self._engine, self._log, self._spaces, self.config.commit_timeout)
         node.applied_elsewhere = ReplicasWait(
             node, self.name, lambda: self._sessions.current, self.config.commit_timeout
@@ -310,7 +319,7 @@ class Member:
         await self._log.wait_for(head.lsn)
 
     def _make_log(self, tablespace: bytes, engine: SpaceReplica, bulk: BulkFiles, position: Position) -> ReplicatedLog:
-        return ReplicatedLog(
+        made = ReplicatedLog(
             self.name,
             tablespace,
             self._committer,
@@ -321,6 +330,8 @@ class Member:
             settings=self._settings,
             clock=self.clock,
         )
+        made.check_store = self._check_usable
+        return made
 
     async def _follow(self, joined: Joined) -> None:
         """Follows and is elected; returns when there is a catalog."""

@@ -5,7 +5,7 @@
     checkpoint.py    a checkpoint now
     lead.py          another node leads
     check.py         whether all replicas hold the same
-    store.py         another member for a quorum store, or one less
+    store.py         another store; another member for a quorum store, or one less
     looking.py       what they share: opening a cluster without changing it, tables of text, talking SQL
 
 A command prints to standard output and gives the exit status: 0, or 1 when something is wrong with the cluster. What is
@@ -46,6 +46,7 @@ hashes differ, or when a replica does not answer in time.
 """
 
 STORE_EXAMPLES = """examples:
+  shoal store move --cluster zk://127.0.0.1:2181/shoal s3://logs/shoal
   shoal store replace --cluster zk://127.0.0.1:2181/shoal log://10.0.0.8:7301 log://10.0.0.12:7301
   shoal store drain --cluster zk://127.0.0.1:2181/shoal log://10.0.0.8:7301
 Nothing stops meanwhile: what is committed from then on goes to the other members, and what the old one holds, or held,
@@ -82,7 +83,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _cluster(lead)
     lead.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
     lead.add_argument("node", metavar="NODE", help="the node that is to lead")
-    _store(_parser(commands, "store", "replace and remove members of a quorum store", STORE_EXAMPLES))
+    _store(_parser(commands, "store", "change the store, or the members of a quorum store", STORE_EXAMPLES))
 
 
 def _cluster(command: argparse.ArgumentParser) -> None:
@@ -121,6 +122,12 @@ def _ledger(ledger: argparse.ArgumentParser) -> None:
 
 def _store(store: argparse.ArgumentParser) -> None:
     actions = store.add_subparsers(dest="action", metavar="ACTION", required=True)
+    move = _parser(actions, "move", "another store, of any kind", STORE_EXAMPLES)
+    _cluster(move)
+    move.add_argument("--tablespace", metavar="NAME", help="default: pg_default and all that lie where it lies")
+    move.add_argument("--no-wait", action="store_true", help="do not wait until something is written there")
+    move.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
+    move.add_argument("new", metavar="NEW", help="URL of the store")
     for name, text in (("replace", "another member in place of one"), ("drain", "one member less")):
         action = _parser(actions, name, text, STORE_EXAMPLES)
         _cluster(action)

@@ -1,4 +1,5 @@
-"""`shoal store replace` and `shoal store drain`: another member for a quorum store, or one less, while writes go on.
+"""`shoal store move`: another store of any kind; `shoal store replace` and `shoal store drain`: another member for a
+quorum store, or one less. Writes go on.
 
 The command changes the URL of the store in the spec of every tablespace that has the member: '-' before the old one.
 The leaders do the rest (shoal/cluster/mending.py), and take the old member out of the spec when it is no longer
@@ -11,22 +12,26 @@ import argparse
 import asyncio
 import dataclasses
 import time
+from collections.abc import Callable
 
 import orjson
 
 from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination, Spec
-from replication.log.layout import decode_spec, encode, paths
+from replication.log.layout import decode_ledgers, decode_spec, encode, paths
 from replication.observer import Observed
+from replication.placement import DEFAULT_TABLESPACE
 from replication.stores import claim, open_store
 from replication.stores.members import QuorumUrl, parse_quorum
-from shoal.commands.looking import Cluster, looking_at
+from shoal.commands.looking import Cluster, looking_at, plural
 from shoal.config import ConfigError
 
 TOLD_EVERY = 10.0  # seconds
 
 
 async def run(options: argparse.Namespace) -> int:
+    if options.action == "move":
+        return await _move(options)
     old = await canonical(options.old)
     new = await canonical(options.new) if options.action == "replace" else ""
     async with looking_at(options.cluster) as cluster:
@@ -37,12 +42,71 @@ async def run(options: argparse.Namespace) -> int:
         if new:
             await _claim(cluster.coordination, new)
         for item in chosen:
-            spec = await _change(cluster.coordination, item.tablespace, old, new)
+            spec = await _change(cluster.coordination, item.tablespace, lambda spec: changed(spec, old, new))
             print(f"{item.name}: {spec.store}", flush=True)
         if not options.no_wait:
             await _wait(cluster, [item.tablespace for item in chosen], old)
             print(f"{old} is no longer needed")
     return 0
+
+
+async def _move(options: argparse.Namespace) -> int:
+    new = await canonical(options.new)
+    async with looking_at(options.cluster) as cluster:
+        chosen = _of_one_store(cluster, options.tablespace)
+        await _claim(cluster.coordination, new)
+        for item in chosen:
+            spec = await _change(cluster.coordination, item.tablespace, lambda spec: moved(spec, new))
+            print(f"{spec.name}: {spec.store}", flush=True)
+        if not options.no_wait:
+            left = await _wait_for_ledgers(cluster, [item.tablespace for item in chosen], new, options.timeout)
+            for url, count in sorted(left.items()):
+                print(f"{url} is needed until {plural(count, 'ledger')} in it have been dropped: `shoal ledger list`")
+    return 0
+
+
+def moved(spec: Spec, new: str) -> Spec:
+    """With its store at another URL."""
+    former = tuple(url for url in dict.fromkeys((spec.store, *spec.former_stores)) if url and url != new)
+    return dataclasses.replace(spec, store=new, former_stores=former)
+
+
+def _of_one_store(cluster: Cluster, name: str | None) -> list[Observed]:
+    """The named tablespace, or pg_default and all that lie where it lies."""
+    if name is not None:
+        return [cluster.tablespace(name)]
+    default = cluster.tablespace(DEFAULT_TABLESPACE)
+    return [item for item in cluster.observer.tablespaces.values() if item.spec.store in ("", default.spec.store)]
+
+
+async def _wait_for_ledgers(cluster: Cluster, tablespaces: list[bytes], new: str, timeout: float) -> dict[str, int]:
+    """Until the newest ledger of each lies in the store; how many older ones lie in which others. Raises ConfigError
+    after `timeout` seconds: the leaders go on with the store before."""
+    deadline = time.monotonic() + timeout
+    while True:
+        wake = asyncio.Event()
+        elsewhere: dict[str, int] = {}
+        late = []
+        for tablespace in tablespaces:
+            found = await cluster.coordination.get(paths(tablespace).ledgers, wake.set)
+            ledgers = decode_ledgers(found.data) if found is not None else ()
+            if ledgers and ledgers[-1].store != new:
+                late.append(tablespace.hex())
+            for ledger in ledgers:
+                if ledger.store != new:
+                    elsewhere[ledger.store] = elsewhere.get(ledger.store, 0) + 1
+        if not late:
+            return elsewhere
+        if time.monotonic() >= deadline:
+            raise ConfigError(
+                f"after {timeout:g} s nothing is written to {new} yet: the leader's node has logged why. It goes on "
+                "with the store before; `shoal store move` to that one takes the change back"
+            )
+        try:
+            async with asyncio.timeout(1.0):
+                await wake.wait()
+        except TimeoutError:
+            pass
 
 
 async def canonical(url: str) -> str:
@@ -90,13 +154,13 @@ async def _claim(coordination: Coordination, url: str) -> None:
         await store.close()
 
 
-async def _change(coordination: Coordination, tablespace: bytes, old: str, new: str) -> Spec:
+async def _change(coordination: Coordination, tablespace: bytes, change: Callable[[Spec], Spec]) -> Spec:
     path = paths(tablespace).spec
     while True:
         found = await coordination.get(path)
         if found is None:
             raise ConfigError("the tablespace has just been dropped")
-        spec = changed(decode_spec(found.data), old, new)
+        spec = change(decode_spec(found.data))
         try:
             await coordination.set(path, encode(spec), found.version)
             return spec
