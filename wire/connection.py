@@ -433,6 +433,9 @@ class Connection(Channel):
         try:
             await work
         except SqlError as error:
+            if error.severity == "FATAL":
+                self._fatal(error)
+                return
             session.fail(error)
             self._send_notices()
             self._write(messages.error_response(error))
@@ -443,6 +446,9 @@ class Connection(Channel):
 
     def _extended_failed(self, error: SqlError) -> None:
         assert self.session is not None
+        if error.severity == "FATAL":
+            self._fatal(error)
+            return
         self.session.fail(error)
         self._send_notices()
         self._write(messages.error_response(error))
@@ -764,7 +770,9 @@ class Connection(Channel):
                 self._continue()
 
     def _ended(self, error: SqlError) -> None:
-        if self._extended:
+        if error.severity == "FATAL":
+            self._fatal(error)
+        elif self._extended:
             self._extended_failed(error)
         else:
             self._query_failed(error)

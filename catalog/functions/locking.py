@@ -75,7 +75,7 @@ def _blocking(call: CallContext, process_id: int) -> Array:
 
 @implements("pg_safe_snapshot_blocking_pids")
 def _snapshot_blockers(process_id: int) -> Array:
-    """Nothing waits for a safe snapshot: SERIALIZABLE READ ONLY DEFERRABLE is refused."""
+    """Nothing waits for a safe snapshot."""
     return EMPTY_ARRAY
 
 

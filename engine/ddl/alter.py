@@ -62,8 +62,20 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
         return f"ALTER {word}"
     if statement.kind not in ("table",):
         raise SqlError("42809", f'"{found.name}" is not a {statement.kind}')
-    Alteration(context, names.table_named(context, statement.relation)).run(statement.commands)
+    table = names.table_named(context, statement.relation, _lock_mode(statement.commands))
+    Alteration(context, table).run(statement.commands)
     return "ALTER TABLE"
+
+
+def _lock_mode(commands: tuple[ast.AlterTableCmd, ...]) -> str:
+    """What the commands shut out: foreign keys let readers go on, and row locks (AlterTableGetLockLevel)."""
+    for command in commands:
+        definition = command.definition
+        if command.action != "add_constraint" or not isinstance(definition, ast.ConstraintDef):
+            return "access exclusive"
+        if definition.kind != "foreign":
+            return "access exclusive"
+    return "share row exclusive"
 
 
 def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: ast.AlterTableStmt) -> None:

@@ -26,6 +26,7 @@ from engine.storage.keys import KEPT_KEY_BYTES, MAX_KEY_BYTES, fit_key, row_key_
 
 FULL_SCAN_LIMIT = 512  # rows visited by scans of whole tables before the columnar path is the better place
 RANGE_LIMIT = 4096  # the same where keys or indexes confine the rows
+LOCKING_LIMIT = 100_000  # the same of rows to be locked, which the columnar path cannot do: some 0.1 s
 
 _INTEGER_BITS = {21: 15, 23: 31, 20: 63}
 

@@ -195,6 +195,11 @@ _PLANNER_SWITCHES = (
     "incremental_sort", "async_append",
 )  # fmt: skip
 
+_PLANNER_COSTS = (
+    ("cpu_tuple_cost", "0.01"), ("cpu_index_tuple_cost", "0.005"), ("cpu_operator_cost", "0.0025"),
+    ("jit_above_cost", "100000"), ("jit_inline_above_cost", "500000"), ("jit_optimize_above_cost", "500000"),
+)  # fmt: skip
+
 _DEFINITIONS = (
     Definition("server_version", f"{SERVER_VERSION} (Shoal 0.1.0)", _text, "internal", True),
     Definition("server_version_num", SERVER_VERSION_NUM, _text, "internal", kind="integer"),
@@ -223,6 +228,7 @@ _DEFINITIONS = (
     Definition("temp_tablespaces", "", _text, has_effect=False),
     Definition("default_table_access_method", "heap", _choice("heap"), kind="enum"),
     Definition("statement_timeout", "0", _milliseconds, kind="integer", unit="ms"),
+    Definition("deadlock_timeout", "1s", _milliseconds, kind="integer", unit="ms", has_effect=False),
     Definition("lock_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition("idle_in_transaction_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition("idle_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
@@ -293,7 +299,11 @@ _DEFINITIONS = (
     Definition("parallel_setup_cost", "1000", _real, has_effect=False, kind="real"),
     Definition("parallel_tuple_cost", "0.1", _real, has_effect=False, kind="real"),
     Definition("min_parallel_table_scan_size", "8MB", _text, has_effect=False, kind="integer"),
+    Definition("min_parallel_index_scan_size", "512kB", _text, has_effect=False, kind="integer"),
+    Definition("force_parallel_mode", "off", _choice("off", "on", "regress"), has_effect=False, kind="enum"),
+    *(Definition(name, cost, _real, has_effect=False, kind="real") for name, cost in _PLANNER_COSTS),
     Definition("geqo", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("geqo_threshold", "12", _integer(2, 2**31 - 1), has_effect=False, kind="integer"),
     Definition("from_collapse_limit", "8", _integer(1, 2**31 - 1), has_effect=False, kind="integer"),
     Definition("join_collapse_limit", "8", _integer(1, 2**31 - 1), has_effect=False, kind="integer"),
     Definition("cursor_tuple_fraction", "0.1", _real, has_effect=False, kind="real"),

@@ -34,6 +34,7 @@ from engine.columnar.worker.values import to_arrow
 from engine.replica import token
 from engine.session.advisory import MODE_NAMES, LockName
 from engine.session.cluster import cluster_rows
+from engine.session.errors import canceled
 from engine.session.settings import DEFINITIONS, milliseconds
 from engine.session.virtual_rows import RowCache
 from engine.session.waiting import result_of
@@ -300,11 +301,12 @@ class SessionSurroundings:
             return False
         if target.user_name != self.session.user_name and not (self.user is not None and self.user.superuser):
             raise SqlError("42501", "must be a member of the role whose query is being canceled")
+        error = canceled()
         if terminate:
-            message = "terminating connection due to administrator command"
-            target.cancel(SqlError("57P01", message, severity="FATAL"))
-        else:
-            target.cancel()
+            error = SqlError("57P01", "terminating connection due to administrator command", severity="FATAL")
+        if target is self.session:
+            raise error
+        target.cancel(error)
         return True
 
     def transaction_number(self, assign: bool) -> int | None:

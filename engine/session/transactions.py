@@ -31,6 +31,9 @@ from engine.txn.transaction import Savepoint, Transaction
 
 
 class TransactionalSession(SessionState):
+    uncommitted: Transaction | None = None  # the one that was asked to be READ UNCOMMITTED, and is shown as that
+    deferrable: tuple[Transaction | None, bool] = (None, False)  # what the last one that said so has said
+
     @property
     def advisory(self) -> AdvisoryLocks:
         """The session's advisory locks."""
@@ -80,8 +83,6 @@ class TransactionalSession(SessionState):
         assert transaction is not None
         if transaction.deferred is not None:
             self._check_deferred(transaction)
-        if self.temporary_schema is not None:
-            self._end_temporary_tables(transaction)
         changed = transaction.changed_objects
         exclusive = transaction.exclusive
         # From here on the transaction is sequenced: it will be durable, or the node stops.
@@ -118,10 +119,6 @@ class TransactionalSession(SessionState):
         if self.portals:
             self._close_portals(committed=True)
         return lsn
-
-    def _end_temporary_tables(self, transaction: Transaction) -> None:
-        """What ON COMMIT says (engine/session/temporary.py). A session with temporary tables is on no fast path."""
-        raise NotImplementedError
 
     def _check_deferred(self, transaction: Transaction) -> None:
         """Constraints that were put off: LockWait leaves everything as it is; 23503 has rolled back."""
@@ -233,12 +230,23 @@ class TransactionalSession(SessionState):
             self.set_isolation(transaction, statement.isolation)
         if statement.read_only is not None:
             transaction.read_only = statement.read_only
+        if statement.deferrable is not None:
+            self.set_deferrable(transaction, statement.deferrable)
+
+    def set_deferrable(self, transaction: Transaction, deferrable: bool) -> None:
+        """DEFERRABLE: kept and shown. Nothing waits for a safe snapshot: a SERIALIZABLE READ ONLY transaction is
+        watched as any other, and may fail as any other (40001)."""
+        self.deferrable = transaction, deferrable
 
     def set_isolation(self, transaction: Transaction, isolation: str) -> None:
         """SET TRANSACTION ISOLATION LEVEL. Raises 25001 after the first query."""
         if transaction.has_writes or transaction.has_snapshot:
             raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
-        transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
+        if isolation == "read uncommitted":
+            self.uncommitted, isolation = transaction, READ_COMMITTED
+        elif self.uncommitted is transaction:
+            self.uncommitted = None
+        transaction.isolation = isolation
 
     def _end(self, statement: ast.TransactionStmt, committed: bool) -> tuple[str, int]:
         lsn = 0

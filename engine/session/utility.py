@@ -188,6 +188,8 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
             session.settings.set("default_transaction_isolation", modes.isolation)
         if modes.read_only is not None:
             session.settings.set("default_transaction_read_only", "on" if modes.read_only else "off")
+        if modes.deferrable is not None:
+            session.settings.set("default_transaction_deferrable", "on" if modes.deferrable else "off")
         return
     transaction = session.transaction
     if transaction is None or not session.in_block:
@@ -197,6 +199,8 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
         session.set_isolation(transaction, modes.isolation)
     if modes.read_only is not None:
         transaction.read_only = modes.read_only
+    if modes.deferrable is not None:
+        session.set_deferrable(transaction, modes.deferrable)
 
 
 async def _show(session: Session, tree: ast.ShowStmt, portal: Portal, sink: Sink) -> None:
@@ -217,7 +221,13 @@ def shown_setting(session: Session, name: str) -> str:
     transaction = session.transaction
     if key == "transaction_isolation":
         default = session.settings.get("default_transaction_isolation")
-        return transaction.isolation if transaction is not None and session.in_block else default
+        if transaction is None or not session.in_block:
+            return default
+        return "read uncommitted" if session.uncommitted is transaction else transaction.isolation
+    if key == "transaction_deferrable":
+        if transaction is not None and session.in_block and session.deferrable[0] is transaction:
+            return "on" if session.deferrable[1] else "off"
+        return session.settings.get("default_transaction_deferrable")
     if key == "transaction_read_only" and transaction is not None and session.in_block:
         return "on" if transaction.read_only else "off"
     return session.settings.get(name)

@@ -118,7 +118,7 @@ class Transaction:
         self.table_locks: dict[Hashable, int] = {}
         self.waiting: Ticket | None = None
         self._snapshot: Snapshot | StoresSnapshot | None = None
-        self._base: CurrentView | Snapshot | CurrentStores | StoresSnapshot = store.current
+        self._base: CurrentView | Snapshot | CurrentStores | StoresSnapshot | Tracked = store.current
         self.snapshot_lsn: Lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
         self.catalog: Catalog | None = None  # the catalog with this transaction's own DDL; None while it has none
@@ -137,7 +137,7 @@ class Transaction:
         return self._store
 
     @property
-    def base(self) -> CurrentView | Snapshot | CurrentStores | StoresSnapshot:
+    def base(self) -> CurrentView | Snapshot | CurrentStores | StoresSnapshot | Tracked:
         """What lies under its own writes, as of the statement."""
         return self._base
 
