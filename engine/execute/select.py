@@ -30,7 +30,7 @@ from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten, function_in_from
 from engine.execute.output import ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import pull_up
-from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
+from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
 from engine.execute.sets import leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import VirtualAccess, VirtualWriter, virtual_access
@@ -500,8 +500,7 @@ class QueryCompiler:
             code.line(f"found.append((key, value, {values}))")
 
         depth = code.depth
-        if step.access.full_scan:
-            self.scan_limit = FULL_SCAN_LIMIT
+        self.scan_limit = LOCKING_LIMIT
         names = RowNames("key", "value")
 
         def row() -> None:

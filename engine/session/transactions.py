@@ -83,6 +83,8 @@ class TransactionalSession(SessionState):
         assert transaction is not None
         if transaction.deferred is not None:
             self._check_deferred(transaction)
+        if self.temporary_schema is not None:
+            self._end_temporary_tables(transaction)
         changed = transaction.changed_objects
         exclusive = transaction.exclusive
         # From here on the transaction is sequenced: it will be durable, or the node stops.
@@ -119,6 +121,10 @@ class TransactionalSession(SessionState):
         if self.portals:
             self._close_portals(committed=True)
         return lsn
+
+    def _end_temporary_tables(self, transaction: Transaction) -> None:
+        """What ON COMMIT says (engine/session/temporary.py). A session with temporary tables is on no fast path."""
+        raise NotImplementedError
 
     def _check_deferred(self, transaction: Transaction) -> None:
         """Constraints that were put off: LockWait leaves everything as it is; 23503 has rolled back."""
