@@ -42,7 +42,7 @@ class LogicTest:
         place = cache() / f"sqllogictest-{self.fingerprint()}"
         if not place.exists():
             with tarfile.open(packed) as archive:
-                archive.extractall(place, filter="data")
+                archive.extractall(place)
         return place, sorted(scripts([str(place)]), key=lambda path: path.stat().st_size)
 
     def run(self, target: Target, progress: Progress) -> Records:

@@ -45,7 +45,7 @@ def source(name: str) -> pathlib.Path:
         packed = cache() / "packages"
         _pip("download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(packed), f"{name}=={version}")
         with tarfile.open(packed / f"{name}-{version}.tar.gz") as archive:
-            archive.extractall(cache(), filter="data")
+            archive.extractall(cache())
     return place
 
 
