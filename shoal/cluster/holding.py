@@ -7,7 +7,7 @@
                                  closed its directory goes
     a CREATE's row               names the nodes, or says that all take it: they open it before there is a spec
 
-What is not on this node is carried to the leader (wire/carrying.py). A node that leads pg_default gives nothing up.
+What is not on this node is carried to the leader (wire/carrying.py). A node that leads pg_default takes what it lacks.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class Holdings:
             if identity == spaces.place.first:
                 continue
             if not self.is_mine(spec):
-                if replica is not None and await self._is_excluded(identity) and not spaces.may_lead:
+                if spaces.may_lead:  # it is to lead it: placement would say the same in a while
+                    await hold(spaces.place.coordination(), identity, self._node)
+                elif replica is not None and await self._is_excluded(identity) and not spaces.may_lead:
                     self.leave(replica)
             elif replica is None:
                 self._bring(identity)

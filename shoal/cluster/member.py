@@ -20,8 +20,9 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from catalog.errors import SqlError
 from catalog.functions.system import RELEASE
@@ -29,7 +30,7 @@ from engine.checkpoint import EntryMark
 from engine.columnar.client import WorkerClient
 from engine.node import Node as EngineNode
 from engine.storage.tablespace import Tablespace
-from replication.interface import ChangelogStore, Coordination, Node, Spec
+from replication.interface import ChangelogStore, Coordination, CoordinationUnavailableError, Node, Spec
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
 from replication.log.layout import decode_ledgers, paths
@@ -60,7 +61,9 @@ from shoal.config import Config, ConfigError
 from wire.carrying import Cluster
 
 log = logging.getLogger("shoal.cluster")
+T = TypeVar("T")
 
+SESSION_PAUSE = 0.5  # seconds
 LEASE_MARGINS = 12  # in a session timeout: a leader that is cut off stops answering strong reads so long before its end
 
 
@@ -398,7 +401,7 @@ class Member:
     async def _catch_up(self) -> None:
         """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends
         with."""
-        head = await self._log.read_head()
+        head = await _through_sessions(self._log.read_head)
         ready = asyncio.ensure_future(self._ready(head.lsn))
         await asyncio.wait((ready, self._running), return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
@@ -414,7 +417,7 @@ class Member:
         await self._log.wait_for(lsn)
         while not self.node.catalogs:
             await self._log.wait_for(self._log.applied_lsn + 1)
-        await self._spaces.caught_up()
+        await _through_sessions(self._spaces.caught_up)
 
     async def _use_session(self, coordination: Coordination) -> None:
         self._committer.use(coordination)
@@ -478,3 +481,13 @@ class Member:
         await self._spaces.stop()
         await self._log.close()
         await self._undo.aclose()
+
+
+async def _through_sessions(ask: Callable[[], Awaitable[T]]) -> T:
+    """What is asked of ZooKeeper, in another session if the one of now ends meanwhile."""
+    while True:
+        try:
+            return await ask()
+        except CoordinationUnavailableError as error:
+            log.warning("this node waits for ZooKeeper: %s", error)
+            await asyncio.sleep(SESSION_PAUSE)

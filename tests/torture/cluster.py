@@ -108,6 +108,7 @@ class Run:
         found = list(self.load.history.problems)
         try:
             self.cluster.leader()
+            self.nemesis.everywhere()
             self.cluster.wait_for_applied()
             for name in self.cluster.nodes:
                 found += [f"{name}: {problem}" for problem in self._ask(name)]

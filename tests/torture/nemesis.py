@@ -13,6 +13,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
+
+from replication.log.layout import decode_head, decode_replica
 from tests.cluster import ShoalCluster
 from tests.torture.load import Load
 from tests.torture.steps import COMMIT_STEPS, TAKEOVER_STEPS, arm, disarm, paused
@@ -51,6 +54,8 @@ class Nemesis:
             ("freeze leader briefly", lambda: self._freeze(self.cluster.leader(), 0.1, 0.7)),
             ("freeze follower", lambda: self._freeze(self._follower(), 0.3, 3.0)),
             ("stop leader politely", self.stop_leader),
+            ("replicas elsewhere", self.move_replicas),
+            ("replicas elsewhere and a kill", self.move_replicas_and_kill),
             ("zookeeper server", self.zookeeper_server),
             ("all of zookeeper", self.all_of_zookeeper),
             ("zookeeper goes with its reply", self.lost_reply),
@@ -198,6 +203,53 @@ class Nemesis:
             self._rest(*self.random.choice(((0.1, 0.5), (1.5 * self._session, 3 * self._session))))
             self.cluster.cont(name)
         disarm(self.cluster.nodes[name].data)
+
+    # --- who holds what ------------------------------------------------------------------------------------------
+
+    def alter(self, change: str) -> None:
+        """Changes the tablespace `second`, as soon as somebody takes it. Raises psycopg.OperationalError."""
+        deadline = time.monotonic() + PROGRESS
+        while True:
+            name = self.random.choice([name for name, node in self.cluster.nodes.items() if node.running])
+            try:
+                with self.cluster.connect(name) as connection:
+                    connection.execute(f"ALTER TABLESPACE second {change}".encode())
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def move_replicas(self) -> None:
+        """Other nodes than now are to hold a tablespace; sometimes again, before they do."""
+        names = sorted(self.cluster.nodes)
+        for _ in range(self.random.choice((1, 1, 2))):
+            chosen = self.random.sample(names, self.random.randint(1, len(names)))
+            self.alter(f"SET (replicas = '{','.join(chosen)}')")
+            self._rest(0.0, 7.0)
+
+    def move_replicas_and_kill(self) -> None:
+        self.move_replicas()
+        self._kill(self.random.choice(sorted(self.cluster.nodes)))
+        self._rest(0.0, 3.0)
+
+    def everywhere(self) -> None:
+        """Every node holds everything again, up to now."""
+        self.alter("RESET (replicas, expected_replicas)")
+        head = self.cluster.watcher.get(f"tablespaces/{self._second()}/head") or b""
+        for name in self.cluster.nodes:
+            path = f"tablespaces/{self._second()}/replicas/{name}"
+
+            def holds(path: str = path) -> bool:
+                found = decode_replica(
+                    self.cluster.watcher.get(path) or b'{"node":"","role":"bootstrapping","applied":0}'
+                )
+                return found.role != "bootstrapping" and found.applied >= decode_head(head).lsn
+
+            self.cluster.wait_until(holds, f"{name} holds everything", 2 * PROGRESS)
+
+    def _second(self) -> str:
+        return next(name for name in self.cluster.watcher.children("tablespaces") if name != self.cluster.tablespace)
 
     # --- what they stand on --------------------------------------------------------------------------------------
 
