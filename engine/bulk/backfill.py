@@ -324,7 +324,8 @@ def _check_finder(session: Session, job: ValidateConstraint) -> Look:
                     message = (
                         f'column "{column}" of table "{table.name}" contains values that violate the new constraint'
                     )
-                    raise SqlError("23514", message)
+                    schema = catalog.schema_name(table.schema)
+                    raise SqlError("23514", message, schema=schema, table=table.name, column=column)
                 message = f'check constraint "{name}" of relation "{table.name}" is violated by some row'
                 raise constraint_error("23514", message, catalog, table, name)
 

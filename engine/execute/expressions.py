@@ -26,7 +26,7 @@ from catalog.functions.registry import implementation
 from catalog.types import lookup, type_row
 from catalog.types.base import Array, FormatSettings, TypeRef
 from catalog.types.oids import NAME, NAMED_TYPES
-from catalog.types.user import FIRST_USER_OID
+from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
@@ -390,18 +390,16 @@ class ExpressionCompiler:
         source, atom = self.bind(found)
         tests = []
         if expression.not_null and atom.nullable:
-            tests.append((f"{atom.source} is None", "23502", f"domain {expression.name} does not allow null values"))
+            error = _domain_error(expression, "23502", f"domain {expression.name} does not allow null values")
+            tests.append((f"{atom.source} is None", error))
         self._domain_values.append(atom)
         try:
             for name, check in expression.checks:
                 message = f'value for domain {expression.name} violates check constraint "{name}"'
-                tests.append((self.false(check), "23514", message))
+                tests.append((self.false(check), _domain_error(expression, "23514", message, name)))
         finally:
             self._domain_values.pop()
-        chain = "".join(
-            f"{self.code.constant(_raising(sqlstate, message), 'refuse')}() if {test} else "
-            for test, sqlstate, message in tests
-        )
+        chain = "".join(f"{self.code.constant(_raising(error), 'refuse')}() if {test} else " for test, error in tests)
         bound = "" if found.atom else f"None if ({source}, False)[1] else "
         return Value(f"({bound}{chain}{atom.source})", atom.nullable and not expression.not_null)
 
@@ -702,9 +700,21 @@ def _is_composite(oid: int) -> bool:
     return row is not None and row.kind == "c"
 
 
-def _raising(sqlstate: str, message: str) -> Callable[[], object]:
+_Refusal = Callable[[], SqlError]
+
+
+def _domain_error(
+    expression: tree.CoerceToDomain, sqlstate: str, message: str, constraint: str | None = None
+) -> _Refusal:
+    """Makes the error of a value that is not the domain's, with the names of what it breaks."""
+    entry = entry_of(expression.type.domain)
+    schema, name = (None, None) if entry is None else (entry.schema, entry.row.name)
+    return lambda: SqlError(sqlstate, message, schema=schema, data_type=name, constraint=constraint)
+
+
+def _raising(error: _Refusal) -> Callable[[], object]:
     def refuse() -> object:
-        raise SqlError(sqlstate, message)
+        raise error()
 
     return refuse
 
