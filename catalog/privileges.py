@@ -45,6 +45,7 @@ DEFAULTS = {  # by kind: everything, and what PUBLIC has from the start
     "schema": ("UC", ""),
     "database": ("CTc", "Tc"),
     "tablespace": ("C", ""),
+    "function": ("X", "X"),
 }
 DATABASE_OWNER = "pg_database_owner"
 _KINDS: dict[type[Securable], str] = {

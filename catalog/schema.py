@@ -50,6 +50,18 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultAcl:
+    """ALTER DEFAULT PRIVILEGES: what objects of a kind (table sequence function schema) begin with when the role
+    creates them, in all schemas (0) or in one."""
+
+    oid: int
+    role: int
+    schema: int
+    kind: str
+    acl: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Database:
     oid: int
     name: str
@@ -60,6 +72,7 @@ class Database:
     settings: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
     acl: tuple[str, ...] | None = None
+    default_acls: tuple[DefaultAcl, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

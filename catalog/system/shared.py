@@ -67,6 +67,22 @@ def _databases(items: list[Item], _: Surroundings) -> Columns:
     }
 
 
+_DEFAULT_KINDS = {"table": "r", "sequence": "S", "function": "f", "schema": "n"}
+
+
+@content("pg_default_acl", "catalog", databases)
+def _default_acls(items: list[Item], surroundings: Surroundings) -> Columns:
+    here = surroundings.catalog.database
+    found = [acl for (database,) in items if database.oid == here for acl in database.default_acls]
+    return {
+        "oid": [acl.oid for acl in found],
+        "defaclrole": [acl.role for acl in found],
+        "defaclnamespace": [acl.schema for acl in found],
+        "defaclobjtype": [_DEFAULT_KINDS[acl.kind] for acl in found],
+        "defaclacl": [Array.of(acl.acl) for acl in found],
+    }
+
+
 @content("pg_shdescription", "catalog", databases)
 def _database_comments(items: list[Item], _: Surroundings) -> Columns:
     return _shared_comments(items, numbering.PG_DATABASE)

@@ -8,7 +8,7 @@
     drop.py       DROP and TRUNCATE, with what depends on what
     tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
     user_types.py  enums and domains;  composites.py  composite types
-    grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED
+    grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED; default_privileges.py
     objects.py    schemas, databases, roles, comments, renames, owners
     names.py      how objects are found, named and refused
 
@@ -25,6 +25,7 @@ from catalog.errors import not_supported
 from engine.ddl import (
     alter,
     composites,
+    default_privileges,
     drop,
     grants,
     indexes,
@@ -59,6 +60,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.CommentStmt: objects.comment,
     ast.GrantStmt: grants.grant,
     ast.OwnedStmt: owned.owned,
+    ast.DefaultPrivilegesStmt: default_privileges.alter,
     ast.CreateEnumStmt: user_types.create_enum,
     ast.AlterEnumStmt: user_types.alter_enum,
     ast.CreateDomainStmt: user_types.create_domain,

@@ -21,7 +21,7 @@ from catalog.schema import (
     View,
 )
 from catalog.scram import verifier
-from engine.ddl import grants, names, tablespaces, user_types
+from engine.ddl import default_privileges, grants, names, tablespaces, user_types
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
@@ -254,6 +254,7 @@ def _drop_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
         for oid, item in sorted((owned | named).items())
         if not isinstance(item, Index)
     ]
+    details = default_privileges.descriptions(context, found) + details
     if details:
         message = f'role "{name}" cannot be dropped because some objects depend on it'
         raise SqlError("2BP01", message, detail="\n".join(details))
@@ -305,6 +306,8 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
                 renamed = grants.mentioning(context, found.name)
                 change |= {one.oid: grants.with_renamed_role(one, found.name, statement.new_name) for one in renamed}
             context.change(change)
+            if isinstance(found, Role):
+                default_privileges.rename(context, found.name, statement.new_name)
         return tag
     if statement.relation is None:
         not_supported(f"ALTER {statement.kind.upper()} RENAME")

@@ -8,7 +8,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.privileges import names_of
 from catalog.schema import Database, Role, Schema, SchemaObject, Sequence, Table, Tablespace, View
-from engine.ddl import grants, names
+from engine.ddl import default_privileges, grants, names
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.sql import ast
@@ -81,6 +81,7 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
     if roots:
         removal.carry_out(roots)
     for role in roles:
+        default_privileges.forget(context, role)
         for item in grants.mentioning(context, role.name):
             if isinstance(item, (Database, Tablespace)) or _is_here(context, item) or isinstance(item, Schema):
                 context.change({item.oid: grants.without_role(item, role.name)})

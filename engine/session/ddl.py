@@ -7,15 +7,27 @@ session's transaction. So a failed job rolls everything back, and nobody sees a 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may
-from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Database, Role, Schema, SchemaObject, Table, Tablespace
+from catalog.schema import (
+    DEFAULT_TABLESPACE_OID,
+    Catalog,
+    Database,
+    Role,
+    Schema,
+    SchemaObject,
+    Table,
+    Tablespace,
+    View,
+)
 from catalog.schema import Sequence as SequenceObject
 from engine import ddl
+from engine.ddl import default_privileges
 from engine.ddl.context import Job
 from engine.execute.context import ExecContext
 from engine.session import planning, running
@@ -106,6 +118,8 @@ class SessionDdl:
         transaction = self.transaction
         transaction.refuse_if_read_only("DDL")
         catalog = self.catalog
+        changes = {oid: _with_default_acl(catalog, item) for oid, item in changes.items()}
+        changes |= default_privileges.without_schemas(catalog, [oid for oid, item in changes.items() if item is None])
         for oid, item in changes.items():
             old = catalog.get(oid)
             if item is not None:
@@ -169,6 +183,16 @@ class SessionDdl:
 
     def database_in_use(self, oid: int) -> bool:
         return any(session.database_oid == oid for session in self._session.node.sessions.values())
+
+
+def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:
+    """A new object with what ALTER DEFAULT PRIVILEGES says."""
+    if not isinstance(item, (Table, View, SequenceObject, Schema)) or item.acl is not None:
+        return item
+    if item.oid in catalog.objects:
+        return item
+    acl = default_privileges.acl_of_new(catalog, item)
+    return item if acl is None else dataclasses.replace(item, acl=acl)
 
 
 async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -> str:

@@ -38,7 +38,7 @@ DDL = (
     ast.CreateStmt, ast.IndexStmt, ast.AlterTableStmt, ast.RenameStmt, ast.AlterObjectSchemaStmt, ast.AlterOwnerStmt,
     ast.DropStmt, ast.TruncateStmt, ast.ViewStmt, ast.SequenceStmt, ast.CreateSchemaStmt, ast.CreateDatabaseStmt,
     ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
-    ast.OwnedStmt,
+    ast.OwnedStmt, ast.DefaultPrivilegesStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
     ast.CompositeTypeStmt, ast.AlterCompositeStmt,
 )  # fmt: skip

@@ -35,6 +35,7 @@ from engine.sql.ast.definitions import (
     CreateSchemaStmt,
     CreateStmt,
     CreateTableAsStmt,
+    DefaultPrivilegesStmt,
     DropDatabaseStmt,
     DropStmt,
     GrantStmt,

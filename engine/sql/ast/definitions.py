@@ -354,6 +354,15 @@ class GrantStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultPrivilegesStmt(Node):
+    """ALTER DEFAULT PRIVILEGES. `grant` has no objects; its object_kind: tables sequences functions types schemas."""
+
+    roles: tuple[str, ...]
+    schemas: tuple[str, ...]
+    grant: GrantStmt
+
+
+@dataclass(frozen=True, slots=True)
 class OwnedStmt(Node):
     """REASSIGN OWNED BY roles TO new_owner; DROP OWNED BY roles, where there is none."""
 

@@ -138,6 +138,35 @@ class Roles(Objects):
             is_grant, kind, privileges, objects, grantees, option_for, cascade, granted_by, location=token.start
         )
 
+    def default_privileges(self, start: int) -> ast.Node:
+        """After ALTER: DEFAULT PRIVILEGES [FOR ROLE ...] [IN SCHEMA ...] GRANT | REVOKE ..."""
+        self.expect("default", "privileges")
+        roles: tuple[str, ...] = ()
+        schemas: tuple[str, ...] = ()
+        while self._curr.key in ("for", "in"):
+            if self.accept("for"):
+                self.expect_one_of("role", "user")
+                roles += self.role_names()
+            else:
+                self.expect("in", "schema")
+                schemas += self.names()
+        is_grant = self.expect_one_of("grant", "revoke") == "grant"
+        option_for = False
+        if not is_grant and self._curr.key == "grant" and self.peek() == "option":
+            self.expect("grant", "option", "for")
+            option_for = True
+        privileges = self._privileges()
+        self.expect("on")
+        kind = self.expect_one_of("tables", "sequences", "functions", "routines", "types", "schemas")
+        self.expect("to" if is_grant else "from")
+        grantees = self._grantees()
+        if is_grant and self.accept("with"):
+            self.expect("grant", "option")
+            option_for = True
+        cascade = not is_grant and self.drop_behavior()
+        grant = ast.GrantStmt(is_grant, kind, privileges, (), grantees, option_for, cascade, location=start)
+        return ast.DefaultPrivilegesStmt(roles, schemas, grant, location=start)
+
     def _grantees(self) -> tuple[str, ...]:
         names = []
         while True:

@@ -55,7 +55,7 @@ _REPLACEABLE: Final = (
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
 )
-_ONLY_ALTERED: Final = (("default", "privileges"), ("large", "object"), ("system",))
+_ONLY_ALTERED: Final = (("large", "object"), ("system",))
 
 
 class Statements(UserTypes):
@@ -145,6 +145,8 @@ class Statements(UserTypes):
     def alter(self) -> ast.Node:
         start = self.expect("alter").start
         key = self._curr.key
+        if key == "default" and self.peek() == "privileges":
+            return self.default_privileges(start)
         if key in ("table", "index", "view", "sequence", "materialized"):
             return self.alter_relation(start)
         if key == "schema":

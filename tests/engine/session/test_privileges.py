@@ -197,3 +197,53 @@ def test_privileges(both_paths: Pair) -> None:
         "drop sequence sq",
         "drop role stm_a, stm_b, stm_c, stm_g",
     )
+
+
+def test_default_privileges(both_paths: Pair) -> None:
+    both_paths.same(
+        "drop role if exists stm_da, stm_db",
+        "create role stm_da",
+        "create role stm_db",
+        "alter default privileges in schema statements grant select on tables to stm_da",
+        "alter default privileges for role stm_da in schema statements grant insert, select on tables to "
+        "stm_db with grant option",
+        "alter default privileges in schema statements grant usage on sequences to stm_da",
+        "alter default privileges grant all on tables to stm_db",
+        "alter default privileges revoke execute on functions from public",
+        "select defaclrole::regrole::text, defaclnamespace::regnamespace::text, defaclobjtype, defaclacl "
+        "from pg_default_acl",
+        "create table t (id serial primary key)",
+        "create view v as select 1 as one",
+        "create sequence s",
+        "select relname, relacl from pg_class where relname in ('t', 'v', 's', 't_id_seq')",
+        "set role stm_da",
+        "reset role",
+        "grant all on schema statements to stm_da",
+        "set role stm_da",
+        "create table own (id int)",
+        "alter default privileges for role stm_db grant select on tables to stm_da",
+        "reset role",
+        "select relacl from pg_class where relname = 'own'",
+        "alter default privileges in schema statements revoke select on tables from stm_da",
+        "alter default privileges revoke all on tables from stm_db",
+        "alter default privileges grant execute on functions to public",
+        "select defaclrole::regrole::text, defaclnamespace::regnamespace::text, defaclobjtype, defaclacl "
+        "from pg_default_acl",
+        "create table t2 (id int)",
+        "select relacl from pg_class where relname = 't2'",
+        "alter default privileges in schema statements grant usage on schemas to stm_da",
+        "alter default privileges in schema nosuch grant select on tables to stm_da",
+        "alter default privileges for role nosuch grant select on tables to stm_da",
+        "alter default privileges grant usage on tables to stm_da",
+        "alter default privileges grant select on tables to nosuch",
+        "drop role stm_db",
+        "alter role stm_db rename to stm_dc",
+        "select defaclacl from pg_default_acl where defaclnamespace = 'statements'::regnamespace and "
+        "defaclobjtype = 'r'",
+        "alter role stm_dc rename to stm_db",
+        "drop owned by stm_da cascade",
+        "drop owned by stm_db cascade",
+        "select defaclrole::regrole::text, defaclnamespace::regnamespace::text, defaclobjtype, defaclacl "
+        "from pg_default_acl",
+        "drop role stm_da, stm_db",
+    )
