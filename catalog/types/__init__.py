@@ -31,6 +31,7 @@ from catalog.types.network import INET
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
 from catalog.types.pseudo import PgLsn, Record, Tid, Void
+from catalog.types.range import RANGES
 from catalog.types.rows import TypeRow, read_type_rows
 from catalog.types.text import (
     ACLITEM,
@@ -111,6 +112,7 @@ _SCALARS: tuple[SqlType, ...] = (
     JSON,
     JSONB,
     JsonPathType(),
+    *RANGES,
     PgLsn(),
     Tid(),
     Void(),

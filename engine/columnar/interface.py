@@ -121,6 +121,7 @@ class ColumnarQuery:
     functions: tuple[UdfSignature, ...] = ()  # UDFs that it calls
     settings_free: bool = True
     computed: tuple[Expr, ...] = ()
+    texts: tuple[tuple[int, int], ...] = ()  # (n, type) of parameters that are handed over in their text form
     types: tuple[tuple[str, ...], ...] = ()  # the user types that its columns and functions have (catalog.usertypes)
 
 

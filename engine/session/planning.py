@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.types import format_type
+from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
 from catalog.types.datetime import reading_constants
 from engine.columnar.generate import generate, generate_dml
@@ -189,9 +189,13 @@ def columnar_parameters(
 ) -> list[object]:
     """The values of `query.parameters`, in their order."""
     values: list[object] = []
+    texts = dict(query.texts)
     for source, _ in query.parameters:
         if source >= 1:
-            values.append(parameters[source - 1])
+            value = parameters[source - 1]
+            if value is not None and source in texts:
+                value = lookup(texts[source]).text_encoder()(value).decode()
+            values.append(value)
         elif source == STATEMENT_TIME:
             values.append(context.call.statement_time)
         elif source == TRANSACTION_TIME:

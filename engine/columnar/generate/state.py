@@ -44,6 +44,7 @@ class Generation:
         self.virtual_tables: dict[int, VirtualTable] = {}
         self.parameters: dict[int, tuple[int, str]] = {}  # where from -> (position, DuckDB type)
         self.functions: dict[str, UdfSignature] = {}
+        self.texts: dict[int, int] = {}  # parameters that are handed over as text -> their types
         self.computed: list[tree.Expr] = []
         self.settings_free = True
         self._aliases = 0
@@ -110,6 +111,7 @@ class Generation:
             functions=tuple(self.functions.values()),
             settings_free=self.settings_free,
             computed=tuple(self.computed),
+            texts=tuple(self.texts.items()),
             types=tuple(map(tuple, describe(self._types_used(columns)))),
         )
 
