@@ -300,6 +300,8 @@ _DEFINITIONS = (
     Definition("parallel_tuple_cost", "0.1", _real, has_effect=False, kind="real"),
     Definition("min_parallel_table_scan_size", "8MB", _text, has_effect=False, kind="integer"),
     Definition("min_parallel_index_scan_size", "512kB", _text, has_effect=False, kind="integer"),
+    Definition("parallel_leader_participation", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("password_encryption", "scram-sha-256", _choice("md5", "scram-sha-256"), has_effect=False, kind="enum"),
     Definition("force_parallel_mode", "off", _choice("off", "on", "regress"), has_effect=False, kind="enum"),
     *(Definition(name, cost, _real, has_effect=False, kind="real") for name, cost in _PLANNER_COSTS),
     Definition("geqo", "on", _boolean, has_effect=False, kind="bool"),

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Index, Table, View
+from catalog.schema import Database, Index, Table, View
 from catalog.system.shared import acts_as
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
@@ -25,7 +25,7 @@ from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
 from engine.sql.analyze.domains import has_conditions
 from engine.txn.interface import LockWait
-from engine.txn.locks import TABLE_MODES
+from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE, TABLE_MODES
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -440,14 +440,43 @@ async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink
 
 
 async def _vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: Sink) -> None:
-    """Rows are versioned in memory and the tables hold one version each: there is nothing to vacuum or analyse. The
-    names are checked, and VACUUM refuses a transaction block, as PostgreSQL does."""
+    """Rows are versioned in memory and the tables hold one version each: there is nothing to vacuum or analyse. Names,
+    owners and locks are as in PostgreSQL, and VACUUM refuses a transaction block."""
     if tree.is_vacuum and session.in_block:
         raise SqlError("25001", "VACUUM cannot run inside a transaction block")
+    options = {name.lower(): value.lower() for name, value in tree.options}
+    full = options.get("full", "off") not in _SWITCHED_OFF
+    wait = "nowait" if options.get("skip_locked", "off") not in _SWITCHED_OFF else "block"
     for relation in tree.relations:
-        if session.environment.find_relation(relation.schema, relation.name) is None:
+        found = session.environment.find_relation(relation.schema, relation.name)
+        if found is None:
             raise SqlError("42P01", f'relation "{relation.name}" does not exist')
+        if isinstance(found, Table):
+            await _vacuum_table(
+                session, found, tree.is_vacuum, ACCESS_EXCLUSIVE if full else SHARE_UPDATE_EXCLUSIVE, wait
+            )
     sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
+
+
+_SWITCHED_OFF = ("off", "false", "0")
+
+
+async def _vacuum_table(session: Session, table: Table, is_vacuum: bool, mode: int, wait: str) -> None:
+    """Takes the lock, or says why the table is skipped."""
+    verb = "vacuum" if is_vacuum else "analyze"
+    database = session.catalog.get(session.database_oid)
+    owners = [table.owner, *([database.owner] if isinstance(database, Database) else [])]
+    if not any(acts_as(session.catalog, session.user, owner) for owner in owners):
+        message = f'skipping "{table.name}" --- only table or database owner can {verb} it'
+        session.warn("01000", message)
+        return
+    transaction = session.transaction or session.begin_implicit()
+    try:
+        await session.lock_table(transaction, table.oid, mode, wait)
+    except SqlError as error:
+        if wait != "nowait" or error.sqlstate != "55P03":
+            raise
+        session.warn("55P03", f'skipping {verb} of "{table.name}" --- lock not available')
 
 
 async def _reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink: Sink) -> None:
