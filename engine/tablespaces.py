@@ -47,6 +47,9 @@ class TablespaceStorage(Protocol):
     def obtain(self, item: Tablespace) -> Store | None:
         """One that another node's commit has brought; None if this node does not have it (now: see `arrived`)."""
 
+    def altered(self) -> None:
+        """The catalog says something else about a tablespace, or knows one more."""
+
     def check_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
         """The options of CREATE TABLESPACE, or those that ALTER sets or resets of an existing one (`item`). Raises
         0A000 for what cannot be, 42704 for a node that is not there."""
@@ -119,6 +122,8 @@ class NodeTablespaces:
                     self._storage.keep(made.tablespace_id)
                 elif item.identity:
                     self._bring((item,))
+                if self._storage is not None:
+                    self._storage.altered()
             elif item is None and oid in self._spaces:
                 self._detach(oid)
         if self._stores is not None:

@@ -146,6 +146,9 @@ class LocalTablespaces:
         """None: there is no other node to bring one."""
         return None
 
+    def altered(self) -> None:
+        """Options have no effect here."""
+
     def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:
         """All of them are kept, and those of a cluster have no effect."""
 

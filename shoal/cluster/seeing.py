@@ -11,10 +11,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from catalog.errors import SqlError
 from engine.checkpoint.digest import Digest
-from engine.cluster_view import CheckpointView, LedgerView, NodeView, ReplicaView, TablespaceView
+from engine.cluster_view import DEFAULT, CheckpointView, LedgerView, NodeView, ReplicaView, TablespaceView
 from engine.node import Node as EngineNode
 from replication.checks import Report, report
-from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, StoreUnavailableError
+from replication.interface import (
+    ConflictError,
+    Coordination,
+    CoordinationUnavailableError,
+    Spec,
+    StoreUnavailableError,
+)
 from replication.log.settings import Clock
 from replication.observer import Observer
 
@@ -61,7 +67,7 @@ class ObservedCluster:
                 item.epoch.epoch,
                 item.head.lsn,
                 item.head.commit_time,
-                item.spec.expected_replicas,
+                _expected(item.spec),
                 tuple(item.spec.replicas),
                 item.spec.preferred_leader,
                 item.spec.max_leader_inactivity,
@@ -101,6 +107,12 @@ class ObservedCluster:
             for tablespace, item in self._observer.tablespaces.items()
             for checkpoint in item.checkpoints
         ]
+
+
+def _expected(spec: Spec) -> int:
+    """How many replicas there should be: of what every node holds, as many as there are nodes."""
+    everywhere = spec.everywhere or spec.name == DEFAULT
+    return len(spec.replicas) if everywhere else spec.expected_replicas
 
 
 def connect(

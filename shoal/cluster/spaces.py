@@ -567,6 +567,9 @@ class ClusterTablespaces:
         await asyncio.to_thread(shutil.rmtree, replica.store.path, ignore_errors=True)
         self._wake.set()
 
+    def altered(self) -> None:
+        self.wake()
+
     def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:
         default = item is not None and item.oid == DEFAULT_TABLESPACE_OID
         if default and not options.keys().isdisjoint(("replicas", "expected_replicas")):

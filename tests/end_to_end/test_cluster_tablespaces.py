@@ -363,6 +363,7 @@ def test_a_tablespace_on_some_nodes_is_read_on_every_node(zookeeper_server: ZooK
         status, shown = told("status", cluster)
         part = next(item for item in json.loads(shown)["tablespaces"] if item["tablespace"] == "part")
         assert (status, part["live_replicas"], part["expected_replicas"]) == (0, 2, 2)
+        assert rows(cluster, third, "SELECT expected_replicas FROM shoal_tablespaces ORDER BY 1") == [(2,), (3,)]
         assert not (cluster.nodes[third].data / "tablespaces" / identity).exists()
         for consistency in ("strong", "bounded", "session", "eventual"):
             cluster.wait_for_applied()
