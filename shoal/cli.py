@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--store", metavar="URL", help="changelog store of the cluster: file:///DIR, s3://..., log://..., quorum(...)"
     )
+    serve.add_argument("--read-from", metavar="URL", help="a regional copy of the store, filled by those who read")
     serve.add_argument("--node", metavar="ID", help="name of this node in the cluster (default: the host's name)")
     _logstore_parser(commands)
     _router_parser(commands)
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return route(RouterConfig(options.cluster, options.listen, options.http, options.max_connections))
         if options.command != "serve":
             return run_command(options)
-        names = ("data", "listen", "cluster", "store", "node")
+        names = ("data", "listen", "cluster", "store", "read_from", "node")
         config = load(options.config, {name: getattr(options, name) for name in names})
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 

@@ -23,6 +23,7 @@ class Config:
     columnar_threads: int = 2
     cluster: str = ""  # zk://HOST:PORT,.../NAME; '' is a node alone
     store: str = ""  # URL of the cluster's changelog store; '' is the one that the cluster already has
+    read_from: str = ""  # URL of a regional copy of the changelog store, by way of which this node follows
     node: str = ""  # the node's name in the cluster; '' is the host's
     session_timeout: float = 6.0  # after which ZooKeeper takes a silent node for dead
     commit_timeout: float = 10.0  # how long a commit may wait for ZooKeeper and the store

@@ -66,6 +66,7 @@ class ReplicatedLog:
         settings: LogSettings | None = None,
         clock: Clock | None = None,
         electable: bool = True,
+        read_stores: StoreOf | None = None,
     ) -> None:
         self.node = node
         self.tablespace = tablespace
@@ -81,6 +82,7 @@ class ReplicatedLog:
         self._committer = committer
         self._coordination = committer.coordination
         self._stores = stores
+        self._read_stores = read_stores or stores
         self._engine = engine
         self._bulk = bulk
         self._settings = settings or LogSettings()
@@ -208,7 +210,7 @@ class ReplicatedLog:
         return Follower(
             self._coordination,
             self.tablespace,
-            self._stores,
+            self._read_stores,
             self._engine.apply,
             self._bulk,
             position,

@@ -55,6 +55,7 @@ from shoal.cluster.membership import (
     write_identity,
 )
 from shoal.cluster.mending import StoreMender
+from shoal.cluster.region import Region
 from shoal.cluster.seeing import connect
 from shoal.cluster.spaces import FOLDER, ClusterTablespaces, Place, SpaceReplica
 from shoal.config import Config, ConfigError
@@ -81,6 +82,7 @@ class Member:
         self.clock = SystemClock()
         self._data = config.data_path
         self._stores: dict[str, ChangelogStore] = {}
+        self._region: Region | None = None
         self._sessions: Sessions
         self._registration: Registration
         self._directory: Observer
@@ -161,6 +163,8 @@ class Member:
         store = self._stores[""] = open_store(url, timeout=self.config.commit_timeout)
         self._undo.push_async_callback(store.close)
         await claim(store, self._cluster, create=found is None)
+        if self.config.read_from:
+            self._region = await self._open_region(url)
 
     async def _check_store(self, spec: Spec) -> None:
         """Raises ConfigError when --store is not the cluster's. One that it has left is, and a quorum some members of
@@ -188,6 +192,22 @@ class Member:
             store = self._stores[url] = open_store(url, timeout=self.config.commit_timeout)
             self._undo.push_async_callback(store.close)
         return store
+
+    async def _open_region(self, kept: str) -> Region:
+        """The regional store that this node reads by way of: the cluster's too, and another than the changelog's."""
+        store = open_store(self.config.read_from, timeout=self.config.commit_timeout)
+        self._undo.push_async_callback(store.close)
+        quorum = parse_quorum(kept)
+        if store.url == kept or (quorum is not None and store.url in (*quorum.active, *quorum.leaving)):
+            raise ConfigError(f"--read-from {store.url} is the changelog store itself")
+        await claim(store, self._cluster)
+        log.info("the log is followed by way of %s", store.url)
+        return Region(store)
+
+    def _read_store_at(self, url: str) -> ChangelogStore:
+        """As `_store_at`, for what follows the log."""
+        store = self._store_at(url)
+        return store if self._region is None else self._region.over(store)
 
     async def _claim(self, url: str, create: bool) -> None:
         """shoal.cluster.spaces.Claim."""
@@ -283,6 +303,7 @@ class Member:
             position,
             settings=settings,
             clock=self.clock,
+            read_stores=self._read_store_at,
         )
         self._log.check_store = self._check_usable
         node.replica = NodeReplica(self._engine, self._log, self._spaces, self.config.commit_timeout)
@@ -332,6 +353,7 @@ class Member:
             position,
             settings=self._settings,
             clock=self.clock,
+            read_stores=self._read_store_at,
         )
         made.check_store = self._check_usable
         return made
@@ -342,6 +364,9 @@ class Member:
         await self._directory.start()
         self._undo.push_async_callback(self._directory.close)
         self._directory.on_change(self._spaces.look_around)
+        if self._region is not None:
+            self._region.start(self._directory)
+            self._undo.push_async_callback(self._region.stop)
         self._log.lacks = self._spaces.lacking
         self.locator = LeaderLocator(self._directory, self.secret, self.name)
         self._running = asyncio.get_running_loop().create_task(self._run_log())

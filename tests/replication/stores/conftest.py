@@ -13,6 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from replication.interface import ChangelogStore
 from replication.stores import open_store
+from replication.stores.regional import RegionalStore
 from tests.replication.memory_store import MemoryStore
 from tests.replication.stores.log_process import LogProcess
 
@@ -52,7 +53,7 @@ def log_servers() -> Iterator[list[LogProcess]]:
         yield [first, second, third]
 
 
-KINDS = ["memory", "file", "s3", "log", "quorum of files", "quorum of logs", "striped quorum of files"]
+KINDS = ["memory", "regional", "file", "s3", "log", "quorum of files", "quorum of logs", "striped quorum of files"]
 Opener = Callable[[], ChangelogStore]
 
 
@@ -62,9 +63,12 @@ async def another(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     opened: list[ChangelogStore] = []
     url = _url(request, tmp_path)
     shared: dict[str, bytes] = {}
+    copies: dict[str, bytes] = {}
 
     def opener() -> ChangelogStore:
         opened.append(open_store(url) if url else MemoryStore(shared))
+        if request.param == "regional":
+            opened.append(RegionalStore(opened[-1], MemoryStore(copies)))
         return opened[-1]
 
     yield opener

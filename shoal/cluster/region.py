@@ -1,0 +1,56 @@
+"""A node's part in a regional copy of the changelog (replication/stores/regional.py): what it reads by way of it, and
+that what the log has dropped goes from it too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from replication.interface import ChangelogStore, StoreUnavailableError
+from replication.observer import Observer
+from replication.stores.regional import RegionalStore, sweep
+
+log = logging.getLogger("shoal.cluster")
+
+SWEEP = 600.0  # seconds between two looks for what is no longer needed; every node of the region does it
+
+
+class Region:
+    """`store`: the regional one, which the owner closes."""
+
+    def __init__(self, store: ChangelogStore, pause: float = SWEEP) -> None:
+        self._store = store
+        self._pause = pause
+        self._over: dict[ChangelogStore, RegionalStore] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def over(self, primary: ChangelogStore) -> RegionalStore:
+        """A store as it is read by way of the region."""
+        found = self._over.get(primary)
+        if found is None:
+            found = self._over[primary] = RegionalStore(primary, self._store)
+        return found
+
+    def start(self, observer: Observer) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(observer))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        for store in self._over.values():
+            await store.stop()
+
+    async def _run(self, observer: Observer) -> None:
+        while True:
+            await asyncio.sleep(self._pause)
+            seen = observer.tablespaces.values()
+            if observer.stale or not seen:
+                continue
+            oldest = {item.tablespace.hex(): item.ledgers[0].ledger if item.ledgers else 0 for item in seen}
+            try:
+                gone = await sweep(self._store, oldest)
+            except StoreUnavailableError as error:
+                log.info("the regional store is not swept for now: %s", error)
+            else:
+                if gone:
+                    log.info("%d dropped ledgers went from the regional store", gone)
