@@ -11,5 +11,5 @@ Shoal's are compared with them. `report.py` writes the table, docs/conformance.m
     drivers.py        the suites of drivers and of SQLAlchemy; `packages.py` fetches them
     exchange.py       a statement sent through libpq, and everything that came back
 
-The corpora are looked for in $SHOAL_CORPORA, else in ../shared/data; a suite whose corpus is not there is left out.
+The corpora are looked for in $SHOAL_CORPORA, else beside the project; a suite whose corpus is not there is left out.
 """
