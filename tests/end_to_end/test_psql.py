@@ -94,6 +94,8 @@ COMMANDS = (
     "SELECT * FROM customers WHERE nothing = 1",
     "INSERT INTO customers (name, balance) VALUES ('bad', -1)",
     "\\copy customers (name, email) TO STDOUT WITH (FORMAT csv, HEADER)",
+    "BEGIN;\n\\copy plain (a, b) FROM PROGRAM 'seq -f %g,1.5 3' WITH (FORMAT csv)\nTABLE plain;\nROLLBACK;",
+    "\\copy plain FROM '/nothing/here'",
     "COPY orders (id, note) TO STDOUT",
     "BEGIN;\nSELECT 1/0;\nSELECT 1;\nROLLBACK;",
 )

@@ -1,0 +1,121 @@
+"""What psql offers when Tab is pressed: its completion queries find the same on both servers.
+
+psql runs in a pseudo-terminal. Ctrl-U takes away the line, and a line that is echoed shows that the answer is whole.
+Not compared: encodings (there are no conversions here) and extensions (there is no PL/pgSQL).
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pty
+import re
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.oracle import PostgresServer
+from tests.server import ShoalServer
+
+SCHEMA = """
+DROP SCHEMA IF EXISTS offers CASCADE;
+CREATE SCHEMA offers;
+SET search_path TO offers;
+CREATE TYPE colour AS ENUM ('red', 'green');
+CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE TABLE buyers (id serial PRIMARY KEY, name text CONSTRAINT buyers_name UNIQUE, nickname text, "Odd Name" int);
+CREATE TABLE bills (id int PRIMARY KEY, buyer int REFERENCES buyers, total numeric);
+CREATE INDEX bills_by_buyer ON bills (buyer);
+CREATE VIEW big_bills AS SELECT * FROM bills WHERE total > 100;
+CREATE SEQUENCE numbers;
+"""
+LINES = (
+    "SELECT * FROM b", "SELECT * FROM offers.b", "SELECT * FROM bu", "SELECT * FROM buyers WHERE n", "TABLE bi",
+    "INSERT INTO ", "INSERT INTO buyers (", "UPDATE bu", "UPDATE buyers SET n", "DELETE FROM bill", "TRUNCATE b",
+    "DROP TABLE b", "DROP VIEW b", "DROP INDEX bill", "DROP SEQUENCE n", "DROP SCHEMA off", "DROP TYPE ",
+    "DROP DOMAIN p", "ALTER TABLE buyers DROP CONSTRAINT ", "ALTER TABLE buyers ALTER COLUMN n",
+    "ALTER TABLE buyers RENAME COLUMN ", "ALTER SEQUENCE n", "ALTER INDEX buyers_", "ALTER TYPE col",
+    "ALTER ROLE post", "ALTER DATABASE post", "CREATE INDEX ON bi", "CREATE INDEX ON bills (", "COMMENT ON TABLE b",
+    "COMMENT ON COLUMN offers.buyers.n", "COMMENT ON CONSTRAINT buyers_n", "GRANT SELECT ON bu", "LOCK TABLE b",
+    "ANALYZE bu", "VACUUM bi", "REINDEX INDEX bills_", "SET search_path TO off", "SET TimeZone TO 'Europe/Ber",
+    "SHOW work_", "SET ROLE post", "SELECT nextval('n", r"\d b", r"\dt bu", r"\di bills_", r"\dv bi", r"\ds n",
+    r"\dn off", r"\dT col", r"\dD p", r"\du post", r"\df regexp_c", r"\c post", r"\sv bi", r"\db pg_d", r"\ef abbr",
+    "COPY b", r"\copy b", "EXPLAIN SELECT * FROM bu", "SELECT 'red'::offers.col", "BEGIN ISOLATION LEVEL R",
+    "WITH x AS (SELECT * FROM bu",
+)  # fmt: skip
+LIMIT = 30.0  # seconds
+PROMPT = "=> "
+
+
+class Terminal:
+    """psql in a pseudo-terminal, with a line editor that draws nothing but what it says and never asks back."""
+
+    def __init__(self, server: ShoalServer | PostgresServer, settings: pathlib.Path) -> None:
+        self._master, slave = pty.openpty()
+        environment = {**os.environ, "TERM": "dumb", "PAGER": "", "INPUTRC": str(settings), "COLUMNS": "200"}
+        dsn = server.dsn + " options='-c search_path=offers'"
+        self._process = subprocess.Popen(
+            ["psql", "-X", "-q", "-v", f"PROMPT1={PROMPT}", dsn],
+            stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True, close_fds=True,
+        )  # fmt: skip
+        os.close(slave)
+        self._count = 0
+        self._until_echo()
+
+    def offered(self, line: str) -> set[str]:
+        """The words that two Tabs behind this text bring up, or complete it to."""
+        os.write(self._master, line.encode() + b"\t\t")
+        text = self._until_echo()
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\x07\x08\r]", " ", text)
+        return set(shown.split())
+
+    def _until_echo(self) -> str:
+        self._count += 1
+        mark = f"end-of-{self._count}-"
+        os.write(self._master, b"\x15\\echo " + mark.replace("-", "'-'").encode() + b"\n")  # the echo is not the mark
+        found, deadline = "", time.monotonic() + LIMIT
+        while PROMPT not in found.partition(mark)[2]:  # before it, keys would not come to the line editor
+            ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"psql says nothing more: {found[-500:]}"
+            found += os.read(self._master, 65536).decode(errors="replace")
+        return found[: found.rindex("\\echo")]
+
+    def close(self) -> None:
+        os.write(self._master, b"\x15\\q\n")
+        self._process.wait(LIMIT)
+        os.close(self._master)
+
+
+@pytest.fixture(scope="module")
+def terminals(
+    shoal: ShoalServer, postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Terminal]]:
+    """psql at Shoal and at PostgreSQL, with the same objects."""
+    settings = tmp_path_factory.mktemp("readline") / "inputrc"
+    settings.write_text("set completion-query-items 0\nset page-completions off\nset enable-bracketed-paste off\n")
+    servers = (shoal, postgres_server)
+    for server in servers:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute(SCHEMA.encode())
+    opened = [Terminal(server, settings) for server in servers]
+    yield opened
+    for terminal in opened:
+        terminal.close()
+    for server in servers:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA offers CASCADE")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_tab_offers_the_same(terminals: list[Terminal], line: str) -> None:
+    ours, theirs = (terminal.offered(line) for terminal in terminals)
+    assert ours == theirs
+
+
+def test_something_is_offered(terminals: list[Terminal]) -> None:
+    assert {"buyers", "bills", "big_bills"} <= terminals[0].offered("SELECT * FROM b")
+    assert {"name", "nickname"} <= terminals[0].offered("SELECT * FROM buyers WHERE n")
