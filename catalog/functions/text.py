@@ -19,6 +19,7 @@ from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
+from catalog.types import oids
 from catalog.types.base import Array, TypeRef
 
 Sliced = TypeVar("Sliced", str, bytes)
@@ -266,12 +267,18 @@ def _pad_side(name: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str]:
     return side
 
 
+def _bit_length(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+    if types[0].oid == oids.BIT:
+        return len
+    return lambda value: 8 * len(value if isinstance(value, bytes) else value.encode())
+
+
 def _lengths() -> None:
     implement("textlen", len, "CAST(length({0}) AS INTEGER)", inline="len({0})", names={"len": len})
     implement("textoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
     implement("bpcharlen", lambda text: len(text.rstrip(" ")), "CAST(length(rtrim({0}, ' ')) AS INTEGER)")
     implement("bpcharoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
-    implement("bit_length", lambda value: 8 * len(value if isinstance(value, bytes) else value.encode()))
+    implement("bit_length", python_for_types=_bit_length)
     implement("ascii", code_point, "ascii({0})")
     implement("chr", character)
     implement("to_hex32", to_hex4)

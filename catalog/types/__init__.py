@@ -19,6 +19,7 @@ from catalog.types.base import (
     Storage,
     TypeRef,
 )
+from catalog.types.bits import BIT, VARBIT
 from catalog.types.boolean import Bool
 from catalog.types.bytea import Bytea
 from catalog.types.date import DATE
@@ -113,6 +114,8 @@ _SCALARS: tuple[SqlType, ...] = (
     JSONB,
     JsonPathType(),
     *RANGES,
+    BIT,
+    VARBIT,
     PgLsn(),
     Tid(),
     Void(),

@@ -1,0 +1,130 @@
+"""Functions of bit strings (PostgreSQL 16 manual, 9.6; varbit.c). A value is a str of 0 and 1."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.functions.base import AggregateSteps
+from catalog.functions.integers import comparisons
+from catalog.functions.registry import implement
+from catalog.types.bits import BIT, VARBIT
+
+_WORDS = {"and": "AND", "or": "OR", "xor": "XOR"}
+_ACTIONS: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+
+
+def _combined(word: str) -> Callable[[str, str], str]:
+    action = _ACTIONS[word]
+
+    def combine(left: str, right: str) -> str:
+        if len(left) != len(right):
+            raise SqlError("22026", f"cannot {_WORDS[word]} bit strings of different sizes")
+        return f"{action(int(left, 2), int(right, 2)):0{len(left)}b}" if left else ""
+
+    return combine
+
+
+def _shifted_left(bits: str, count: int) -> str:
+    if count < 0:
+        return _shifted_right(bits, -count)
+    return bits[count:] + "0" * min(count, len(bits))
+
+
+def _shifted_right(bits: str, count: int) -> str:
+    if count < 0:
+        return _shifted_left(bits, -count)
+    return ("0" * min(count, len(bits)) + bits)[: len(bits)]
+
+
+def _of_integer(value: int, length: int) -> str:
+    """The lowest bits of an integer; its sign fills what is longer than it."""
+    length = length if length > 0 else 1
+    return f"{value & ((1 << length) - 1):0{length}b}"
+
+
+def _to_integer(size: int, name: str) -> Callable[[str], int]:
+    def convert(bits: str) -> int:
+        if len(bits) > size:
+            raise SqlError("22003", f"{name} out of range")
+        value = int(bits, 2) if bits else 0
+        return value - (1 << size) if value >> (size - 1) else value
+
+    return convert
+
+
+def _substring(bits: str, start: int, length: int) -> str:
+    if length < 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    return bits[max(start - 1, 0) : max(start - 1 + length, 0)]
+
+
+def _overlay(bits: str, new: str, start: int, length: int | None = None) -> str:
+    count = len(new) if length is None else length
+    if start <= 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    return _substring(bits, 1, start - 1) + new + bits[max(start - 1 + count, 0) :]
+
+
+def _checked(bits: str, index: int) -> None:
+    if not 0 <= index < len(bits):
+        raise SqlError("2202E", f"bit index {index} out of valid range (0..{len(bits) - 1})")
+
+
+def _get_bit(bits: str, index: int) -> int:
+    _checked(bits, index)
+    return int(bits[index])
+
+
+def _set_bit(bits: str, index: int, bit: int) -> str:
+    _checked(bits, index)
+    if bit not in (0, 1):
+        raise SqlError("22023", "new bit must be 0 or 1")
+    return bits[:index] + str(bit) + bits[index + 1 :]
+
+
+def _fitted(known: Any) -> Callable[[str, int, bool], object]:
+    def fit(bits: str, typmod: int, explicit: bool) -> object:
+        coerce = known.length_coercion(typmod, explicit)
+        return bits if coerce is None else coerce(bits)
+
+    return fit
+
+
+def _aggregate(word: str) -> None:
+    combine = _combined(word)
+    steps: AggregateSteps = (
+        lambda: None, lambda state, value: value if state is None else combine(state, value), lambda state: state,
+    )  # fmt: skip
+    implement(f"bit_{word}(bit)", python_aggregate=steps)
+
+
+comparisons("bit{}")
+implement("bitcmp", lambda left, right: (left > right) - (left < right))
+implement("bit_and", _combined("and"))
+implement("bit_or", _combined("or"))
+implement("bitxor", _combined("xor"))
+implement("bitnot", lambda bits: bits.translate(str.maketrans("01", "10")))
+implement("bitshiftleft", _shifted_left)
+implement("bitshiftright", _shifted_right)
+implement("bitcat", lambda left, right: left + right)
+implement("bitlength", len)
+implement("bitoctetlength", lambda bits: -(-len(bits) // 8))
+implement("bit_bit_count", lambda bits: bits.count("1"))
+implement("bitposition", lambda bits, part: bits.find(part) + 1)
+implement("bitsubstr", _substring)
+implement("bitsubstr_no_len", lambda bits, start: bits[max(start - 1, 0) :])
+implement("bitoverlay", _overlay)
+implement("bitoverlay_no_len", _overlay)
+implement("bitgetbit", _get_bit)
+implement("bitsetbit", _set_bit)
+implement("bitfromint4", _of_integer)
+implement("bitfromint8", _of_integer)
+implement("bittoint4", _to_integer(32, "integer"))
+implement("bittoint8", _to_integer(64, "bigint"))
+implement("bit", _fitted(BIT))
+implement("varbit", _fitted(VARBIT))
+for _word in ("and", "or", "xor"):
+    _aggregate(_word)
