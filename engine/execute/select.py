@@ -78,6 +78,8 @@ class QueryCompiler:
 
     def _check_supported(self) -> None:
         query = self.query
+        if any(isinstance(entry, tree.RangeTable) and entry.sample is not None for entry in query.range_table):
+            raise NotOnRowPath("TABLESAMPLE")
         for present, name in (
             (any(cte.recursive or not isinstance(cte.query, tree.Query) for cte in query.ctes), "WITH"),
             (query.has_windows, "window function"),

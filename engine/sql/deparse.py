@@ -316,6 +316,16 @@ class _Printer(ExpressionPrinter):
         entry = self.levels[-1].entries[item.relation] if item.relation >= 0 else None
         return not isinstance(entry, tree.RangeJoin) or entry.alias == "unnamed_join"
 
+    def sample(self, sample: tree.Sample) -> None:
+        """TABLESAMPLE after a table."""
+        self.add(f" TABLESAMPLE {sample.method} (")
+        self.expression(sample.percent, False)
+        self.add(")")
+        if sample.seed is not None:
+            self.add(" REPEATABLE (")
+            self.expression(sample.seed, False)
+            self.add(")")
+
     def entry(self, entry: tree.RangeEntry, alias: str) -> None:
         """One relation in FROM, with its alias where that says something."""
         names = [column.name for column in entry.columns]
@@ -323,6 +333,8 @@ class _Printer(ExpressionPrinter):
             self.add(self.relation_name(entry.table.oid))
             known = None if entry.aliased else entry.table.name
             self.alias(alias, known, names, [column.name for column in entry.table.columns])
+            if entry.sample is not None:
+                self.sample(entry.sample)
         elif isinstance(entry, tree.RangeCte):
             self.add(quote_identifier(entry.name))
             self.alias(alias, entry.name, names, self.cte_names(entry))

@@ -403,6 +403,15 @@ class RangeColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """TABLESAMPLE. method: bernoulli | system; `percent` is a float4, `seed` (REPEATABLE) a float8, without columns."""
+
+    method: str
+    percent: Expr
+    seed: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RangeTable:
     """A stored or virtual table. `columns` is by position; Var.column is the attnum, found through table.columns.
 
@@ -413,6 +422,7 @@ class RangeTable:
     alias: str
     columns: tuple[RangeColumn, ...]  # after alias renaming, parallel to table.columns
     aliased: bool = False  # the alias was written, even if it is the table's own name
+    sample: Sample | None = None
 
 
 @dataclass(frozen=True, slots=True)

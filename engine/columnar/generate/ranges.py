@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.errors import not_supported
+from catalog.functions.duckdb_errors import sql_error_call
 from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -46,6 +47,8 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> str:
         if nullable and isinstance(entry.table, Table):
             keys = entry.table.key_columns
             source.present = source.columns[keys[0]].sql if keys else f"{alias}.r"
+        if entry.sample is not None:
+            return f"({_sample(scope, entry, entry.sample)}) AS {alias}"
         return f"{generation.table(entry.table)} AS {alias}"
     if isinstance(entry, tree.RangeSubquery):
         body = queries.query(entry.query, scope)
@@ -69,6 +72,27 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> str:
     if isinstance(entry, tree.RangeFunction):
         return _functions(scope, entry, relation, alias)
     not_supported("a join alias as FROM item")
+
+
+def _sample(scope: Scope, entry: tree.RangeTable, sample: tree.Sample) -> str:
+    """TABLESAMPLE: each row by itself with the given chance, for SYSTEM too: rows lie under their keys, not in blocks.
+    REPEATABLE decides by a hash of the row's key and the seed."""
+    assert isinstance(entry.table, Table)
+    alias = scope.generation.alias()
+    null = sql_error_call("2202H", "TABLESAMPLE parameter cannot be null")
+    outside = sql_error_call("2202H", "sample percentage must be between 0 and 100")
+    # Without sub-queries: DuckDB would make a join of one, and draw once for all rows.
+    percent = f"CAST({expression(scope, sample.percent).sql} AS DOUBLE)"
+    chance = f"CASE WHEN {percent} IS NULL THEN {null} WHEN {percent} < 0 OR {percent} > 100 OR isnan({percent}) "
+    chance += f"THEN {outside} ELSE {percent} END"
+    drawn = "random() * 100"
+    if sample.seed is not None:
+        missing = sql_error_call("2202G", "TABLESAMPLE REPEATABLE parameter cannot be null")
+        seed = f"CAST({expression(scope, sample.seed).sql} AS DOUBLE)"
+        seed = f"CASE WHEN {seed} IS NULL THEN {missing} ELSE {seed} END"
+        keys = ", ".join(f"{alias}.c{number}" for number in entry.table.key_columns) or f"{alias}.r"
+        drawn = f"CAST(hash({keys}, {seed}) AS DOUBLE) / 18446744073709551616.0 * 100"
+    return f"SELECT * FROM {scope.generation.table(entry.table)} AS {alias} WHERE {drawn} < {chance}"
 
 
 def values(scope: Scope, entry: tree.RangeValues) -> tuple[str, list[Piece]]:

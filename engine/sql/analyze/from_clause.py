@@ -7,7 +7,7 @@ for LATERAL references only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.functions.base import Function
 from catalog.schema import Sequence, Table, View, VirtualTable, sequence_table
@@ -85,11 +85,41 @@ def _item(state: State, node: ast.Node) -> Item:
     elif isinstance(node, ast.JoinExpr):
         return _join(state, node)
     elif isinstance(node, ast.RangeTableSample):
-        refuse("TABLESAMPLE", node)
+        item = _sampled(state, node)
     else:
         refuse(f"{type(node).__name__} in FROM", node)
     state.names.append(item)
     return Item(tree.FromRef(item.index), item, [item])
+
+
+def _sampled(state: State, node: ast.RangeTableSample) -> NamespaceItem:
+    """transformRangeTableSample. 0A000 for what is no table, 42704 for an unknown method, 2202H."""
+    relation = node.relation
+    item = relation_item(state, relation) if isinstance(relation, ast.RangeVar) else None
+    entry = None if item is None else state.entries[item.index]
+    if item is None or not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
+        fail("0A000", "TABLESAMPLE clause can only be applied to tables and materialized views", relation)
+    if node.method not in ("bernoulli", "system"):
+        fail("42704", f"tablesample method {node.method} does not exist", node)
+    if len(node.arguments) != 1:
+        fail("2202H", f"tablesample method {node.method} requires 1 argument, not {len(node.arguments)}", node)
+    state.names.append(item)  # for hints
+    percent = _sample_value(state, node.arguments[0], 700)
+    seed = None if node.repeatable is None else _sample_value(state, node.repeatable, 701)
+    state.names.pop()
+    state.entries[item.index] = replace(entry, sample=tree.Sample(node.method, percent, seed))
+    state.volatile = state.volatile or seed is None
+    return item
+
+
+def _sample_value(state: State, node: ast.Node, oid: int) -> tree.Expr:
+    saved, state.namespace = state.namespace, []
+    value = expression(state, node, "functions in FROM")
+    state.namespace = saved
+    found = coerce.coerce(state, value, TypeRef(oid), "i") or coerce.coerce(state, value, TypeRef(oid), "a")
+    if found is None:
+        fail("42804", f"argument of TABLESAMPLE must be type {'real' if oid == 700 else 'double precision'}", node)
+    return found
 
 
 # ---- tables, views, WITH queries ------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from engine.sql.analyze.views import view_query
 from engine.sql.analyze.walk import shift_levels, transform
 
 _COMPUTED = "View columns that are not columns of their base relation are not updatable."
+_SAMPLED = "Views containing TABLESAMPLE"
 _WHOLE_ROW = "View columns that return whole-row references are not updatable."
 _DOING = {
     "insert into": ("inserting into", "INSERT"),
@@ -153,6 +154,7 @@ def not_updatable(query: tree.Query, environment: Environment, changes_columns: 
         (query.has_windows, "Views that return window functions"),
         (query.has_set_functions, "Views that return set-returning functions"),
         (not _selects_from_one(query, environment), "Views that do not select from a single table or view"),
+        (any(isinstance(entry, tree.RangeTable) and entry.sample for entry in query.range_table), _SAMPLED),
     ):
         if present:
             return f"{reason} are not automatically updatable."

@@ -547,7 +547,8 @@ class Queries(Relations, Expressions):
     def _sampled(self, relation: ast.Node) -> ast.Node:
         if self._curr.key != "tablesample":
             return relation
-        start = self.advance().start
+        self.advance()
+        start = self._curr.start
         method = self._function_name()
         self.expect("(")
         arguments = self.expressions()
