@@ -79,9 +79,19 @@ class TableBuilder:
         if oid is None:
             return None
         sequence = self._owned_sequence(definition.name, number, TypeRef(oid), (), "a")
+        column = f"{self.table.name}.{definition.name}"
+        self._tell(f'{self._command} will create implicit sequence "{sequence.name}" for serial column "{column}"')
         schema = self.context.catalog.schema_name(sequence.schema)
         default = f"nextval('{quote(schema)}.{quote(sequence.name)}'::regclass)"
         return Column(number, definition.name, TypeRef(oid), True, default, sequence=sequence.oid)
+
+    @property
+    def _command(self) -> str:
+        return "CREATE TABLE" if self.context.catalog.get(self.table.oid) is None else "ALTER TABLE"
+
+    def _tell(self, message: str) -> None:
+        """What PostgreSQL says at DEBUG1."""
+        self.context.notice(SqlError("00000", message, severity="DEBUG"))
 
     def _owned_sequence(
         self, column: str, number: int, type_: TypeRef, options: tuple[tuple[str, object], ...], kind: str
@@ -197,6 +207,8 @@ class TableBuilder:
         )
         if constraint.name:
             names.refuse_if_taken(self.context, self.table.schema, name, False)
+        what = f"{'ADD ' if self._command == 'ALTER TABLE' else ''}{'PRIMARY KEY' if primary else 'UNIQUE'}"
+        self._tell(f'{self._command} / {what} will create implicit index "{name}" for table "{self.table.name}"')
         columns = tuple(IndexColumn(number, type=self.table.column_by_number(number).type) for number in numbers)
         index = Index(
             self.context.new_oid(),
@@ -332,15 +344,14 @@ def _keys_first(elements: tuple[ast.Node, ...]) -> list[ast.Node]:
         return 0
 
     ordered: list[ast.Node] = []
-    late: list[ast.Node] = []
     for element in elements:
         if isinstance(element, ast.ColumnDef):
             foreign = tuple(item for item in element.constraints if item.kind == "foreign")
             ordered.append(replace(element, constraints=tuple(i for i in element.constraints if i.kind != "foreign")))
-            late += [replace(item, columns=item.columns or (element.name,)) for item in foreign]
+            ordered += [replace(item, columns=item.columns or (element.name,)) for item in foreign]
         else:
             ordered.append(element)
-    return [*sorted(ordered, key=rank), *late] if late else sorted(ordered, key=rank)
+    return sorted(ordered, key=rank)
 
 
 def _copy_columns(builder: TableBuilder, like: ast.LikeClause) -> None:

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from engine.session.large_objects import LargeObjects
     from engine.session.notifications import SessionNotifications
 
-UNHEARD = {"warning": frozenset({"NOTICE"}), "error": frozenset({"NOTICE", "WARNING"})}  # by client_min_messages
+# What a client does not hear, by client_min_messages; with one of the levels from debug1 to debug5 it hears all.
+UNHEARD = {
+    "log": frozenset({"DEBUG"}), "notice": frozenset({"DEBUG"}), "warning": frozenset({"DEBUG", "NOTICE"}),
+    "error": frozenset({"DEBUG", "NOTICE", "WARNING"}),
+}  # fmt: skip
 
 
 class StatementContext(ExecContext):
