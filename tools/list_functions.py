@@ -42,7 +42,7 @@ Differences worth knowing:
 - JSON of a row on the nullable side of an outer join needs a column that is NOT NULL, and
   `row_to_json(row, true)` is refused.
 - `jsonpath` has everything but `.datetime(template)`, and times with a zone do not compare with times without one.
-- The functions that turn JSON into rows of a given type are not there.
+- `json_populate_record` and its kin want a composite type that a user has defined as the type of their first argument.
 - `make_interval` refuses sums past the range of intervals, as PostgreSQL does from release 17 on.
 """
 

@@ -28,6 +28,7 @@ from catalog.types.integer import INT2, INT4, INT8
 from catalog.types.interval import INTERVAL
 from catalog.types.json import JSON, JSONB
 from catalog.types.jsonpath import JsonPathType
+from catalog.types.macaddr import MACADDR, MACADDR8
 from catalog.types.network import INET
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
@@ -116,6 +117,8 @@ _SCALARS: tuple[SqlType, ...] = (
     *RANGES,
     BIT,
     VARBIT,
+    MACADDR,
+    MACADDR8,
     PgLsn(),
     Tid(),
     Void(),

@@ -20,7 +20,16 @@ from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import input_signature, output_signature, udf_form
 
 TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
-_AS_STORED = TEXTS | {oids.JSON, oids.JSONB, oids.JSONPATH, oids.BIT, oids.VARBIT, oids.REFCURSOR}
+_AS_STORED = TEXTS | {
+    oids.JSON,
+    oids.JSONB,
+    oids.JSONPATH,
+    oids.BIT,
+    oids.VARBIT,
+    oids.MACADDR,
+    oids.MACADDR8,
+    oids.REFCURSOR,
+}
 WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 
 UTC = frozenset({"UTC", "GMT", "Etc/UTC"})

@@ -1,0 +1,16 @@
+create table m (a int, b macaddr, c macaddr8);
+insert into m values (1, '08:00:2b:01:02:03', '08:00:2b:01:02:03'), (2, '08-00-2b-01-02-04', '08-00-2b-01-02-03-04-05'), (3, '08002b:010205', '08002b0102030405'), (4, '0800.2b01.0206', '0800.2b01.0203.0405'), (5, '08002b010203', '08002b:0102030405'), (6, null, null);
+insert into m values (7, '0800:2b01:0203', null);
+insert into m values (7, 'not even close', null);
+insert into m values (7, '08:00:2b:01:02:1ff', null);
+insert into m values (7, null, '123456');
+insert into m values (7, null, '08:00:2b:01.02:03');
+select * from m order by a;
+select a from m where b = '08:00:2b:01:02:04' or b > '08:00:2b:01:02:05' order by a;
+select b, count(*) from m group by b order by b;
+select trunc(b), ~b, b & '00:ff:00:ff:00:ff', b | '01:02:03:04:05:06', trunc(c), ~c, macaddr8_set7bit(c), b::macaddr8 from m order by a;
+select c::macaddr from m where a = 1;
+select c::macaddr from m where a = 2;
+select max(a), b::text from m where b is not null group by b order by 2;
+create index on m (b);
+select a from m where b < '08:00:2b:01:02:05' order by b, a;
