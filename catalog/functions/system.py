@@ -17,7 +17,19 @@ from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function
 from catalog.functions.quoting import quote_identifier
 from catalog.functions.registry import declare, implement, implements
-from catalog.schema import PG_CATALOG_OID, Catalog, Database, Domain, Index, Role, Schema, Sequence, Table, View
+from catalog.schema import (
+    PG_CATALOG_OID,
+    Catalog,
+    Composite,
+    Database,
+    Domain,
+    Index,
+    Role,
+    Schema,
+    Sequence,
+    Table,
+    View,
+)
 from catalog.system.numbering import DATABASE_OWNER
 from catalog.types import lookup, oids
 from catalog.types.base import Array
@@ -359,7 +371,12 @@ def _table_is_visible(call: CallContext, oid: int) -> bool | None:
 
     services = _services(call)
     found = definitions.find_relation(services.catalog, oid)
-    return None if found is None else definitions.is_visible(services.catalog, services.path, found)
+    if found is not None:
+        return definitions.is_visible(services.catalog, services.path, found)
+    for item in services.catalog.by_kind.get(Composite, ()):
+        if isinstance(item, Composite) and item.relation == oid:
+            return next((s == item.schema for s in services.path if (s, item.name) in services.catalog.types), False)
+    return None
 
 
 # ---- definitions ----------------------------------------------------------------------------------------------------

@@ -183,6 +183,21 @@ def _full(surroundings: Surroundings, item: UserType) -> str:
     return f"{quote_identifier(surroundings.catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
 
 
+@content(internal.RELATION_NAMES, "session", composites)
+def _composite_names(items: list[Item], surroundings: Surroundings) -> Columns:
+    user = surroundings.user
+    return {
+        "oid": [item.relation for (item,) in items],
+        "shown": [
+            quote_identifier(item.name) if _visible(surroundings, item) else _full(surroundings, item)
+            for (item,) in items
+        ],
+        "visible": [_visible(surroundings, item) for (item,) in items],
+        "owned": [user is not None and (user.superuser or item.owner == user.oid) for (item,) in items],
+        "comment": None,
+    }
+
+
 @content(internal.TYPE_NAMES, "session", user_types)
 def _shown_names(items: list[Item], surroundings: Surroundings) -> Columns:
     found, shown, visible = [], [], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import subprocess
 
 import asyncpg
 import psycopg
@@ -89,3 +90,31 @@ def test_asyncpg_introspects_enums_their_arrays_and_domains(server: ShoalServer 
     import asyncio
 
     assert asyncio.run(_with_asyncpg(server.dsn)) == [("happy", ["sad", "happy"], 3)]
+
+
+def _psql(dsn: str, script: str) -> str:
+    found = subprocess.run(["psql", "-qX", dsn], input=script, capture_output=True, text=True, timeout=60, check=True)
+    return found.stdout + found.stderr
+
+
+def test_psql_describes_user_types_as_it_does_on_postgresql(
+    shoal: ShoalServer, postgres_server: PostgresServer
+) -> None:
+    script = """
+        CREATE SCHEMA described;
+        SET search_path = described;
+        CREATE TYPE mood AS ENUM ('sad', 'ok');
+        CREATE DOMAIN posint AS int DEFAULT 3 NOT NULL CHECK (value > 0) CHECK (value < 9);
+        CREATE TYPE pair AS (a int, b mood, c text[]);
+        COMMENT ON TYPE mood IS 'feeling';
+        CREATE TABLE t (id posint, m mood, p pair, r int4range);
+        \\dT
+        \\dT+ mood
+        \\dD
+        \\d pair
+        \\d t
+        \\dT pair
+        SET client_min_messages = warning;
+        DROP SCHEMA described CASCADE;
+        """
+    assert _psql(shoal.dsn, script) == _psql(postgres_server.dsn, script)
