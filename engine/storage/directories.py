@@ -3,7 +3,7 @@
     DATA/rows, DATA/changelog, DATA/lock      pg_default
     DATA/tablespaces/<id, 32 hex digits>/     each other one, with the same inside
     DATA/tablespaces/<id>/undecided           its CREATE or DROP is under way: the catalog tells whether it exists
-    DATA/tablespaces/<id>.gone/               dropped; what a crash left of it is removed at the next start
+    DATA/tablespaces/<id>.gone/               dropped, or not marked yet; what a crash left is removed at the next start
 
 The catalog, whose rows are in pg_default, says which tablespaces there are. CREATE makes the directory, marked, then
 commits, then takes the mark away; DROP sets the mark, commits, then removes the directory. So at start a marked
@@ -166,9 +166,12 @@ class LocalTablespaces:
         path = self._path(identity)
         try:
             with ExitStack() as undo:
-                os.makedirs(path)
+                begun = path + GONE  # until it is marked
+                undo.callback(shutil.rmtree, begun, ignore_errors=True)
+                os.makedirs(begun)
+                _put_mark(begun)
                 undo.callback(shutil.rmtree, path, ignore_errors=True)
-                self.doubt(identity)
+                os.rename(begun, path)
                 _sync_directory(self._root)
                 _sync_directory(self._data)
                 space = self._prepare(path, undo, identity).tablespace
@@ -180,10 +183,8 @@ class LocalTablespaces:
         return space
 
     def doubt(self, identity: bytes) -> None:
-        """Marks the directory: a transaction that makes or drops the tablespace is about to commit."""
-        fd = os.open(self._mark(identity), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.close(fd)
-        _sync_directory(self._path(identity))
+        """Marks the directory: a transaction that drops the tablespace is about to commit."""
+        _put_mark(self._path(identity))
 
     def keep(self, identity: bytes) -> None:
         """Takes the mark away: the tablespace is here to stay."""
@@ -216,6 +217,12 @@ def _clear(space: Tablespace | None, path: str) -> None:
     if space is not None:
         space.close()
     shutil.rmtree(path, ignore_errors=True)
+
+
+def _put_mark(path: str) -> None:
+    """A transaction that makes or drops the tablespace of this directory is about to commit."""
+    os.close(os.open(os.path.join(path, MARK), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    _sync_directory(path)
 
 
 def _sync_directory(path: str) -> None:
