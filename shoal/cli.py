@@ -25,6 +25,7 @@ then:
 LOGSTORE_EXAMPLES = """examples:
   shoal logstore --data /var/lib/shoal-log --listen 127.0.0.1:7301
   shoal logstore --data /var/lib/shoal-log --listen 10.0.0.7:7301 --secret-file /etc/shoal/store-secret
+  shoal logstore ... --tls-cert /etc/shoal/store.crt --tls-key /etc/shoal/store.key           then it is logs://10.0.0.7:7301
 
 The servers of a cluster find it as log://10.0.0.7:7301, with the same secret in SHOAL_STORE_SECRET, or in the file
 that SHOAL_STORE_SECRET_FILE names. Three of them make a store that goes on without one:
@@ -81,6 +82,13 @@ def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParse
     logstore.add_argument(
         "--secret-file", metavar="FILE", help="holds the secret that clients must know (default: SHOAL_STORE_SECRET)"
     )
+    logstore.add_argument(
+        "--tls-cert", metavar="FILE", default="", help="certificate in PEM: serve with TLS, as logs://"
+    )
+    logstore.add_argument("--tls-key", metavar="FILE", default="", help="its key (default: in the same file)")
+    logstore.add_argument(
+        "--tls-client-ca", metavar="FILE", default="", help="let in only clients with a certificate of this authority"
+    )
 
 
 def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -100,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "logstore":
             from shoal.logstore import logstore
 
-            return logstore(options.data, options.listen, options.secret_file)
+            tls = (options.tls_cert, options.tls_key, options.tls_client_ca)
+            return logstore(options.data, options.listen, options.secret_file, *tls)
         if options.command == "router":
             from shoal.router import RouterConfig, route
 

@@ -32,12 +32,17 @@ async def _claim_members(store: QuorumStore, cluster_id: str, create: bool) -> N
     """One member that is the cluster's vouches for those that are new."""
     owned = 0
     answered = 0
+    why = ""
     for member in store.member_stores():
-        with contextlib.suppress(StoreUnavailableError):
+        try:
             owned += await _claim_one(member, cluster_id, False)
             answered += 1
+        except StoreUnavailableError as error:
+            why = str(error)
     if answered < store.needed_to_list:
-        raise StoreUnavailableError(f"{store.url}: {answered} members answer, {store.needed_to_list} are needed")
+        raise StoreUnavailableError(
+            f"{answered} members of {store.url} answer, {store.needed_to_list} are needed: {why}"
+        )
     if not owned and not create:
         raise _ownerless(store)
     for member in store.member_stores():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import quote
 
@@ -44,12 +45,23 @@ class _Once:
 
 
 class LogStore:
-    """A ChangelogStore at host and port. `prefix` is '' or ends in '/'; `timeout` in seconds; `secret` '' for none."""
+    """A ChangelogStore at host and port. `prefix` is '' or ends in '/'; `timeout` in seconds; `secret` '' for none;
+    with `tls` its URL is logs://."""
 
-    def __init__(self, host: str, port: int, prefix: str = "", *, timeout: float = 10.0, secret: str = "") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        prefix: str = "",
+        *,
+        timeout: float = 10.0,
+        secret: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._url = f"log://{place}/{prefix}".rstrip("/")
-        self._base = f"http://{place}"
+        self._url = f"{'log' if tls is None else 'logs'}://{place}/{prefix}".rstrip("/")
+        self._base = f"{'http' if tls is None else 'https'}://{place}"
+        self._tls = tls
         self._prefix = prefix
         self._calls = Calls(self._url, timeout)
         self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
@@ -155,6 +167,11 @@ class LogStore:
                 status = answer.status
                 if status < 300:
                     return body, answer.headers
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            raise self._calls.unavailable(f"its certificate is not accepted: {why}") from None
+        except aiohttp.ClientConnectorSSLError as error:
+            raise self._calls.unavailable(f"no TLS connection: {error.os_error}") from None
         except aiohttp.ClientError as error:
             raise self._calls.unavailable(f"no answer ({type(error).__name__})") from None
         except OSError as error:
@@ -173,7 +190,7 @@ class LogStore:
 
     def _connect(self) -> aiohttp.ClientSession:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=1800.0),
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=1800.0, ssl=self._tls or True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._calls.timeout),
             headers=self._headers,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),

@@ -16,6 +16,7 @@ import hmac
 import ipaddress
 import logging
 import re
+import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice
@@ -41,10 +42,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class LogServer:
-    """Serves the store. `secret` is '' for none."""
+    """Serves the store. `secret` is '' for none; `tls` None for plain HTTP."""
 
-    def __init__(self, store: FileStore, *, secret: str = "") -> None:
+    def __init__(self, store: FileStore, *, secret: str = "", tls: ssl.SSLContext | None = None) -> None:
         self._store = store
+        self._tls = tls
         self._authorization = f"Bearer {secret}".encode() if secret else b""
         self._running = asyncio.Semaphore(MAX_RUNNING)
         self._waiting = 0
@@ -69,7 +71,7 @@ class LogServer:
             app, access_log=None, shutdown_timeout=STOP_SECONDS, keepalive_timeout=3600.0, handle_signals=False
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, backlog=1024)
+        site = web.TCPSite(self._runner, host, port, backlog=1024, ssl_context=self._tls)
         await site.start()
         return int(self._runner.addresses[0][1])
 

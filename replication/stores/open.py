@@ -15,8 +15,9 @@ from replication.stores.files import FileStore
 from replication.stores.members import LEAVING, parse_quorum
 from replication.stores.names import is_name
 from replication.stores.quorum import QuorumStore
+from replication.stores.tls import client_context
 
-_EXPECTED = "file:///directory, s3://bucket/prefix, log://host:port/prefix or quorum(E,W,A):url,url,..."
+_EXPECTED = "file:///directory, s3://bucket/prefix, log[s]://host:port/prefix or quorum(E,W,A):url,url,..."
 MAX_URL = 4000
 
 
@@ -25,8 +26,9 @@ def open_store(url: str, *, timeout: float = 10.0) -> ChangelogStore:
     piece. Call it on the thread of the event loop that will use it.
 
     s3: endpoint and credentials from the environment, AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and so
-    on. log: the secret from SHOAL_STORE_SECRET, or from the file that SHOAL_STORE_SECRET_FILE names. A member of a
-    quorum with a '-' before its URL is being emptied: read, and no longer written.
+    on. log, and logs with TLS (replication/stores/tls.py): the secret from SHOAL_STORE_SECRET, or from the file that
+    SHOAL_STORE_SECRET_FILE names. A member of a quorum with a '-' before its URL is being emptied: read, and no longer
+    written.
 
     Raises SqlError 22023 for anything else, which says what was expected.
     """
@@ -49,7 +51,7 @@ def open_store(url: str, *, timeout: float = 10.0) -> ChangelogStore:
         return _file(url, parts, timeout)
     if parts.scheme == "s3":
         return _s3(url, parts, timeout)
-    if parts.scheme == "log":
+    if parts.scheme in ("log", "logs"):
         return _log(url, parts, port, timeout)
     raise _bad(url, _EXPECTED)
 
@@ -76,11 +78,12 @@ def _s3(url: str, parts: SplitResult, timeout: float) -> ChangelogStore:
 
 def _log(url: str, parts: SplitResult, port: int | None, timeout: float) -> ChangelogStore:
     if not parts.hostname or not port or not re.fullmatch(r"[a-zA-Z0-9.:_-]+", parts.hostname):
-        raise _bad(url, "log://host:port or log://host:port/prefix")
+        raise _bad(url, "log://host:port or log://host:port/prefix, or logs:// with TLS")
     from replication.stores.log_client import LogStore  # its HTTP library takes 0.15 s to load
 
     secret = store_secret(os.environ.get("SHOAL_STORE_SECRET"), os.environ.get("SHOAL_STORE_SECRET_FILE"))
-    return LogStore(parts.hostname, port, _prefix(url, parts), timeout=timeout, secret=secret)
+    tls = client_context(os.environ) if parts.scheme == "logs" else None
+    return LogStore(parts.hostname, port, _prefix(url, parts), timeout=timeout, secret=secret, tls=tls)
 
 
 def _prefix(url: str, parts: SplitResult) -> str:

@@ -30,7 +30,14 @@ from engine.checkpoint import EntryMark
 from engine.columnar.client import WorkerClient
 from engine.node import Node as EngineNode
 from engine.storage.tablespace import Tablespace
-from replication.interface import ChangelogStore, Coordination, CoordinationUnavailableError, Node, Spec
+from replication.interface import (
+    ChangelogStore,
+    Coordination,
+    CoordinationUnavailableError,
+    Node,
+    Spec,
+    StoreUnavailableError,
+)
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
 from replication.log.layout import decode_ledgers, paths
@@ -104,6 +111,9 @@ class Member:
         """Raises ConfigError and SqlError with one clear line for whatever keeps this node from joining."""
         try:
             await self._start()
+        except (StoreUnavailableError, CoordinationUnavailableError) as error:
+            await self._undo.aclose()
+            raise ConfigError(f"this node cannot join the cluster now: {error}") from error
         except BaseException:
             await self._undo.aclose()
             raise

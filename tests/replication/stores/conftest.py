@@ -15,6 +15,7 @@ from replication.interface import ChangelogStore
 from replication.stores import open_store
 from replication.stores.regional import RegionalStore
 from tests.replication.memory_store import MemoryStore
+from tests.replication.stores.certificates import make_certificate
 from tests.replication.stores.log_process import LogProcess
 
 BUCKET = "changelogs"
@@ -53,7 +54,23 @@ def log_servers() -> Iterator[list[LogProcess]]:
         yield [first, second, third]
 
 
-KINDS = ["memory", "regional", "file", "s3", "log", "quorum of files", "quorum of logs", "striped quorum of files"]
+@pytest.fixture(scope="session")
+def _tls_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LogProcess, str]]:
+    made = make_certificate(tmp_path_factory.mktemp("tls"), "store")
+    with LogProcess(options=["--tls-cert", made.cert, "--tls-key", made.key]) as process:
+        yield process, made.cert
+
+
+@pytest.fixture
+def tls_server(_tls_process: tuple[LogProcess, str], monkeypatch: pytest.MonkeyPatch) -> LogProcess:
+    """A log store behind TLS, which the environment says is to be trusted."""
+    monkeypatch.setenv("SHOAL_STORE_TLS_CA", _tls_process[1])
+    return _tls_process[0]
+
+
+KINDS = [
+    "memory", "regional", "file", "s3", "log", "logs", "quorum of files", "quorum of logs", "striped quorum of files",
+]  # fmt: skip
 Opener = Callable[[], ChangelogStore]
 
 
@@ -85,6 +102,8 @@ def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(request.getfixturevalue("s3"))
     if kind == "log":
         return f"{request.getfixturevalue('log_servers')[0].url}/{prefix}"
+    if kind == "logs":
+        return f"{request.getfixturevalue('tls_server').url}/{prefix}"
     if kind == "quorum of files":
         return "quorum(3,3,2):" + ",".join(f"file://{tmp_path}/{number}" for number in range(3))
     if kind == "striped quorum of files":

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from types import TracebackType
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -22,9 +23,11 @@ LIMIT = 60.0  # seconds; a loaded machine
 
 
 class LogProcess:
-    """Starts on entry, is killed on exit; keeps its port over `start`s. `environment` is added to our own."""
+    """Starts on entry, is killed on exit; keeps its port over `start`s. `environment` is added to our own, `options` to
+    the command."""
 
-    def __init__(self, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> None:
+        self._options = options
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shoal-logstore-"))
         self.url = ""
         self._listen = "127.0.0.1:0"
@@ -33,7 +36,7 @@ class LogProcess:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "shoal", "logstore", "--data", str(self.directory / "data")]
-        command += ["--listen", self._listen]
+        command += ["--listen", self._listen, *self._options]
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -44,7 +47,7 @@ class LogProcess:
             self._process.kill()
             raise RuntimeError(f"the log store did not start: {self._process.communicate()}")
         self.url = line[len(READY) :].strip()
-        self._listen = self.url.removeprefix("log://")
+        self._listen = self.url.partition("://")[2]
 
     @property
     def running(self) -> bool:

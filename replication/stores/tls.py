@@ -1,0 +1,54 @@
+"""TLS between nodes and log stores (`logs://`): contexts from files, TLS 1.2 or later.
+
+    servers    a certificate and its key; with `client_ca`, only clients with a certificate of that authority get in
+    clients    SHOAL_STORE_TLS_CA: whom servers' certificates must come from (default: whom the system trusts);
+               SHOAL_STORE_TLS_CERT, _KEY: the client's own, where servers ask for one
+
+A server's certificate must be for the host, or the address, that stands in the URL.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+
+from catalog.errors import SqlError
+
+
+def server_context(cert: str, key: str, client_ca: str = "") -> ssl.SSLContext:
+    """`cert`: a PEM file with the certificate and those between it and its root; `key` '' if it is in there too.
+    Raises SqlError 58P01 for files that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(cert, key or None, password=_no_password)
+        if client_ca:
+            context.load_verify_locations(client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise _unusable(", ".join(filter(None, (cert, key, client_ca))), error) from None
+    return context
+
+
+def client_context(environment: Mapping[str, str]) -> ssl.SSLContext:
+    """Raises SqlError 58P01 for files that cannot be used."""
+    ca = environment.get("SHOAL_STORE_TLS_CA", "")
+    cert, key = environment.get("SHOAL_STORE_TLS_CERT", ""), environment.get("SHOAL_STORE_TLS_KEY", "")
+    try:
+        context = ssl.create_default_context(cafile=ca or None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if cert:
+            context.load_cert_chain(cert, key or None, password=_no_password)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise _unusable("SHOAL_STORE_TLS_CA, _CERT and _KEY", error) from None
+    return context
+
+
+def _no_password() -> str:
+    """In place of OpenSSL's question on the terminal."""
+    raise ValueError("the key is encrypted")
+
+
+def _unusable(files: str, error: Exception) -> SqlError:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return SqlError("58P01", f"cannot use the TLS files {files}: {why}")
