@@ -192,9 +192,7 @@ def column_is_granted(
     """The same of one column of a relation, or (None) of any of them."""
     if letter in held(catalog, item, role)[on]:
         return True
-    return any(
-        letter in held_on_column(catalog, one, role)[on] for one in item.columns if column in (None, one.number)
-    )
+    return any(letter in held_on_column(catalog, one, role)[on] for one in item.columns if column in (None, one.number))
 
 
 # ---- changes --------------------------------------------------------------------------------------------------------

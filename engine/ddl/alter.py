@@ -222,9 +222,7 @@ class Alteration:
                 self.validations.append(_not_null(column))
             return
         kind = "DEFAULT expressions"
-        expression = analyze_expression(
-            parse_expression(text), self.context.environment, None, column.type, kind
-        )
+        expression = analyze_expression(parse_expression(text), self.context.environment, None, column.type, kind)
         if _volatile(expression):
             self.rewrite = True
             self.conversions[column.number] = expression
@@ -334,8 +332,11 @@ class Alteration:
         self.builder.change_column(changed)
         for oid in self.table.indexes:
             self._retype_index(self._index(oid), changed)
-        if column.type.oid != target.oid or command.definition is not None or column.type.typmod != target.typmod or (
-            target.domain not in (0, column.type.domain)
+        if (
+            column.type.oid != target.oid
+            or command.definition is not None
+            or column.type.typmod != target.typmod
+            or (target.domain not in (0, column.type.domain))
         ):
             self.conversions[column.number] = expression
             self.rewrite = True

@@ -81,9 +81,7 @@ def changed_table(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, N
     return relation, item
 
 
-def _changed_view(
-    state: State, node: ast.RangeVar, view: View, verb: str
-) -> tuple[Table, NamespaceItem]:
+def _changed_view(state: State, node: ast.RangeVar, view: View, verb: str) -> tuple[Table, NamespaceItem]:
     """The table under a view that can be changed, under the names that the view has for it."""
     target = view_target(view, state.environment, verb)
     table = target.table
