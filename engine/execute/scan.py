@@ -40,13 +40,14 @@ class RowNames:
 
 
 class ScanWriter:
-    """Writes the loops of access paths into a function that has the locals `get`, `scan` and `n`."""
+    """Writes the loops of access paths into a function that has the locals `get`, `scan` and `counter`."""
 
-    def __init__(self, code: Code, expressions: ExpressionCompiler, limit: int) -> None:
+    def __init__(self, code: Code, expressions: ExpressionCompiler, limit: int, counter: str = "n") -> None:
         self.code = code
         self.expressions = expressions
         code.names["RowPathFull"] = RowPathFull
         self._limit = limit
+        self._counter = counter
 
     def write(
         self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool = False, ordered: bool = False
@@ -64,8 +65,8 @@ class ScanWriter:
         self.code.dedent_to(depth)
 
     def _count(self) -> None:
-        self.code.line("n += 1")
-        self.code.line(f"if n > {self._limit}: raise RowPathFull")
+        self.code.line(f"{self._counter} += 1")
+        self.code.line(f"if {self._counter} > {self._limit}: raise RowPathFull")
 
     def _refuse_cut_keys(self, key: str) -> None:
         self.code.line(f"if len({key}) >= {MAX_KEY_BYTES}: raise RowPathFull")

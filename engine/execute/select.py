@@ -61,6 +61,7 @@ class QueryCompiler:
             self.expressions.parameters = parent.expressions.parameters
             self.expressions.overrides = {}
         self.scan_limit = RANGE_LIMIT
+        self._outermost: Step | None = None  # the scan of a whole table that all other loops are inside of
         self.also_needed: frozenset[tuple[int, int]] = frozenset()  # columns that the caller will ask for
         self.row_names: dict[int, RowNames] = {}  # of the tables whose loops are open
         self.cte_rows: dict[str, str] = {}
@@ -331,8 +332,14 @@ class QueryCompiler:
         """Writes the loops over all relations with `body` in the innermost."""
         depth = self.code.depth
         loops = [item for step in self._steps for item in (step, *step.steps)]
-        if any(step.access is not None and step.access.full_scan for step in loops):
-            self.scan_limit = FULL_SCAN_LIMIT
+        scanned = [step for step in loops if step.access is not None and step.access.full_scan]
+        if scanned and self.parent is None:
+            if scanned[0] is self._steps[0]:
+                # Its rows are counted by themselves: what is small enough for it may be gone through for each of them.
+                self._outermost = scanned[0]
+                self.code.line("outer_rows = 0")
+            else:
+                self.scan_limit = FULL_SCAN_LIMIT
         self._write_rest(self._steps, body)
         self.code.dedent_to(depth)
 
@@ -373,7 +380,8 @@ class QueryCompiler:
             inside()
 
         ordered = bool(self.query.order_by)
-        ScanWriter(code, self.expressions, self.scan_limit).write(step.access, names, row, step.reverse, ordered)
+        limit = (FULL_SCAN_LIMIT, "outer_rows") if step is self._outermost else (self.scan_limit, "n")
+        ScanWriter(code, self.expressions, *limit).write(step.access, names, row, step.reverse, ordered)
 
     def _member_rows(self, query: tree.Query) -> str:
         """Source of the rows of the sub-query of an IN that refers to no column of ours: it runs once."""
