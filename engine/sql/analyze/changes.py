@@ -152,8 +152,8 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
         with_clause(state, node.with_clause)
     table, item = changed_table(state, node.relation, "insert into")
     rules = table_rules(table, state.environment)
-    columns = insert_columns(table, item, node.columns)
     query = node.query
+    columns = insert_columns(table, item, node.columns, parts=query is not None and bool(query.values))
     rows: tuple[tuple[tree.Expr, ...], ...] = ()
     source: tree.Query | None = None
     source_columns: tuple[int, ...] = ()
@@ -162,6 +162,9 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     elif query.values and not (query.order_by or query.limit or query.offset or query.with_clause or query.locking):
         rows, source, source_columns = _insert_values(state, node, table, rules, columns, query)
     else:
+        part = next((target for target in node.columns if target.indirection), None)
+        if part is not None:
+            refuse("a subscript in the column list of INSERT with a query", part)
         source, source_columns = _insert_select(state, node, table, columns, query)
     defaults: tuple[tree.Assignment, ...] = ()
     if source is not None:
@@ -183,8 +186,11 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     )  # fmt: skip
 
 
-def insert_columns(table: Table, item: NamespaceItem, targets: tuple[ast.ResTarget, ...]) -> list[Column]:
-    """checkInsertTargets. Of a view that computes some of its columns those before the first such one."""
+def insert_columns(
+    table: Table, item: NamespaceItem, targets: tuple[ast.ResTarget, ...], *, parts: bool = False
+) -> list[Column]:
+    """checkInsertTargets. Of a view that computes some of its columns those before the first such one. `parts`: targets
+    may be elements of columns, which then occur once for each."""
     found: list[Column] = []
     if not targets:
         if item.view is None:
@@ -200,8 +206,12 @@ def insert_columns(table: Table, item: NamespaceItem, targets: tuple[ast.ResTarg
     for target in targets:
         assert target.name is not None
         column = target_column(table, item, target.name, "insert into", target.location)
-        if target.indirection:
+        if target.indirection and not (parts and all(isinstance(step, ast.Subscript) for step in target.indirection)):
             refuse("a subscript or field in the column list of INSERT", target)
+        whole = [other.name for other in targets if not other.indirection]
+        if target.indirection and target.name not in whole:
+            found.append(column)
+            continue
         if column in found:
             fail("42701", f'column "{target.name}" specified more than once', target)
         if any(column.number == other.number for other in found):
@@ -256,6 +266,9 @@ def _insert_values(
     assert state.target is not None
     _check_count(node, state.target, columns, width, lambda position: first[position])
     columns = columns[:width]
+    if any(target.indirection for target in node.columns):
+        columns[:], cells = _gathered_parts(state, node, columns, cells)
+        width = len(columns)
     used = [True] * width
     for position, column in enumerate(columns):
         if any(row[position] is not None for row in cells):
@@ -271,6 +284,31 @@ def _insert_values(
         source = _values_source(state, columns, ready)
         return (), source, tuple(column.number for column in columns)
     return tuple(_full_rows(table, rules, columns, ready)), None, ()
+
+
+def _gathered_parts(
+    state: State, node: ast.InsertStmt, columns: list[Column], cells: list[list[tree.Expr | None]]
+) -> tuple[list[Column], list[list[tree.Expr | None]]]:
+    """Each column once, elements that are given one by one as one value of it: INSERT INTO t (a[1], a[2])."""
+    from engine.sql.analyze.subscripts import store_subscript
+
+    once = list({column.number: column for column in columns}.values())
+    rows: list[list[tree.Expr | None]] = []
+    for row in cells:
+        values: dict[int, tree.Expr | None] = {}
+        for target, column, value in zip(node.columns, columns, row, strict=False):
+            steps = [step for step in target.indirection if isinstance(step, ast.Subscript)]
+            if not steps:
+                values[column.number] = value
+                continue
+            if value is None:
+                fail("0A000", "cannot set an array element to DEFAULT", target)
+            before = values.get(column.number) or tree.Const(None, TypeRef(column.type.oid, column.type.typmod))
+            saved, state.kind = state.kind, "INSERT"
+            values[column.number] = store_subscript(state, before, steps, value, column.name, target.location)
+            state.kind = saved
+        rows.append([values[column.number] for column in once])
+    return once, rows
 
 
 def _full_rows(

@@ -1,0 +1,18 @@
+create domain pos as int check (value > 0);
+create domain nonempty as int[] check (array_length(value, 1) < 3);
+create table a (id serial, f int, i int[], t text[], j jsonb, b int[][], n nonempty, p pos[]);
+insert into a (i[1], i[2]) values (1, 2);
+insert into a (i[1], f, i[2]) values (3, 7, 4), (5, 8, 6);
+insert into a (i[1:2], t[1]) values ('{8,9}', 'x');
+insert into a (i[1], t) values (1, '{q}') returning i, t;
+insert into a (j['a'], j['b'][0]) values ('1', '"x"');
+insert into a (n[1], n[2]) values (1, 2);
+insert into a (n[1], n[2], n[3]) values (1, 2, 3);
+insert into a (i[1], i[2]) values (1, default);
+insert into a (i[1], i) values (1, '{2}');
+insert into a (i[1], i[2]) values (1);
+insert into a (i[1]) values (1, 2);
+insert into a (i[1]) values ('x');
+insert into a (i[1:2]) values (now());
+insert into a (i[1], i[2]) values ((select 5), 6);
+select id, f, i, t, j, n from a order by id;
