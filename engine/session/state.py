@@ -24,7 +24,7 @@ from engine.session.waiting import Work
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.txn.interface import READ_COMMITTED
-from engine.txn.transaction import Transaction
+from engine.txn.transaction import Savepoint, Transaction
 
 if TYPE_CHECKING:
     from engine.session.advisory import AdvisoryLocks
@@ -91,6 +91,7 @@ class SessionState:
         self.last_sequence: int | None = None
         self._sequence_allowed: object = None  # the last sequence whose privileges were looked at, and for whom
         self.last_commit = 0  # LSN, of this session
+        self.modes_before: list[tuple[Savepoint, bool]] = []  # what was READ ONLY at savepoints, where it has changed
         self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
         self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
         self.large_objects_held: LargeObjects | None = None  # once it has used large objects

@@ -156,6 +156,9 @@ class TransactionalSession(SessionState):
         self._close_portals(committed=False)
 
     def _rolled_back_to(self, savepoint: Savepoint) -> None:
+        for point, was in self.modes_before:
+            if point is savepoint and self.transaction is not None:
+                self.transaction.read_only = was
         for part in (self.advisory_held, self.notifying):
             if part is not None:
                 part.roll_back_to(savepoint)
@@ -235,9 +238,20 @@ class TransactionalSession(SessionState):
         if statement.isolation is not None:
             self.set_isolation(transaction, statement.isolation)
         if statement.read_only is not None:
-            transaction.read_only = statement.read_only
+            self.set_read_only(transaction, statement.read_only)
         if statement.deferrable is not None:
             self.set_deferrable(transaction, statement.deferrable)
+
+    def set_read_only(self, transaction: Transaction, read_only: bool) -> None:
+        """READ ONLY and READ WRITE. Raises 25001 for what is to become READ WRITE too late."""
+        if not read_only and transaction.read_only:
+            if transaction.savepoints:
+                raise SqlError("25001", "cannot set transaction read-write mode inside a read-only transaction")
+            if transaction.has_snapshot or transaction.table_locks:
+                raise SqlError("25001", "transaction read-write mode must be set before any query")
+        known = {id(point): (point, was) for point, was in self.modes_before}
+        self.modes_before = [known.get(id(item), (item, transaction.read_only)) for item in transaction.savepoints]
+        transaction.read_only = read_only
 
     def set_deferrable(self, transaction: Transaction, deferrable: bool) -> None:
         """DEFERRABLE: kept and shown. Nothing waits for a safe snapshot: a SERIALIZABLE READ ONLY transaction is
@@ -256,7 +270,9 @@ class TransactionalSession(SessionState):
 
     def _end(self, statement: ast.TransactionStmt, committed: bool) -> tuple[str, int]:
         lsn = 0
-        isolation = self.transaction.isolation if self.transaction else READ_COMMITTED
+        before = self.transaction
+        if statement.chain and not self.in_block:
+            raise SqlError("25P01", f"{statement.kind.upper()} AND CHAIN can only be used in transaction blocks")
         if not self.in_block:
             self.warn("25P01", "there is no transaction in progress")
             if self.transaction is not None:
@@ -271,10 +287,19 @@ class TransactionalSession(SessionState):
             lsn = self._commit()
         if statement.chain:
             transaction = self.begin_implicit()
-            transaction.isolation = isolation
+            if before is not None:
+                self._continue_modes(before, transaction)
             self.in_block = transaction.in_block = True
             self.status = "T"
         return ("COMMIT" if committed else "ROLLBACK"), lsn
+
+    def _continue_modes(self, before: Transaction, transaction: Transaction) -> None:
+        """AND CHAIN: the new transaction has the modes of the one that has just ended."""
+        transaction.isolation, transaction.read_only = before.isolation, before.read_only
+        if self.uncommitted is before:
+            self.uncommitted = transaction
+        if self.deferrable[0] is before:
+            self.deferrable = transaction, self.deferrable[1]
 
     def _savepoint_statement(self, kind: str, name: str) -> str:
         transaction = self.transaction

@@ -198,7 +198,7 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
     if modes.isolation is not None:
         session.set_isolation(transaction, modes.isolation)
     if modes.read_only is not None:
-        transaction.read_only = modes.read_only
+        session.set_read_only(transaction, modes.read_only)
     if modes.deferrable is not None:
         session.set_deferrable(transaction, modes.deferrable)
 

@@ -3,9 +3,9 @@ has told what it did. $CONFORMANCE_RESULTS names the file; a line is JSON: [test
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
-import sys
 from typing import Any
 
 import pytest
@@ -15,9 +15,9 @@ import pytest
 def pytest_sessionstart(session: Any) -> None:
     """$CONFORMANCE_WITHOUT_EXTENSIONS: SQLAlchemy's set-up ends at a CREATE EXTENSION that is refused, before its first
     test; without it, only the tests of what the extensions bring fail."""
-    provision = sys.modules.get("sqlalchemy.dialects.postgresql.provision")
-    if "CONFORMANCE_WITHOUT_EXTENSIONS" in os.environ and provision is not None:
-        provision._extensions.clear()  # type: ignore[attr-defined]
+    if "CONFORMANCE_WITHOUT_EXTENSIONS" in os.environ:
+        provision: Any = importlib.import_module("sqlalchemy.dialects.postgresql.provision")
+        provision._extensions.clear()
 
 
 def pytest_runtest_logreport(report: Any) -> None:
