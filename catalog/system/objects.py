@@ -120,17 +120,22 @@ def _indexes(items: list[Item], _: Surroundings) -> Columns:
 
 
 @content("pg_class", "catalog", views)
-def _views(items: list[Item], _: Surroundings) -> Columns:
+def _views(items: list[Item], surroundings: Surroundings) -> Columns:
     found: list[View] = [view for (view,) in items]
     return {
         **_owned(found),
         "reltype": [numbering.row_type(view.oid) for view in found],
-        "relpersistence": "p",
+        "relpersistence": [_persistence(view.schema, surroundings) for view in found],
         "relkind": "v",
         "relnatts": [len(view.columns) for view in found],
         "relhasrules": True,
         "reloptions": [_view_options(view) for view in found],
     }
+
+
+def _persistence(schema: int, surroundings: Surroundings) -> str:
+    """'t' for what lies in a session's temporary schema."""
+    return "t" if surroundings.catalog.schema_name(schema).startswith("pg_temp_") else "p"
 
 
 def _view_options(view: View) -> Array | None:
@@ -141,13 +146,13 @@ def _view_options(view: View) -> Array | None:
 
 
 @content("pg_class", "catalog", sequences)
-def _sequences(items: list[Item], _: Surroundings) -> Columns:
+def _sequences(items: list[Item], surroundings: Surroundings) -> Columns:
     found: list[SequenceObject] = [sequence for (sequence,) in items]
     return {
         **_owned(found),
         "relfilenode": [sequence.storage_id for sequence in found],
         "reltablespace": [_tablespace(sequence.tablespace) for sequence in found],
-        "relpersistence": "p",
+        "relpersistence": [_persistence(sequence.schema, surroundings) for sequence in found],
         "relkind": "S",
         "relnatts": len(SEQUENCE_COLUMNS),
     }

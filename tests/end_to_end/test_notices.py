@@ -54,3 +54,13 @@ def test_references_of_columns_and_tables_have_their_order(server: ShoalServer |
             connection.execute("INSERT INTO knows VALUES (1, 2, 3)")
         assert caught.value.diag.constraint_name == "knows_a_fkey"
         connection.execute("DROP TABLE knows, known")
+
+
+def test_what_is_temporary_is_shown_as_that(server: ShoalServer | PostgresServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TEMP TABLE passing (a serial)")
+        connection.execute("CREATE TEMP VIEW passing_by AS SELECT * FROM passing")
+        shown = connection.execute(
+            "SELECT relname, relkind, relpersistence FROM pg_class WHERE relname LIKE 'passing%' ORDER BY 1"
+        ).fetchall()
+        assert shown == [("passing", "r", "t"), ("passing_a_seq", "S", "t"), ("passing_by", "v", "t")]
