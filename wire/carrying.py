@@ -743,8 +743,10 @@ class ClusterConnection(Connection):
             self._reports["_shoal.unwaited"] = ""
             self._write(messages.parameter_status("_shoal.unwaited", ""))
 
-    def _ready(self) -> None:
+    def _ready(self, answer: bytes = b"") -> None:
         if self._peer is not None and self.session is not None:
+            self._out.append(answer)
+            answer = b""
             if self.session.listens_elsewhere:
                 actions, self.session.listens_elsewhere = self.session.listens_elsewhere, []
                 self._write(messages.parameter_status("_shoal.listens", json.dumps(actions)))
@@ -752,7 +754,7 @@ class ClusterConnection(Connection):
                 if self._reports[name] != value:
                     self._reports[name] = value
                     self._write(messages.parameter_status(name, value))
-        super()._ready()
+        super()._ready(answer)
 
 
 def _is_readable(node: Node, catalog: Catalog, relation: object) -> bool:

@@ -339,20 +339,22 @@ class Connection(Channel):
         if lsn:
             self._await_commit(lsn, data)
         else:
-            self._out.append(data)
-            self._ready()
+            self._ready(data)
 
-    def _ready(self) -> None:
-        """ReadyForQuery, and before it the settings that the statements changed."""
+    def _ready(self, answer: bytes = b"") -> None:
+        """The last of the answer and ReadyForQuery, between them the settings that the statements changed."""
         session = self.session
         assert session is not None
-        if session.settings.changed:
-            self._send_settings()
-        if session.may_time_out:
-            self._wait_idle(session)
-        if session.notifying is not None and session.status == "I":
-            self._send_notifications(session.notifying)
-        self._out.append(READY[session.status])
+        if session.settings.changed or session.may_time_out or session.notifying is not None:
+            self._out.append(answer)
+            answer = b""
+            if session.settings.changed:
+                self._send_settings()
+            if session.may_time_out:
+                self._wait_idle(session)
+            if session.notifying is not None and session.status == "I":
+                self._send_notifications(session.notifying)
+        self._out.append(answer + READY[session.status])
 
     def _told(self) -> None:
         """Somebody has notified: what a client that says nothing is sent at once."""
@@ -386,8 +388,7 @@ class Connection(Channel):
         session = self.session
         assert session is not None
         if lsn <= session.node.store.durable_lsn:
-            self._out.append(data)
-            self._ready()
+            self._ready(data)
             return
         self.busy = True
 
@@ -395,8 +396,7 @@ class Connection(Channel):
             self.busy = False
             if session.notices:
                 self._send_notices()
-            self._out.append(data)
-            self._ready()
+            self._ready(data)
             self._continue()
 
         def lost(error: SqlError) -> None:
@@ -520,7 +520,7 @@ class Connection(Channel):
                 data = ready.head + control_bytes(name)
             else:
                 data, count, lsn = session.execute_row(prepared, ready.run, values)
-                data = ready.head + data + complete_bytes(prepared.command, count)
+                data = ready.head + data + (ready.one if count == 1 else complete_bytes(prepared.command, count))
         except (RowPathFull, StalePlan):
             return False
         except SqlError:
@@ -548,8 +548,7 @@ class Connection(Channel):
         if lsn:
             self._await_commit(lsn, data)  # what it acknowledges is durable
         else:
-            self._out.append(data)
-            self._ready()
+            self._ready(data)
         return True
 
     def _on_describe(self, event: core.Describe) -> None:

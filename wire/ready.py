@@ -32,7 +32,7 @@ def control_bytes(name: str) -> bytes:
 class ReadyExecution:
     """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin."""
 
-    __slots__ = ("decoders", "head", "prepared", "run")
+    __slots__ = ("decoders", "head", "one", "prepared", "run")
 
     def __init__(
         self, prepared: Prepared, decoders: tuple[ParameterDecoder, ...], run: RunRow | None, head: bytes
@@ -41,6 +41,7 @@ class ReadyExecution:
         self.decoders = decoders
         self.run = run
         self.head = head
+        self.one = complete_bytes(prepared.command, 1)
 
 
 def ready_execution(execution: core.Execution, prepared: Prepared) -> ReadyExecution | None:

@@ -162,8 +162,10 @@ def _from_digits(decode: ParameterDecoder, most: int) -> ParameterDecoder:
     """An integer's text: what is nothing but a few digits, perhaps behind a minus, needs no further look."""
 
     def read(value: bytes) -> object:
-        digits = value[1:] if value[:1] == b"-" else value
-        if digits.isdigit() and len(digits) <= most:
+        if value.isdigit() and len(value) <= most:
+            return int(value)
+        digits = value[1:]
+        if value[:1] == b"-" and digits.isdigit() and len(digits) <= most:
             return int(value)
         return decode(value)
 
