@@ -194,6 +194,7 @@ def test_sequences_are_the_leaders(nodes: TwoNodes, front: Client) -> None:
     with connect(nodes.leader) as other:
         assert value(other, "SELECT nextval('numbered_id_seq')") == 3
     front.execute("CREATE VIEW drawing AS SELECT nextval('numbered_id_seq') AS n")
+    assert value(front, "SELECT count(*) FROM pg_class WHERE relname = 'drawing'") == 1  # the follower has it now
     for _ in range(3):
         assert told(lambda: front.execute("SELECT n FROM drawing")) == "40001"
     assert value(front, "SELECT nextval('numbered_id_seq')") == 4
