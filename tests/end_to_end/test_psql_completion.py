@@ -1,6 +1,7 @@
 """What psql offers when Tab is pressed: its completion queries find the same on both servers.
 
 psql runs in a pseudo-terminal. Ctrl-U takes away the line, and a line that is echoed shows that the answer is whole.
+It works in a database of its own: some completions offer whatever there is.
 Not compared: encodings (there are no conversions here) and extensions (there is no PL/pgSQL).
 """
 
@@ -17,12 +18,12 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
 SCHEMA = """
-DROP SCHEMA IF EXISTS offers CASCADE;
 CREATE SCHEMA offers;
 SET search_path TO offers;
 CREATE TYPE colour AS ENUM ('red', 'green');
@@ -47,6 +48,7 @@ LINES = (
     "COPY b", r"\copy b", "EXPLAIN SELECT * FROM bu", "SELECT 'red'::offers.col", "BEGIN ISOLATION LEVEL R",
     "WITH x AS (SELECT * FROM bu",
 )  # fmt: skip
+DATABASE = "completion"
 LIMIT = 30.0  # seconds
 PROMPT = "=> "
 
@@ -57,7 +59,7 @@ class Terminal:
     def __init__(self, server: ShoalServer | PostgresServer, settings: pathlib.Path) -> None:
         self._master, slave = pty.openpty()
         environment = {**os.environ, "TERM": "dumb", "PAGER": "", "INPUTRC": str(settings), "COLUMNS": "200"}
-        dsn = server.dsn + " options='-c search_path=offers'"
+        dsn = make_conninfo(server.dsn, dbname=DATABASE, options="-c search_path=offers")
         self._process = subprocess.Popen(
             ["psql", "-X", "-q", "-v", f"PROMPT1={PROMPT}", dsn],
             stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True, close_fds=True,
@@ -100,6 +102,8 @@ def terminals(
     servers = (shoal, postgres_server)
     for server in servers:
         with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+        with psycopg.connect(make_conninfo(server.dsn, dbname=DATABASE), autocommit=True) as connection:
             connection.execute(SCHEMA.encode())
     opened = [Terminal(server, settings) for server in servers]
     yield opened
@@ -107,7 +111,7 @@ def terminals(
         terminal.close()
     for server in servers:
         with psycopg.connect(server.dsn, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA offers CASCADE")
+            connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)".encode())
 
 
 @pytest.mark.parametrize("line", LINES)
