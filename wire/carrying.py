@@ -345,12 +345,8 @@ class ClusterConnection(Connection):
         if route in here:
             return True
         find = session.environment.find_relation
-        for schema, name in route.relations:
-            relation = find(schema, name)
-            if relation is None and (schema is not None or name not in route.own_names):
-                return False  # it may be a sequence that the log has not brought yet: the leader knows
-            if not _is_readable(session.node, catalog, relation):
-                return False
+        if not all(_is_readable(session.node, catalog, find(*name)) for name in route.relations):
+            return False
         here.add(route)
         return True
 

@@ -75,7 +75,6 @@ class Route:
     rolls_back: bool = False  # it is a ROLLBACK and nothing else
     discards: bool = False
     unlocks: bool = False  # it calls pg_advisory_unlock_all(), which has to do where the locks are
-    own_names: frozenset[str] = frozenset()  # of WITH: a relation of this name need not exist
 
 
 # What cannot be parsed fails, on any node, in the same way.
@@ -143,7 +142,6 @@ def of_trees(statements: Sequence[ast.Node]) -> Route:
         len(statements) == 1 and isinstance(first, ast.TransactionStmt) and first.kind in ("rollback", "abort"),
         any(isinstance(node, ast.DiscardStmt) for node in statements),
         any(isinstance(node, ast.FuncCall) and node.names[-1] == "pg_advisory_unlock_all" for node in nodes),
-        frozenset(node.name for node in nodes if isinstance(node, ast.CommonTableExpr)),
     )
 
 

@@ -190,6 +190,7 @@ def test_sequences_are_the_leaders(nodes: TwoNodes, front: Client) -> None:
     assert value(front, "SELECT lastval()") == 1
     assert value(front, "SELECT currval('numbered_id_seq')") == 1
     assert value(front, "SELECT nextval('numbered_id_seq')") == 2
+    assert value(front, "SELECT count(*) FROM pg_class WHERE relname = 'numbered_id_seq'") == 1  # it is here now
     assert value(front, "SELECT last_value FROM numbered_id_seq") == 2
     with connect(nodes.leader) as other:
         assert value(other, "SELECT nextval('numbered_id_seq')") == 3
