@@ -128,16 +128,8 @@ class Connection(Channel):
                 if not self._execute_at_once(*found, False):
                     return False
             except LockWait as wait:
-                if not self._run_when_granted(core.Whole(*found, data), wait):
-                    wait.ticket.cancel(canceled())  # it is asked for again by Execute
-                    self.core.unread(data)
-                    bind = self.core.next_event()
-                    assert isinstance(bind, core.Bind)
-                    try:
-                        self._bind(bind)
-                    except SqlError as error:
-                        self._failed(bind, error)
-                    self._process()
+                self._wait_whole(core.Whole(*found, data), wait)
+                self._process()
                 return True
             except Exception as error:
                 self._failed(core.Whole(*found, data), error)
@@ -696,9 +688,13 @@ class Connection(Channel):
             if not self._execute_at_once(event.execution, event.parameters, False):
                 self.core.unread(event.data)
         except LockWait as wait:
-            if not self._run_when_granted(event, wait):
-                wait.ticket.cancel(canceled())
-                self.core.unread(event.data)
+            self._wait_whole(event, wait)
+
+    def _wait_whole(self, event: core.Whole, wait: LockWait) -> None:
+        """Takes it again when the lock is granted; as events, and asking for the lock anew, where a timeout watches."""
+        if not self._run_when_granted(event, wait):
+            wait.ticket.cancel(canceled())
+            self.core.unread(event.data)
 
     def _run_when_granted(self, event: core.Query | core.Bind | core.Whole, wait: LockWait) -> bool:
         """Takes the message again when the lock that it waits for is granted, without a task of its own. False where a

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog import types
 from catalog.functions import registry
 from catalog.schema import BOOTSTRAP_ROLE_OID, PG_CATALOG_OID, VirtualTable
@@ -95,10 +97,19 @@ def _aggregates(_: list[Item], __: Surroundings) -> Columns:
 def _types(_: list[Item], __: Surroundings) -> Columns:
     rows = types.pg_type_rows
     return {
-        "oid": [row.oid for row in rows],
-        "typname": [row.name for row in rows],
+        **type_columns(rows),
         "typnamespace": PG_CATALOG_OID,
         "typowner": BOOTSTRAP_ROLE_OID,
+        "typsubscript": [_subscripting(row) for row in rows],
+        "typanalyze": [_statistics(row) for row in rows],
+    }
+
+
+def type_columns(rows: Sequence[types.TypeRow]) -> Columns:
+    """What the rows of pg_type say themselves."""
+    return {
+        "oid": [row.oid for row in rows],
+        "typname": [row.name for row in rows],
         "typlen": [row.length for row in rows],
         "typbyval": [row.by_value for row in rows],
         "typtype": [row.kind for row in rows],
@@ -107,14 +118,12 @@ def _types(_: list[Item], __: Surroundings) -> Columns:
         "typisdefined": True,
         "typdelim": [row.delimiter for row in rows],
         "typrelid": [row.relation for row in rows],
-        "typsubscript": [_subscripting(row) for row in rows],
         "typelem": [row.element for row in rows],
         "typarray": [row.array for row in rows],
         "typinput": [row.input for row in rows],
         "typoutput": [row.output for row in rows],
         "typreceive": [row.receive for row in rows],
         "typsend": [row.send for row in rows],
-        "typanalyze": [_statistics(row) for row in rows],
         "typmodin": [row.typmod_in for row in rows],
         "typmodout": [row.typmod_out for row in rows],
         "typalign": [row.alignment for row in rows],

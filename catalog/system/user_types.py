@@ -6,6 +6,7 @@ from catalog.functions.quoting import quote_identifier
 from catalog.schema import Composite, Constraint, Domain, Enum, UserType
 from catalog.system import numbering
 from catalog.system import relations as internal
+from catalog.system.builtin import type_columns
 from catalog.system.content import Columns, Item, Surroundings, content, objects_of
 from catalog.system.definitions import domain_check
 from catalog.system.objects import attributes
@@ -39,32 +40,12 @@ def _types(items: list[Item], _: Surroundings) -> Columns:
     arrays = [row.category == "A" and row.kind == "b" for row in rows]
     owns = [isinstance(item, Domain) and row.kind == "d" for (item, _), row in zip(found, rows, strict=True)]
     return {
-        "oid": [row.oid for row in rows],
-        "typname": [row.name for row in rows],
+        **type_columns(rows),
         "typnamespace": [item.schema for item, _ in found],
         "typowner": [item.owner for item, _ in found],
-        "typlen": [row.length for row in rows],
-        "typbyval": [row.by_value for row in rows],
-        "typtype": [row.kind for row in rows],
-        "typcategory": [row.category for row in rows],
-        "typispreferred": [row.preferred for row in rows],
-        "typisdefined": True,
-        "typdelim": [row.delimiter for row in rows],
-        "typrelid": [row.relation for row in rows],
         "typsubscript": [subscripting if array else 0 for array in arrays],
-        "typelem": [row.element for row in rows],
-        "typarray": [row.array for row in rows],
-        "typinput": [row.input for row in rows],
-        "typoutput": [row.output for row in rows],
-        "typreceive": [row.receive for row in rows],
-        "typsend": [row.send for row in rows],
         "typanalyze": [analyze if array else 0 for array in arrays],
-        "typalign": [row.alignment for row in rows],
-        "typstorage": [row.storage for row in rows],
         "typnotnull": [own and _not_null(item) for own, (item, _) in zip(owns, found, strict=True)],
-        "typbasetype": [row.base for row in rows],
-        "typtypmod": [row.typmod for row in rows],
-        "typcollation": [row.collation for row in rows],
         "typdefault": [_default(item) if own else None for own, (item, _) in zip(owns, found, strict=True)],
         "typdefaultbin": [_default_tree(item) if own else None for own, (item, _) in zip(owns, found, strict=True)],
     }

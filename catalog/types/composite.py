@@ -13,7 +13,7 @@ from typing import Any
 from catalog.errors import SqlError
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage, TypeRef
 from catalog.types.pseudo import record_binary_encoder, record_text_encoder
-from catalog.types.texts import WHITESPACE
+from catalog.types.texts import WHITESPACE, read_part
 
 _LENGTH = struct.Struct("<i")
 _FIELD = struct.Struct(">Ii")
@@ -36,43 +36,13 @@ def read_fields(text: str, count: int) -> list[str | None]:
             if not text.startswith(",", at):
                 raise _malformed(text, "Too few columns.")
             at += 1
-        value, at = _read_field(text, at)
+        value, at = read_part(text, at, ",)", _malformed)
         found.append(value)
     if not text.startswith(")", at):
         raise _malformed(text, "Too many columns.")
     if text[at + 1 :].strip(WHITESPACE):
         raise _malformed(text, "Junk after right parenthesis.")
     return found
-
-
-def _read_field(text: str, at: int) -> tuple[str | None, int]:
-    """One field, and where its comma or parenthesis is. Quotes may stand anywhere in it."""
-    if text[at : at + 1] in (",", ")"):
-        return None, at
-    parts: list[str] = []
-    quoted = False
-    while True:
-        char = text[at : at + 1]
-        if not char:
-            raise _malformed(text, "Unexpected end of input.")
-        if not quoted and char in ",)":
-            return "".join(parts), at
-        at += 1
-        if char == "\\":
-            if at >= len(text):
-                raise _malformed(text, "Unexpected end of input.")
-            parts.append(text[at])
-            at += 1
-        elif char == '"':
-            if not quoted:
-                quoted = True
-            elif text.startswith('"', at):
-                parts.append('"')
-                at += 1
-            else:
-                quoted = False
-        else:
-            parts.append(char)
 
 
 class CompositeType(SqlType):

@@ -17,7 +17,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
 from catalog.types.date import DATE
 from catalog.types.integer import INT4, INT8
 from catalog.types.numeric import Numeric
-from catalog.types.texts import WHITESPACE
+from catalog.types.texts import WHITESPACE, read_part
 from catalog.types.timestamp import TIMESTAMP, TIMESTAMPTZ
 
 _LENGTH = struct.Struct(">i")
@@ -44,36 +44,6 @@ def _malformed(text: str, detail: str) -> SqlError:
     return SqlError("22P02", f'malformed range literal: "{text}"', detail=detail)
 
 
-def _read_bound(text: str, at: int) -> tuple[str | None, int]:
-    """The text of a bound, None if it is left out, and where it ends."""
-    if text[at : at + 1] in (",", ")", "]"):
-        return None, at
-    parts: list[str] = []
-    quoted = False
-    while True:
-        char = text[at : at + 1]
-        if not char:
-            raise _malformed(text, "Unexpected end of input.")
-        if not quoted and char in ",)]":
-            return "".join(parts), at
-        at += 1
-        if char == "\\":
-            if at >= len(text):
-                raise _malformed(text, "Unexpected end of input.")
-            parts.append(text[at])
-            at += 1
-        elif char == '"':
-            if not quoted:
-                quoted = True
-            elif text.startswith('"', at):
-                parts.append('"')
-                at += 1
-            else:
-                quoted = False
-        else:
-            parts.append(char)
-
-
 def read_range(text: str) -> tuple[str | None, str | None, str, str] | None:
     """Texts of the bounds and the brackets; None for 'empty'. Raises 22P02."""
     start = len(text) - len(text.lstrip(WHITESPACE))
@@ -84,10 +54,10 @@ def read_range(text: str) -> tuple[str | None, str | None, str, str] | None:
     opening = text[start : start + 1]
     if opening not in ("[", "("):
         raise _malformed(text, "Missing left parenthesis or bracket.")
-    lower, at = _read_bound(text, start + 1)
+    lower, at = read_part(text, start + 1, ",)]", _malformed)
     if not text.startswith(",", at):
         raise _malformed(text, "Missing comma after lower bound.")
-    upper, at = _read_bound(text, at + 1)
+    upper, at = read_part(text, at + 1, ",)]", _malformed)
     closing = text[at : at + 1]
     if closing not in ("]", ")"):
         raise _malformed(text, "Too many commas.")

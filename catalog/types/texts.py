@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from catalog.errors import SqlError
 
 WHITESPACE = " \t\n\v\f\r"  # isspace() of the C locale
@@ -22,6 +24,37 @@ def wrong_length(data: bytes, length: int) -> SqlError:
     if len(data) < length:
         return SqlError("08P01", "insufficient data left in message")
     return SqlError("22P03", "incorrect binary data format")
+
+
+def read_part(text: str, at: int, stops: str, malformed: Callable[[str, str], SqlError]) -> tuple[str | None, int]:
+    """A field of a row or a bound of a range, None if nothing stands there, and where it ends: at one of `stops`.
+    Quotes may stand anywhere in it. Raises what `malformed` makes of the text and a detail."""
+    if text[at : at + 1] in tuple(stops):
+        return None, at
+    parts: list[str] = []
+    quoted = False
+    while True:
+        char = text[at : at + 1]
+        if not char:
+            raise malformed(text, "Unexpected end of input.")
+        if not quoted and char in stops:
+            return "".join(parts), at
+        at += 1
+        if char == "\\":
+            if at >= len(text):
+                raise malformed(text, "Unexpected end of input.")
+            parts.append(text[at])
+            at += 1
+        elif char == '"':
+            if not quoted:
+                quoted = True
+            elif text.startswith('"', at):
+                parts.append('"')
+                at += 1
+            else:
+                quoted = False
+        else:
+            parts.append(char)
 
 
 def null_byte() -> SqlError:

@@ -12,7 +12,7 @@ READ gives 40001.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -206,6 +206,30 @@ class DataChange:
             for chunk, rows in self._returning.encode(batch.select(list(self.dml.returning))):
                 self.spool.add(chunk, rows)
 
+    async def singly(self, stream: BatchStream, batches: AsyncIterable[Any]) -> int:
+        """Writes slice by slice, row by row; the number of rows written. Raises what `attempt` does."""
+        count = 0
+        checks = Checks() if self.part is None else self.part.checks
+        try:
+            async for batch in batches:
+                for start in range(0, batch.num_rows, _SLICE):
+                    count += self.write_slice(batch.slice(start, _SLICE), stream.lsn, checks)
+                    if batch.num_rows > _SLICE:
+                        await asyncio.sleep(0)
+            if self.part is None:
+                checks.finish()
+        except LockWait as wait:
+            if self.part is not None:
+                raise
+            self.transaction.rollback_to(self.mark)
+            await self.session.wait_for(wait)
+            raise Again from None
+        return count
+
+    def write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
+        """Writes the rows of one slice, which the query saw at the LSN; how many. Raises LockWait, Again."""
+        raise NotImplementedError
+
     def done(self, count: int) -> Done:
         return Done(count, self.spool)
 
@@ -275,7 +299,7 @@ class _Change(DataChange):
     async def attempt(self, stream: BatchStream) -> Done:
         batches, ended, rest = await self.first_batches(stream)
         if ended or not self._in_bulk():
-            return self.done(await self._singly(stream, chained(batches, rest)))
+            return self.done(await self.singly(stream, chained(batches, rest)))
         await lock_for_changes(self.session, self.table, self.held_before)
         await self._see_changes(stream)
         return self.done(await self._bulk(chained(batches, rest)))
@@ -295,26 +319,7 @@ class _Change(DataChange):
 
     # ---- one by one -------------------------------------------------------------------------------------------------
 
-    async def _singly(self, stream: BatchStream, batches: AsyncIterator[Any]) -> int:
-        count = 0
-        checks = Checks() if self.part is None else self.part.checks
-        try:
-            async for batch in batches:
-                for start in range(0, batch.num_rows, _SLICE):
-                    count += self._write_slice(batch.slice(start, _SLICE), stream.lsn, checks)
-                    if batch.num_rows > _SLICE:
-                        await asyncio.sleep(0)
-            if self.part is None:
-                checks.finish()
-        except LockWait as wait:
-            if self.part is not None:
-                raise
-            self.transaction.rollback_to(self.mark)
-            await self.session.wait_for(wait)
-            raise Again from None
-        return count
-
-    def _write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
+    def write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
         keys, old = self._old(batch)
         places = keys.to_pylist()
         if self.part is not None and not self.part.view.touched.isdisjoint(places):

@@ -7,7 +7,6 @@ draw from sequences, and uniqueness is that of the moment. A target row that the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +17,17 @@ from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.writer import Checks
-from engine.session.dml import Again, Call, DataChange, Done
+from engine.session.dml import Call, DataChange, Done
 from engine.sql import tree
 from engine.storage.columns import one_array, to_values
 from engine.storage.keys import row_number_key
 from engine.storage.moments import Lsn
-from engine.txn.interface import NO_KEY_UPDATE, UPDATE, LockWait
+from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
 if TYPE_CHECKING:
     from engine.columnar.interface import BatchStream
 
 Row = Sequence[Any]
-_SLICE = 250  # rows written in one turn of the event loop
 
 
 class _Action:
@@ -92,25 +90,10 @@ class Merging(DataChange):
     # ---- running ----------------------------------------------------------------------------------------------------
 
     async def attempt(self, stream: BatchStream) -> Done:
-        checks = Checks() if self.part is None else self.part.checks
         self._changed = set() if self.part is None else set(self.part.view.touched)
-        count = 0
-        try:
-            async for batch in stream:
-                for start in range(0, batch.num_rows, _SLICE):  # type: ignore[attr-defined]
-                    count += self._write_slice(batch.slice(start, _SLICE), stream.lsn, checks)  # type: ignore[attr-defined]
-                    await asyncio.sleep(0)
-            if self.part is None:
-                checks.finish()
-        except LockWait as wait:
-            if self.part is not None:
-                raise
-            self.transaction.rollback_to(self.mark)
-            await self.session.wait_for(wait)
-            raise Again from None
-        return self.done(count)
+        return self.done(await self.singly(stream, stream))
 
-    def _write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
+    def write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
         columns = [to_values(one_array(column), oid) for column, oid in zip(batch.columns, self._types, strict=True)]
         return sum(self._write(row, lsn, checks) for row in zip(*columns, strict=True))
 

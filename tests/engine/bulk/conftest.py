@@ -88,11 +88,11 @@ def copy_out(connection: Connection, sql: str) -> bytes:
         return b"".join(bytes(part) for part in copy)
 
 
-def open_schema(dsn: str) -> Connection:
+def open_schema(dsn: str, schema: str = SCHEMA) -> Connection:
     connection = psycopg.connect(dsn, autocommit=True)
-    connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE".encode())
-    connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
-    connection.execute(f"SET search_path = {SCHEMA}".encode())
+    connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
+    connection.execute(f"CREATE SCHEMA {schema}".encode())
+    connection.execute(f"SET search_path = {schema}".encode())
     return connection
 
 

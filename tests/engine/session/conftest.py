@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.engine.bulk.conftest import Connection, failure
+from tests.engine.bulk.conftest import Connection, failure, open_schema
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
@@ -43,17 +43,9 @@ def outcome(connection: Connection, sql: str) -> object:
     return cursor.statusmessage, rows, [column.name for column in cursor.description or ()]
 
 
-def _opened(dsn: str) -> Connection:
-    connection = psycopg.connect(dsn, autocommit=True)
-    connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE".encode())
-    connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
-    connection.execute(f"SET search_path = {SCHEMA}".encode())
-    return connection
-
-
 @pytest.fixture
 def pair(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[Pair]:
-    with _opened(shoal.dsn) as ours, _opened(postgres_server.dsn) as theirs:
+    with open_schema(shoal.dsn, SCHEMA) as ours, open_schema(postgres_server.dsn, SCHEMA) as theirs:
         yield Pair(ours, theirs)
         for connection in (ours, theirs):
             connection.rollback()
