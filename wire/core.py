@@ -485,26 +485,10 @@ def _read_parse(buffer: bytes, position: int, end: int) -> Event:
 def _read_bind(buffer: bytes, position: int, end: int) -> Event:
     portal, position = _string(buffer, position, end)
     statement, position = _string(buffer, position, end)
-    count = _U16(buffer, position)[0]
-    formats: tuple[int, ...] = struct.unpack_from(f">{count}H", buffer, position + 2) if count else ()
-    position += 2 + 2 * count
-    count = _U16(buffer, position)[0]
-    position += 2
-    parameters: list[bytes | None] = []
-    for _ in range(count):
-        length = _I32(buffer, position)[0]
-        position += 4
-        if length < 0:
-            parameters.append(None)
-        else:
-            stop = position + length
-            if stop > end:
-                raise ValueError
-            parameters.append(buffer[position:stop])
-            position = stop
-    count = _U16(buffer, position)[0]
-    results: tuple[int, ...] = struct.unpack_from(f">{count}H", buffer, position + 2) if count else ()
-    if position + 2 + 2 * count != end:
+    formats, position = _codes(buffer, position)
+    parameters, position = _values(buffer, position, end)
+    results, position = _codes(buffer, position)
+    if position != end:
         raise ValueError
     return Bind(portal, statement, formats, parameters, results)
 
@@ -520,7 +504,7 @@ def _read_function_call(buffer: bytes, position: int, end: int) -> Event:
 
 def _codes(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
     count = _U16(buffer, position)[0]
-    codes: tuple[int, ...] = struct.unpack_from(f">{count}H", buffer, position + 2)
+    codes: tuple[int, ...] = struct.unpack_from(f">{count}H", buffer, position + 2) if count else ()
     return codes, position + 2 + 2 * count
 
 

@@ -19,7 +19,7 @@ Everything here is a function of the tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -142,23 +142,15 @@ class _Splitter:
 
     def _needed(self, names: Iterable[str]) -> set[str]:
         """The WITH queries that stand in a part which refers to `names`: through those that are no parts."""
-        found: set[str] = set()
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                if name not in self.own:
-                    waiting += self.direct[name]
-        return found
+        return self._reached(names, self.own)
 
     def parts(self) -> Parts:
-        read = self._transitively(self.direct_main)
+        read = self._reached(self.direct_main)
         first = [name for name in self.ctes if name in self.own and name in read]
         left = [name for name, cte in self.ctes.items() if name not in read and not isinstance(cte.query, tree.Query)]
         later: list[str] = []
         for name in reversed(left):  # the last one first, as PostgreSQL runs them
-            needed = self._transitively([name])
+            needed = self._reached([name])
             later += [
                 other for other in self.ctes if other in needed and other in self.own and other not in (*first, *later)
             ]
@@ -177,14 +169,16 @@ class _Splitter:
             tuple(self._part(name, results) for name in first), main, tuple(self._part(name, results) for name in later)
         )
 
-    def _transitively(self, names: Iterable[str]) -> set[str]:
+    def _reached(self, names: Iterable[str], ends: Container[str] = ()) -> set[str]:
+        """The WITH queries that `names` refer to, directly or through others, but not through `ends`."""
         found: set[str] = set()
         waiting = list(names)
         while waiting:
             name = waiting.pop()
             if name not in found:
                 found.add(name)
-                waiting += self.direct[name]
+                if name not in ends:
+                    waiting += self.direct[name]
         return found
 
     def _part(self, name: str, results: dict[str, VirtualTable]) -> Part:
