@@ -13,6 +13,7 @@ from tests.conformance.suite import Outcome
 
 HEAD = ("suite", "size", "PostgreSQL 15 passes", "Shoal passes", "share", "floor")
 REFUSED = re.compile(r"([\w\"'`(), .\[\]/*:=+-]{1,90}? (?:is|are) not supported[\w ]*)")
+RAISED = re.compile(r".*(?:0A000|FeatureNotSupported(?:Error)?[):]*) ", re.DOTALL)  # a driver's words before ours
 PREFACE = """# Conformance
 
 What suites that others wrote say about Shoal, with PostgreSQL 15's own result as the ceiling: a test that PostgreSQL
@@ -57,10 +58,9 @@ def refused(outcomes: list[Outcome]) -> Counter[str]:
     found: Counter[str] = Counter()
     for outcome in outcomes:
         for cause in outcome.failures.values():
-            match = REFUSED.search(cause)
+            match = REFUSED.search(RAISED.sub("", cause))
             if match is not None:
-                name = re.sub(r"^.*?0A000 |^[^:]*(?:Error|FeatureNotSupported)[^:]*: ", "", match[1]).strip()
-                found[re.sub(r"(?<=[\"'])[^\"']{1,60}(?=[\"'])", "...", name)] += 1
+                found[re.sub(r"(?<=[\"'])[^\"']{1,60}(?=[\"'])", "...", match[1].strip())] += 1
     return found
 
 

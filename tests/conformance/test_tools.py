@@ -7,7 +7,7 @@ import pytest
 from tests.conformance import exchange, isolation, report, spec
 from tests.conformance.regress import Regress
 from tests.conformance.script import Script
-from tests.conformance.suite import Records
+from tests.conformance.suite import Outcome, Records
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
@@ -115,3 +115,9 @@ def test_what_postgresql_does_not_repeat_is_not_counted() -> None:
     assert (outcome.size, outcome.postgres, outcome.shoal) == (2, 1, 0)
     assert report.refused([outcome]) == {"SELECT is not supported": 1}
     assert "| SELECT is not supported | 1 |" in report.markdown([outcome])
+
+
+def test_a_refusal_is_named_without_the_drivers_words() -> None:
+    cause = "failed: sqlalchemy.exc.NotSupportedError: (psycopg.errors.FeatureNotSupported) type x is not supported"
+    outcome = Outcome("s", "S", "tests", 1, 1, 0, 0.9, 1.0, {"t": cause})
+    assert report.refused([outcome]) == {"type x is not supported": 1}
