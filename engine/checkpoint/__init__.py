@@ -11,7 +11,7 @@
 docs/checkpoints.md describes the files for those who read them with other tools.
 """
 
-from engine.checkpoint.interface import CheckpointFiles, EntryMark, Progress
+from engine.checkpoint.interface import CheckpointFiles, Described, EntryMark, Progress
 from engine.checkpoint.manifest import Manifest, leftovers, removable
 from engine.checkpoint.read import (
     checkpoint_lsns,
@@ -24,6 +24,7 @@ from engine.checkpoint.write import Options, write_checkpoint
 
 __all__ = [
     "CheckpointFiles",
+    "Described",
     "EntryMark",
     "Manifest",
     "Options",

@@ -6,9 +6,11 @@ The engine declares; the composition root hands in an implementation. A store of
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
+
+from catalog.schema import SchemaObject
 
 
 class FileInfo(Protocol):
@@ -54,6 +56,14 @@ class EntryMark:
 
     hash: str = ""  # of the whole entry, hexadecimal; '' before the first entry
     commit_time: int = 0  # microseconds since 2000-01-01 UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What tells what lies in a tablespace (OID) whose catalog lies elsewhere: all schema objects of a moment."""
+
+    tablespace: int
+    objects: Collection[SchemaObject]
 
 
 @dataclass(frozen=True, slots=True)

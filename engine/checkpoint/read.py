@@ -231,19 +231,18 @@ class _Reader:
         return _Local(path, None if item.exact is None else await self.fetch(item.exact), item)
 
     async def catalog(self) -> system.Pairs:
-        """What lies under the system's storage ids; from here on `system` is known."""
+        """What lies under the system's storage ids in this tablespace; from here on `system` is known."""
         path = await self.fetch(self._manifest.catalog)
         with open(path, "rb") as file:
             data = file.read()
-        pairs = await self._thread.run(system.decode, data)
-        self.system = system.System.of_rows(pairs)
+        self.system, pairs = await self._thread.run(system.decode, data)
         return pairs
 
     def open_table(self, entry: TableEntry) -> OpenTable:
         table = self.system.tables.get(entry.storage_id)
         if table is None:
             raise damaged(f'its catalog has no table "{entry.schema}.{entry.name}"')
-        opened = OpenTable(table)
+        opened = self.system.open_table(table)
         if opened.shape != entry.shape:
             raise damaged(f'table "{entry.schema}.{entry.name}" is another in its catalog')
         return opened

@@ -6,6 +6,12 @@
 
 Whatever does not come back bit by bit from its readable form is kept as bytes. Passwords are in it as the verifiers
 that the catalog holds: guard a checkpoint like the data directory.
+
+That is pg_default's. The catalog is no part of another tablespace's state, but its rows mean nothing without it: there
+the file says what the schema objects were when the state was taken, for whoever reads the tables, and for the entries
+of their indexes. None of it is restored, and roles are not in it.
+
+    {"tablespace": <OID>, "schema": [{"key": "...", "kind": "Table", "value": {...}}, ...], "rows": []}
 """
 
 from __future__ import annotations
@@ -19,7 +25,8 @@ import orjson
 from catalog import rows as system_rows
 from catalog import schema
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Database, SchemaObject, Table
+from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Database, Role, SchemaObject, Table
+from engine.checkpoint.exact import OpenTable
 from engine.checkpoint.manifest import damaged
 from engine.storage.keys import PREFIX_BYTES
 from engine.txn.sequences import decode_state, encode_state
@@ -38,22 +45,29 @@ class TableName:
 
 
 class System:
-    """The schema objects of a tablespace, by what their keys lie under."""
+    """The schema objects, and by what their keys lie under those of one tablespace (OID)."""
 
-    def __init__(self, objects: Iterable[SchemaObject]) -> None:
+    def __init__(self, objects: Iterable[SchemaObject], tablespace: int = DEFAULT_TABLESPACE_OID) -> None:
         self.objects: Mapping[int, SchemaObject] = {item.oid: item for item in objects}
+        self.tablespace = tablespace
         kinds = self.objects.values()
-        self.tables: dict[int, Table] = {item.storage_id: item for item in kinds if isinstance(item, Table)}
-        self.indexes = frozenset(item.storage_id for item in kinds if isinstance(item, schema.Index))
+        self.tables: dict[int, Table] = {
+            item.storage_id: item for item in kinds if isinstance(item, Table) and item.tablespace == tablespace
+        }
+        here = {table.oid for table in self.tables.values()}
+        self.indexes = frozenset(
+            item.storage_id for item in kinds if isinstance(item, schema.Index) and item.table in here
+        )
         self.sequences: dict[int, schema.Sequence] = {
             item.storage_id: item for item in kinds if isinstance(item, schema.Sequence)
         }
         self._catalogs: dict[int, Catalog] = {}
 
     @classmethod
-    def of_rows(cls, pairs: Iterable[tuple[bytes, bytes]]) -> System:
+    def of_rows(cls, pairs: Iterable[tuple[bytes, bytes]], tablespace: int = DEFAULT_TABLESPACE_OID) -> System:
         """From the rows of the system tables; others among the pairs are passed over."""
-        return cls(system_rows.decode(key, value) for key, value in pairs if key[:4] in system_rows.SYSTEM_PREFIXES)
+        found = [system_rows.decode(key, value) for key, value in pairs if key[:4] in system_rows.SYSTEM_PREFIXES]
+        return cls(found, tablespace)
 
     def holds(self, storage_id: int) -> bool:
         """Whether keys of this storage id belong into this file."""
@@ -80,12 +94,21 @@ class System:
             catalog = self._catalogs[database] = Catalog(database=database).with_changes(self.objects)
         return catalog
 
+    def open_table(self, table: Table) -> OpenTable:
+        """The table's rows as columns. Making its catalog is what makes the types known that users have defined."""
+        self.catalog_of(table)
+        return OpenTable(table)
+
     # --- the file ------------------------------------------------------------------------------------------------
 
     def encode(self, pairs: Sequence[tuple[bytes, bytes]]) -> bytes:
         """The file that keeps these pairs."""
-        rows = [self._row(key, value) for key, value in pairs]
-        return orjson.dumps({"rows": rows}, option=orjson.OPT_INDENT_2)
+        content: dict[str, Any] = {"rows": [self._row(key, value) for key, value in pairs]}
+        if self.tablespace != DEFAULT_TABLESPACE_OID:
+            told = (item for item in self.objects.values() if not isinstance(item, Role))
+            rows = [self._row(system_rows.object_key(item), system_rows.encode(item)) for item in told]
+            content = {"tablespace": self.tablespace, "schema": rows, **content}
+        return orjson.dumps(content, option=orjson.OPT_INDENT_2)
 
     def _row(self, key: bytes, value: bytes) -> dict[str, Any]:
         row: dict[str, Any] = {"key": key.hex()}
@@ -103,15 +126,25 @@ class System:
         return row
 
 
-def decode(data: bytes) -> Pairs:
-    """The pairs of such a file. Raises XX001."""
+def decode(data: bytes) -> tuple[System, Pairs]:
+    """The schema objects that such a file tells of, and the pairs that it keeps. Raises XX001."""
     try:
-        pairs = [(bytes.fromhex(row["key"]), _value(row)) for row in orjson.loads(data)["rows"]]
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        content = orjson.loads(data)
+        tablespace = content.get("tablespace", DEFAULT_TABLESPACE_OID)
+        told, pairs = _pairs(content.get("schema", ())), _pairs(content["rows"])
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged("its catalog cannot be read") from error
-    if any(value is None for _, value in pairs):
-        raise SqlError("XX001", "checkpoint has catalog rows that this release cannot read")
-    return [(key, value) for key, value in pairs if value is not None]
+    return System.of_rows([*told, *pairs], tablespace), pairs
+
+
+def _pairs(rows: Iterable[Mapping[str, Any]]) -> Pairs:
+    found = []
+    for row in rows:
+        value = _value(row)
+        if value is None:
+            raise SqlError("XX001", "checkpoint has catalog rows that this release cannot read")
+        found.append((bytes.fromhex(row["key"]), value))
+    return found
 
 
 def _value(row: Mapping[str, Any]) -> bytes | None:

@@ -29,14 +29,13 @@ from engine.bulk.thread import BulkThread
 from engine.checkpoint import manifest as manifests
 from engine.checkpoint.capture import LONGEST_REST, Capture
 from engine.checkpoint.exact import OpenTable
-from engine.checkpoint.interface import CheckpointFiles, EntryMark, OnProgress, Progress
+from engine.checkpoint.interface import CheckpointFiles, Described, EntryMark, OnProgress, Progress
 from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEntry
 from engine.checkpoint.range_files import COMPRESSION, Made, file_crc, look_at, write_range
 from engine.checkpoint.ranges import TARGET_BYTES, TARGET_ROWS, Rewrite, plan, whole_table
 from engine.checkpoint.system import Pairs, System, TableName
 
 if TYPE_CHECKING:
-    from catalog.schema import Table
     from engine.storage.tablespace import Tablespace
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
@@ -64,6 +63,7 @@ async def write_checkpoint(
     scratch: str,
     mark: Callable[[int], EntryMark],
     *,
+    described: Described | None = None,
     previous: Manifest | None = None,
     progress: OnProgress | None = None,
     options: Options | None = None,
@@ -71,14 +71,15 @@ async def write_checkpoint(
     """Writes the durable state of now as `<root>/checkpoint-<lsn>/...` and gives its manifest.
 
     `root` is '' or a name without '/' at its end. `scratch`: an existing local directory with room for two files.
-    `mark(lsn)` tells what the changelog knows of the entry at the durable LSN; called at once. `previous`: the newest
+    `mark(lsn)` tells what the changelog knows of the entry at the durable LSN; called at once. `described`: for a
+    tablespace whose catalog lies elsewhere, its OID and the schema objects of now. `previous`: the newest
     checkpoint of the same history, which is kept as long as the new one: its files are referred to where nothing has
     changed. If there already is a checkpoint at this LSN, that one is returned.
 
     Raises 55000 if there is one of another history. Errors of `files` pass through. Cancelling is safe at any time: it
     leaves no manifest, or (at the very end) a whole checkpoint.
     """
-    return await _Writer(store, files, root, scratch, previous, progress, options or Options()).run(mark)
+    return await _Writer(store, files, root, scratch, described, previous, progress, options or Options()).run(mark)
 
 
 class _Writer:
@@ -88,6 +89,7 @@ class _Writer:
         files: CheckpointFiles,
         root: str,
         scratch: str,
+        described: Described | None,
         previous: Manifest | None,
         progress: OnProgress | None,
         options: Options,
@@ -98,6 +100,7 @@ class _Writer:
         self._folder = manifests.folder_name(self._capture.lsn)
         self._attempt = secrets.token_hex(4)
         self._scratch = scratch
+        self._described = described
         self._progress = progress
         self._options = options
         self._previous: dict[int, TableEntry] = {}
@@ -157,7 +160,8 @@ class _Writer:
         ordered = sorted(system.tables.values(), key=lambda table: table.storage_id)
         for done, table in enumerate(ordered):
             name = system.name_of(table)
-            tables.append(await self._write_table(local, table, name, Progress(done, len(ordered), 0, 0, str(name))))
+            opened = await self._thread.run(system.open_table, table)
+            tables.append(await self._write_table(local, opened, name, Progress(done, len(ordered), 0, 0, str(name))))
         other, other_rows = await self._write_others(local, others)
         await self._wait_for_upload()
         self._report(Progress(len(ordered), len(ordered), 0, 0))
@@ -182,7 +186,8 @@ class _Writer:
         ids = capture.storage_ids()
         reserved = System(())
         pairs = [pair for storage_id in ids if reserved.holds(storage_id) for pair in capture.pairs(storage_id)]
-        system = System.of_rows(pairs)
+        described = self._described
+        system = System.of_rows(pairs) if described is None else System(described.objects, described.tablespace)
         pairs += [pair for storage_id in sorted(system.sequences) for pair in capture.pairs(storage_id)]
         owned = system.tables.keys() | system.indexes
         others = [storage_id for storage_id in ids if storage_id not in owned and not system.holds(storage_id)]
@@ -200,8 +205,8 @@ class _Writer:
         await self._put(stored, path)
         return stored
 
-    async def _write_table(self, local: str, table: Table, name: TableName, progress: Progress) -> TableEntry:
-        opened = await self._thread.run(OpenTable, table)
+    async def _write_table(self, local: str, opened: OpenTable, name: TableName, progress: Progress) -> TableEntry:
+        table = opened.table
         folder = f"{self._folder}/{manifests.table_folder(name.database, name.schema, name.table, table.oid)}"
         entries: list[RangeFile] = []
         for step in await self._plan(opened):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from catalog.errors import SqlError
-from engine.checkpoint import EntryMark, Manifest, leftovers, read_manifest, removable, write_checkpoint
+from engine.checkpoint import Described, EntryMark, Manifest, leftovers, read_manifest, removable, write_checkpoint
 from engine.storage.tablespace import Tablespace
 from replication.interface import (
     ChangelogStore,
@@ -34,7 +34,8 @@ KEPT = 2
 
 class CheckpointKeeper:
     """`store` and `coordination` give the store and the session of the moment; `mark` what the log knows of the entry
-    at an LSN; `leads` whether this node is to write them. `scratch` is a local directory with room for two files."""
+    at an LSN; `leads` whether this node is to write them; `described` what the catalog says of now, of another
+    tablespace than pg_default. `scratch` is a local directory with room for two files."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class CheckpointKeeper:
         scratch: Path,
         interval: float,
         clock: Clock,
+        described: Callable[[], Described | None] = lambda: None,
     ) -> None:
         self._tablespace = tablespace
         self._store = store
@@ -55,6 +57,7 @@ class CheckpointKeeper:
         self._scratch = scratch
         self._interval = interval
         self._clock = clock
+        self._described = described
         self._root = tablespace_folder(tablespace.tablespace_id).rstrip("/")
         self._writing = asyncio.Lock()
         self._looked_in = ""  # the URL of the store that is known to have the newest checkpoint
@@ -93,7 +96,13 @@ class CheckpointKeeper:
             previous = max(known, key=lambda manifest: manifest.lsn, default=None)
             self._scratch.mkdir(parents=True, exist_ok=True)
             manifest = await write_checkpoint(
-                self._tablespace, self._store(), self._root, str(self._scratch), self._mark, previous=previous
+                self._tablespace,
+                self._store(),
+                self._root,
+                str(self._scratch),
+                self._mark,
+                described=self._described(),
+                previous=previous,
             )
             entry = Checkpoint(
                 manifest.lsn,

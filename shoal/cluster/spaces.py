@@ -35,7 +35,7 @@ from typing import Protocol
 from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID
 from catalog.schema import Tablespace as CatalogItem
-from engine.checkpoint import EntryMark
+from engine.checkpoint import Described, EntryMark
 from engine.node import Node as EngineNode
 from engine.storage.stores import Stores
 from engine.storage.tablespace import Tablespace
@@ -441,6 +441,10 @@ class ClusterTablespaces:
                 raise SqlError("55000", "this node has just lost its leadership: the checkpoint is not written")
             return EntryMark(leader.head.hash, leader.head.commit_time)
 
+        def described() -> Described | None:
+            item = self.item(replica.identity)
+            return None if item is None else Described(item.oid, self.node.shared_catalog.objects.values())
+
         return CheckpointKeeper(
             replica.store,
             lambda: place.store_at(replica.log.spec.store if replica.log.spec is not None else ""),
@@ -450,6 +454,7 @@ class ClusterTablespaces:
             Path(replica.store.path) / "checkpoint",
             place.checkpoint_interval,
             place.clock,
+            described,
         )
 
     async def write_checkpoints(self) -> None:

@@ -237,6 +237,6 @@ async def _checkpointed(tablespace: Observed, stores: Stores) -> list[SchemaObje
     for checkpoint in sorted(tablespace.checkpoints, key=lambda item: item.lsn, reverse=True):
         with contextlib.suppress(ObjectMissingError):
             manifest = await read_manifest(store, root, checkpoint.lsn)
-            pairs = checkpoint_system.decode(await store.get(f"{root}/{manifest.catalog.name}"))
-            return list(checkpoint_system.System.of_rows(pairs).objects.values())
+            system, _ = checkpoint_system.decode(await store.get(f"{root}/{manifest.catalog.name}"))
+            return list(system.objects.values())
     return []

@@ -9,8 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 from psycopg import errors
@@ -45,6 +47,16 @@ def others(cluster: ShoalCluster) -> dict[str, str]:
         if spec is not None and decode_spec(spec).name != "pg_default":
             found[decode_spec(spec).name] = identity
     return found
+
+
+def sum_of_ids(folder: Path, name: str) -> int:
+    """Of a table in the newest checkpoint below a tablespace's folder, as DuckDB reads its files."""
+    manifest = json.loads(max(folder.glob("checkpoint-*/manifest.json")).read_text())
+    table = next(table for table in manifest["tables"] if table["name"] == name)
+    paths = [str(folder / item["file"]["name"]) for item in table["files"]]
+    found = duckdb.execute("SELECT sum(id)::bigint FROM read_parquet($1)", [paths]).fetchone()
+    assert found is not None
+    return int(found[0])
 
 
 def rows(cluster: ShoalCluster, name: str, sql: str, consistency: str = "strong") -> list[tuple[Any, ...]]:
@@ -227,13 +239,20 @@ def test_a_new_node_gets_every_tablespace_from_checkpoints(zookeeper_server: Zoo
             connection.execute("CREATE TABLESPACE far")
             connection.execute("CREATE TABLE far (id int PRIMARY KEY, v text) TABLESPACE far")
             connection.execute("INSERT INTO far SELECT g, 'v' || g FROM generate_series(1, 1000) g")
+            connection.execute("CREATE TYPE mood AS ENUM ('glad', 'sad')")
+            for table, place in (("near_moods", "pg_default"), ("far_moods", "far")):
+                connection.execute(f"CREATE TABLE {table} (mood mood PRIMARY KEY) TABLESPACE {place}".encode())
+                connection.execute(f"INSERT INTO {table} VALUES ('sad')".encode())
             connection.execute("SELECT shoal_checkpoint()")
             connection.execute("ALTER TABLE far ADD COLUMN w int DEFAULT 5")
             connection.execute("INSERT INTO far VALUES (1001, 'new', 6)")
         identity = others(cluster)["far"]
         assert b'"lsn"' in (cluster.watcher.get(f"tablespaces/{identity}/checkpoints") or b"")
+        assert sum_of_ids(cluster.directory / "store" / identity, "far") == 500500
         name = cluster.add()
         assert rows(cluster, name, "SELECT count(*), sum(w) FROM far", "eventual") == [(1001, 5006)]
+        query = "SELECT * FROM near_moods JOIN far_moods USING (mood)"
+        assert rows(cluster, name, query, "eventual") == [("sad",)]
         leader = cluster.leader()
         cluster.kill(leader)
         until_taken(cluster, "INSERT INTO far VALUES (1002, 'newer', 7)")

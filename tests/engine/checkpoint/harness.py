@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoint import EntryMark, Manifest, Options, write_checkpoint
+from engine.checkpoint import Described, EntryMark, Manifest, Options, write_checkpoint
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.tablespace import Tablespace
@@ -138,11 +138,17 @@ async def flush(store: Tablespace) -> None:
 
 
 async def checkpoint(
-    store: Tablespace, files: FolderFiles, scratch: Path, previous: Manifest | None = None, **options: Any
+    store: Tablespace,
+    files: FolderFiles,
+    scratch: Path,
+    previous: Manifest | None = None,
+    described: Described | None = None,
+    **options: Any,
 ) -> Manifest:
     scratch.mkdir(exist_ok=True)
+    made = Options(**{"rest": 0.0, **options})
     return await write_checkpoint(
-        store, files, "", str(scratch), mark, previous=previous, options=Options(**{"rest": 0.0, **options})
+        store, files, "", str(scratch), mark, described=described, previous=previous, options=made
     )
 
 
