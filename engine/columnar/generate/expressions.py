@@ -310,17 +310,18 @@ def _slice(array: Piece, lower: str | None, upper: str | None) -> Piece:
 
 def _assigned(array: Piece, index: str, value: Piece) -> Piece:
     """The array with one element stored: it grows, padded with NULLs, if need be. Lower bounds other than 1, which a
-    store before the first element makes in PostgreSQL, do not exist here."""
+    store before the first element makes, and one behind it into an empty array, do not exist here."""
     form = unify(array.form, value.form + "[]")
     whole = f"coalesce({convert(array, form).sql}, CAST([] AS {form}))"
     before = f"list_resize({whole}, CAST({index} - 1 AS UBIGINT))"
     after = f"CASE WHEN len({whole}) > {index} THEN ({whole})[{index} + 1:] ELSE CAST([] AS {form}) END"
     stored = f"list_concat({before}, [{convert(value, form[:-2]).sql}], {after})"
-    refused = sql_error_call("0A000", "array subscripts below 1 are not supported")
+    refused = sql_error_call("0A000", "arrays not starting at 1 on this query are not supported")
     absent = sql_error_call("22004", "array subscript in assignment must not be null")
     large = sql_error_call("54000", f"array size exceeds the maximum allowed ({MAX_ELEMENTS})")
     tests = (
-        f"WHEN {index} < 1 THEN {refused} WHEN {index} > {MAX_ELEMENTS} THEN {large} WHEN {index} IS NULL THEN {absent}"
+        f"WHEN {index} < 1 OR ({index} > 1 AND len({whole}) = 0) THEN {refused} "
+        f"WHEN {index} > {MAX_ELEMENTS} THEN {large} WHEN {index} IS NULL THEN {absent}"
     )
     return Piece(f"CASE {tests} ELSE {stored} END", form)
 

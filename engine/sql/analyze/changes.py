@@ -10,6 +10,7 @@ from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
+from engine.sql.analyze.assignments import check_default, store_part
 from engine.sql.analyze.conflicts import on_conflict
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.environment import undefined_table
@@ -19,7 +20,7 @@ from engine.sql.analyze.rules import TableRules, table_rules
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import range_columns, settle, target_list
-from engine.sql.analyze.typeinfo import type_name
+from engine.sql.analyze.typeinfo import TEXT_REF, UNKNOWN, type_name
 from engine.sql.analyze.updatable import joined, view_target
 from engine.sql.analyze.walk import expressions_in, shift_levels
 from engine.sql.analyze.with_clause import with_clause
@@ -153,7 +154,7 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     table, item = changed_table(state, node.relation, "insert into")
     rules = table_rules(table, state.environment)
     query = node.query
-    columns = insert_columns(table, item, node.columns, parts=query is not None and bool(query.values))
+    columns = insert_columns(table, item, node.columns)
     rows: tuple[tuple[tree.Expr, ...], ...] = ()
     source: tree.Query | None = None
     source_columns: tuple[int, ...] = ()
@@ -162,9 +163,6 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     elif query.values and not (query.order_by or query.limit or query.offset or query.with_clause or query.locking):
         rows, source, source_columns = _insert_values(state, node, table, rules, columns, query)
     else:
-        part = next((target for target in node.columns if target.indirection), None)
-        if part is not None:
-            refuse("a subscript in the column list of INSERT with a query", part)
         source, source_columns = _insert_select(state, node, table, columns, query)
     defaults: tuple[tree.Assignment, ...] = ()
     if source is not None:
@@ -186,11 +184,9 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     )  # fmt: skip
 
 
-def insert_columns(
-    table: Table, item: NamespaceItem, targets: tuple[ast.ResTarget, ...], *, parts: bool = False
-) -> list[Column]:
-    """checkInsertTargets. Of a view that computes some of its columns those before the first such one. `parts`: targets
-    may be elements of columns, which then occur once for each."""
+def insert_columns(table: Table, item: NamespaceItem, targets: tuple[ast.ResTarget, ...]) -> list[Column]:
+    """checkInsertTargets: the column of each target, once for each of its parts that is given (`gathered` joins them).
+    Of a view that computes some of its columns those before the first such one."""
     found: list[Column] = []
     if not targets:
         if item.view is None:
@@ -206,8 +202,6 @@ def insert_columns(
     for target in targets:
         assert target.name is not None
         column = target_column(table, item, target.name, "insert into", target.location)
-        if target.indirection and not (parts and all(isinstance(step, ast.Subscript) for step in target.indirection)):
-            refuse("a subscript or field in the column list of INSERT", target)
         whole = [other.name for other in targets if not other.indirection]
         if target.indirection and target.name not in whole:
             found.append(column)
@@ -266,8 +260,9 @@ def _insert_values(
     assert state.target is not None
     _check_count(node, state.target, columns, width, lambda position: first[position])
     columns = columns[:width]
-    if any(target.indirection for target in node.columns):
-        columns[:], cells = _gathered_parts(state, node, columns, cells)
+    if has_parts(node.columns):
+        cells = [gathered(state, node.columns, columns, row) for row in cells]
+        columns = once(columns)
         width = len(columns)
     used = [True] * width
     for position, column in enumerate(columns):
@@ -286,29 +281,64 @@ def _insert_values(
     return tuple(_full_rows(table, rules, columns, ready)), None, ()
 
 
-def _gathered_parts(
-    state: State, node: ast.InsertStmt, columns: list[Column], cells: list[list[tree.Expr | None]]
-) -> tuple[list[Column], list[list[tree.Expr | None]]]:
-    """Each column once, elements that are given one by one as one value of it: INSERT INTO t (a[1], a[2])."""
-    from engine.sql.analyze.subscripts import store_subscript
+def has_parts(targets: tuple[ast.ResTarget, ...]) -> bool:
+    """Whether parts of columns are among the targets."""
+    return any(target.indirection for target in targets)
 
-    once = list({column.number: column for column in columns}.values())
-    rows: list[list[tree.Expr | None]] = []
-    for row in cells:
-        values: dict[int, tree.Expr | None] = {}
-        for target, column, value in zip(node.columns, columns, row, strict=False):
-            steps = [step for step in target.indirection if isinstance(step, ast.Subscript)]
-            if not steps:
-                values[column.number] = value
-                continue
-            if value is None:
-                fail("0A000", "cannot set an array element to DEFAULT", target)
-            before = values.get(column.number) or tree.Const(None, TypeRef(column.type.oid, column.type.typmod))
-            saved, state.kind = state.kind, "INSERT"
-            values[column.number] = store_subscript(state, before, steps, value, column.name, target.location)
-            state.kind = saved
-        rows.append([values[column.number] for column in once])
-    return once, rows
+
+def once(columns: list[Column]) -> list[Column]:
+    """Each column once, in the order of their first targets."""
+    return list({column.number: column for column in columns}.values())
+
+
+def gathered(
+    state: State, targets: tuple[ast.ResTarget, ...], columns: list[Column], row: Sequence[tree.Expr | None]
+) -> list[tree.Expr | None]:
+    """The values of a row, parts that are given one by one as one value of their column: INSERT INTO t (a[1], b.x)."""
+    values: dict[int, tree.Expr | None] = {}
+    for target, column, value in zip(targets, columns, row, strict=False):
+        if not target.indirection:
+            values[column.number] = value
+            continue
+        if value is None:
+            check_default(target)
+        before = values.get(column.number) or tree.Const(None, TypeRef(column.type.oid, column.type.typmod))
+        values[column.number] = store_part(state, before, column, target, value, "INSERT")
+    return list(values.values())
+
+
+def _gathered_source(
+    state: State, targets: tuple[ast.ResTarget, ...], columns: list[Column], source: tree.Query
+) -> tree.Query:
+    """`gathered` over the rows of a query, as a query around it."""
+    from engine.sql.analyze.set_operations import recast
+
+    around = State(state.shared, state)
+    row: list[tree.Expr | None] = []
+    inside: list[tree.Target] = []
+    for target in source.targets:
+        if target.junk:
+            inside.append(target)
+            continue
+        value = target.expression
+        if value.type.oid == UNKNOWN and isinstance(value, tree.Const | tree.Param):  # what it is to be is said here
+            row.append(value)
+            inside.append(replace(target, expression=tree.Const(None, TEXT_REF)))
+        else:
+            value = coerce.settle_unknown(state, value)
+            type_ = TypeRef(value.type.oid, value.type.typmod)
+            row.append(tree.Var(0, len(row) + 1, type_, 0, target.name, coerce.expr_location(value)))
+            inside.append(replace(target, expression=value))
+    query = shift_levels(recast(source, tuple(inside)), 1)
+    assert isinstance(query, tree.Query)
+    entry = tree.RangeSubquery(query, "*SELECT*", range_columns(query.targets))
+    values = gathered(around, targets, columns, row)
+    found = tuple(
+        tree.Target(value, column.name)
+        for value, column in zip(values, once(columns), strict=True)
+        if value is not None
+    )
+    return tree.Query(found, (entry,), (tree.FromRef(0),), volatile=source.volatile or around.volatile)
 
 
 def _full_rows(
@@ -360,6 +390,9 @@ def _insert_select(
     assert state.target is not None
     _check_count(node, state.target, columns, len(output), locations.__getitem__)
     columns = columns[: len(output)]
+    if has_parts(node.columns):
+        source = _gathered_source(state, node.columns, columns, source)
+        columns = once(columns)
     dropped = [position for position, column in enumerate(columns) if not check_given(column, node.overriding)]
     targets = list(source.targets)
     places = [position for position, target in enumerate(targets) if not target.junk]
@@ -484,19 +517,12 @@ def _assign_one(
         )
         fail("428C9", f'column "{column.name}" can only be updated to DEFAULT', detail=f'Column "{column.name}" {what}')
     if target.indirection:
-        steps = [step for step in target.indirection if isinstance(step, ast.Subscript)]
-        if len(steps) != len(target.indirection):
-            refuse("assignment to a field of a column", target)
         if value is None:
-            fail("0A000", "cannot set an array element to DEFAULT", target)
+            check_default(target)
         if number in plain:
             fail("42601", f'multiple assignments to same column "{_own_name(table, column)}"')
-        from engine.sql.analyze.subscripts import store_subscript
-
         before = values.get(number) or item.expressions[item.by_name[column.name]]
-        saved, state.kind = state.kind, "UPDATE"
-        values[number] = store_subscript(state, before, steps, value, column.name, target.location)
-        state.kind = saved
+        values[number] = store_part(state, before, column, target, value, "UPDATE")
         return
     if number in values:
         fail("42601", f'multiple assignments to same column "{_own_name(table, column)}"')

@@ -93,12 +93,13 @@ def _insert(
             fail("42601", "INSERT has more expressions than target columns", values[len(columns)])
         if when.columns and len(values) < len(columns):
             fail("42601", "INSERT has more target columns than expressions", when.columns[len(values)])
-        for column, value in zip(columns, values, strict=False):
-            if isinstance(value, ast.SetToDefault):
-                continue
-            found = expression(state, value, "VALUES")
-            if changes.check_given(column, when.overriding):
-                given[column.number] = changes.assign(state, found, column)
+        row = [None if isinstance(item, ast.SetToDefault) else expression(state, item, "VALUES") for item in values]
+        if changes.has_parts(when.columns):
+            row = changes.gathered(state, when.columns, columns, row)
+            columns = changes.once(columns)
+        for column, value in zip(columns, row, strict=False):
+            if value is not None and changes.check_given(column, when.overriding):
+                given[column.number] = changes.assign(state, value, column)
     return tuple(
         tree.Assignment(column.number, given.get(column.number) or rules.default(column))
         for column in table.columns

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from catalog.functions import registry
-from catalog.functions.jsonb_assignment import ASSIGN
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
@@ -82,10 +80,10 @@ def _index(state: State, node: ast.Node | None) -> tree.Expr | None:
 
 def _jsonb(state: State, value: tree.Expr, steps: list[ast.Subscript], location: int) -> tree.Expr:
     """jsonb subscripts read as the path operator #> does."""
-    return make_operator(state, ("#>",), value, _jsonb_path(state, steps, location)[0], location)
+    return make_operator(state, ("#>",), value, jsonb_path(state, steps, location)[0], location)
 
 
-def _jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple[tree.Expr, bool]:
+def jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple[tree.Expr, bool]:
     """The steps as an array of text, and whether the first of them is a number."""
     path: list[tree.Expr] = []
     numbers: list[bool] = []
@@ -108,45 +106,3 @@ def _jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tupl
             )  # fmt: skip
         path.append(key)
     return tree.ArrayExpr(tuple(path), TypeRef(1009), TEXT_REF, False, location), numbers[0]
-
-
-def _store_in_jsonb(
-    state: State, column: tree.Expr, steps: list[ast.Subscript], value: tree.Expr, name: str, location: int
-) -> tree.Expr:
-    """The jsonb `column` after SET column['a'] = value."""
-    path, first_is_number = _jsonb_path(state, steps, location)
-    stored = coerce.coerce(state, value, TypeRef(JSONB), "a")
-    if stored is None:
-        shown = type_name(value.type.oid)
-        message = f'subscripted assignment to "{name}" requires type jsonb but expression is of type {shown}'
-        fail("42804", message, location, hint="You will need to rewrite or cast the expression.")
-    function = registry.function(ASSIGN)
-    arguments = (column, path, stored, tree.Const(first_is_number, TypeRef(16)))
-    return tree.FuncExpr(function, arguments, TypeRef(JSONB), None, "call", False, location)
-
-
-def store_subscript(
-    state: State, column: tree.Expr, steps: list[ast.Subscript], value: tree.Expr, name: str, location: int
-) -> tree.Expr:
-    """The array `column` after an assignment to some of its elements (UPDATE t SET a[1] = x)."""
-    oid = column.type.oid
-    if oid == JSONB:
-        return _store_in_jsonb(state, column, steps, value, name, location)
-    element = element_type(oid)
-    if not element:
-        if facts(oid).subscript:
-            refuse(f"assignment to a subscript of type {type_name(oid)}", location)
-        fail("42804", f"cannot subscript type {type_name(oid)} because it does not support subscripting", location)
-    place = subscript(state, column, steps, location)
-    assert isinstance(place, tree.SubscriptingRef)
-    wanted = TypeRef(oid, column.type.typmod) if place.is_slice else TypeRef(element, column.type.typmod)
-    stored = coerce.coerce(state, value, wanted, "a")
-    if stored is None:
-        fail(
-            "42804",
-            f'subscripted assignment to "{name}" requires type {type_name(wanted.oid)} '
-            f"but expression is of type {type_name(value.type.oid)}",
-            location,
-            hint="You will need to rewrite or cast the expression.",
-        )
-    return tree.SubscriptingRef(column, place.upper, place.lower, place.is_slice, column.type, stored, location)

@@ -88,3 +88,12 @@ def expressions_in(node: object) -> Iterator[tuple[object, int]]:
         yield item, depth
         inner = depth + 1 if isinstance(item, _LEVELS) else depth
         pending.extend([(child, inner) for child in children(item)][::-1])
+
+
+def is_volatile(node: object) -> bool:
+    """Whether it calls something that gives another value each time (or does something). `node`: a node, or nodes."""
+    return any(
+        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
+        for part in _flat(node)
+        for item, _ in expressions_in(part)
+    )

@@ -1,0 +1,188 @@
+"""Assignments to parts of columns: SET a[1].x = v, INSERT INTO t (a[1], b.x) (transformAssignmentIndirection).
+
+What a column becomes is one expression: its value before, with something stored in it. A field is stored by a row of
+the composite type whose other fields are those of before; an element by `SubscriptingRef` with `assignment`. Several
+assignments to parts of a column nest, and one to a part that has been stored just now replaces what it stored, so that
+no value stands in the expression twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+from catalog.functions import registry
+from catalog.functions.jsonb_assignment import ASSIGN
+from catalog.schema import Column
+from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from catalog.types.user import entry_of
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce
+from engine.sql.analyze.domains import to_domain
+from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.state import State
+from engine.sql.analyze.subscripts import jsonb_path, subscript
+from engine.sql.analyze.typeinfo import JSONB, element_type, facts, type_name
+from engine.sql.analyze.walk import is_volatile
+
+_REWRITE = "You will need to rewrite or cast the expression."
+_Store = Callable[[tree.Expr], tree.Expr]
+"""Makes of what a place holds what it will hold."""
+
+
+def check_default(target: ast.ResTarget) -> NoReturn:
+    """0A000: DEFAULT is no value of a part."""
+    what = "an array element" if isinstance(target.indirection[0], ast.Subscript) else "a subfield"
+    fail("0A000", f"cannot set {what} to DEFAULT", target)
+
+
+def store_part(
+    state: State, before: tree.Expr, column: Column, target: ast.ResTarget, value: tree.Expr, kind: str
+) -> tree.Expr:
+    """The column after `target`, a part of it, has been given `value`. `kind`: the clause, for messages.
+
+    Raises 42804, 42703 and 42846 for a part that is not there or of another type. What the column's own domain asks is
+    a rule of the table: it holds for the value in the end.
+    """
+    saved, state.kind = state.kind, kind
+    part = _Part(state, value, target.location)
+    plain = TypeRef(column.type.oid, column.type.typmod)
+    result = part.stored(before, plain, column.name, target.indirection, subscripting=False)
+    state.kind = saved
+    return result
+
+
+class _Part:
+    """One assignment: the value, and the places on the way to where it goes."""
+
+    def __init__(self, state: State, value: tree.Expr, location: int) -> None:
+        self.state = state
+        self.value = value
+        self.location = location
+
+    def stored(
+        self,
+        before: tree.Expr,
+        type_: TypeRef,
+        name: str,
+        steps: tuple[ast.Subscript | str, ...],
+        *,
+        subscripting: bool,
+    ) -> tree.Expr:
+        """What a place of this type, which held `before`, holds after the value is stored `steps` further in."""
+        if not steps:
+            return self._coerced(type_, name, subscripting)
+        count = next((at for at, step in enumerate(steps) if not isinstance(step, ast.Subscript)), len(steps))
+        if count:
+            result = self._element(before, type_, name, list(steps[:count]), steps[count:])  # type: ignore[arg-type]
+        else:
+            result = self._field(before, type_, name, steps)
+        return to_domain(self.state.environment, result, type_, False, self.location) if type_.domain else result
+
+    def _coerced(self, type_: TypeRef, name: str, subscripting: bool) -> tree.Expr:
+        result = coerce.coerce(self.state, self.value, type_, "a")
+        if result is None:
+            wanted, given = type_name(type_.declared), type_name(self.value.type.oid)
+            message = f'subfield "{name}" is of type {wanted} but expression is of type {given}'
+            if subscripting:
+                message = f'subscripted assignment to "{name}" requires type {wanted} but expression is of type {given}'
+            fail("42804", message, self.location, hint=_REWRITE)
+        return result
+
+    def _field(
+        self, before: tree.Expr, type_: TypeRef, column: str, steps: tuple[ast.Subscript | str, ...]
+    ) -> tree.Expr:
+        name = steps[0]
+        assert isinstance(name, str)
+        if name == "*":
+            fail("0A000", 'row expansion via "*" is not supported here', self.location)
+        entry = entry_of(type_.oid)
+        at = f'cannot assign to field "{name}" of column "{column}" because'
+        shown = type_name(type_.declared)
+        if entry is None or not isinstance(entry.sql_type, CompositeType):
+            fail("42804", f"{at} its type {shown} is not a composite type", self.location)
+        fields = entry.sql_type.fields
+        number = next((at for at, (known, _) in enumerate(fields, 1) if known == name), 0)
+        if not number:
+            fail("42703", f"{at} there is no such column in data type {shown}", self.location)
+        elements = list(_fields_of(before, fields))
+        elements[number - 1] = self.stored(
+            elements[number - 1], fields[number - 1][1], name, steps[1:], subscripting=False
+        )
+        return tree.RowExpr(tuple(elements), tuple(known for known, _ in fields), TypeRef(type_.oid), self.location)
+
+    def _element(
+        self,
+        before: tree.Expr,
+        type_: TypeRef,
+        name: str,
+        subscripts: list[ast.Subscript],
+        rest: tuple[ast.Subscript | str, ...],
+    ) -> tree.Expr:
+        if type_.oid == JSONB:
+            return self._in_jsonb(before, name, subscripts, rest)
+        if not element_type(type_.oid):
+            if facts(type_.oid).subscript:
+                refuse(f"assignment to a subscript of type {type_name(type_.oid)}", self.location)
+            message = f"cannot subscript type {type_name(type_.declared)} because it does not support subscripting"
+            fail("42804", message, self.location if isinstance(before, tree.Var) else -1)
+        place = subscript(self.state, before, subscripts, self.location)
+        assert isinstance(place, tree.SubscriptingRef)
+        wanted = TypeRef(type_.oid, type_.typmod) if place.is_slice else self._element_type(type_)
+        if not rest:
+            stored = self.stored(place, wanted, name, (), subscripting=True)
+            return replace(place, type=before.type, assignment=stored)
+        return self._replaced(before, place, lambda held: self.stored(held, wanted, name, rest, subscripting=True))
+
+    def _element_type(self, type_: TypeRef) -> TypeRef:
+        known = self.state.environment.catalog.user_types.get(type_.domain)
+        return TypeRef(element_type(type_.oid), type_.typmod, known.row.element if known is not None else 0)
+
+    def _replaced(self, array: tree.Expr, place: tree.SubscriptingRef, make: _Store) -> tree.Expr:
+        """The array with what `make` makes of a place: where this statement has stored it, if it has."""
+        below: list[tree.SubscriptingRef] = []  # stores at other places
+        base = array
+        while isinstance(base, tree.SubscriptingRef) and base.assignment is not None:
+            if _same_place(base, place):
+                base = replace(base, assignment=make(base.assignment))
+                for store in reversed(below):
+                    base = replace(store, argument=base)
+                return base
+            if not (_is_constant(base) and _is_constant(place)):
+                break
+            below.append(base)
+            base = base.argument
+        if is_volatile(base):
+            refuse("a field of an element at a computed place, next to a value that is volatile", self.location)
+        return replace(place, argument=array, type=array.type, assignment=make(replace(place, argument=base)))
+
+    def _in_jsonb(
+        self,
+        before: tree.Expr,
+        name: str,
+        subscripts: list[ast.Subscript],
+        rest: tuple[ast.Subscript | str, ...],
+    ) -> tree.Expr:
+        path, first_is_number = jsonb_path(self.state, subscripts, self.location)
+        stored = self.stored(before, TypeRef(JSONB), name, rest, subscripting=True)
+        function = registry.function(ASSIGN)
+        arguments = (before, path, stored, tree.Const(first_is_number, TypeRef(16)))
+        return tree.FuncExpr(function, arguments, TypeRef(JSONB), None, "call", False, self.location)
+
+
+def _fields_of(row: tree.Expr, fields: tuple[tuple[str, TypeRef], ...]) -> tuple[tree.Expr, ...]:
+    if isinstance(row, tree.RowExpr):
+        return row.elements
+    if isinstance(row, tree.Const) and row.value is None:
+        return tuple(tree.Const(None, type_) for _, type_ in fields)
+    return tuple(tree.FieldSelect(row, number, name, type_) for number, (name, type_) in enumerate(fields, 1))
+
+
+def _same_place(one: tree.SubscriptingRef, other: tree.SubscriptingRef) -> bool:
+    return not one.is_slice and one.upper == other.upper and not is_volatile(one.upper)
+
+
+def _is_constant(place: tree.SubscriptingRef) -> bool:
+    return not place.is_slice and all(isinstance(item, tree.Const) for item in place.upper)
