@@ -63,19 +63,25 @@ async def create_tablespace(
     """Makes the znodes of a tablespace. `lsn`, `hash_`, `commit_time`: of the last entry that it has already had (on a
     single node); the log begins behind it, so other replicas start from a checkpoint. `leader`: who is to take over
     first. Raises ConflictError if it exists."""
-    where = paths(tablespace)
     with contextlib.suppress(ConflictError):
-        await coordination.create(where.root, b"")
-    await coordination.multi(
-        [
-            Create(where.spec, encode(spec)),
-            Create(where.epoch, encode(Epoch(0, "", wish=leader))),
-            Create(where.head, encode_head(Head(lsn, 0, hash_.hex(), commit_time, 0))),
-            Create(where.ledgers, encode_list(())),
-            Create(where.checkpoints, encode_list(())),
-            Create(where.replicas, b""),
-        ]
-    )
+        await coordination.create(paths(tablespace).root, b"")
+    operations = znodes_of(tablespace, spec, lsn=lsn, hash_=hash_, commit_time=commit_time, leader=leader)
+    await coordination.multi(operations)
+
+
+def znodes_of(
+    tablespace: bytes, spec: Spec, *, lsn: int = 0, hash_: bytes = NO_HASH, commit_time: int = 0, leader: str = ""
+) -> list[Operation]:
+    """What is below the tablespace's root when it is made; see `create_tablespace`."""
+    where = paths(tablespace)
+    return [
+        Create(where.spec, encode(spec)),
+        Create(where.epoch, encode(Epoch(0, "", wish=leader))),
+        Create(where.head, encode_head(Head(lsn, 0, hash_.hex(), commit_time, 0))),
+        Create(where.ledgers, encode_list(())),
+        Create(where.checkpoints, encode_list(())),
+        Create(where.replicas, b""),
+    ]
 
 
 async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None:

@@ -3,8 +3,7 @@
     the cluster has it, the directory does not      the newest checkpoint is restored, or, while the log still goes back
                                                     to its beginning, the log alone
     the cluster has it, the directory too           it goes on behind what is in its LMDB
-    the cluster does not                            this node founds it, with what the directory holds: a node that was
-                                                    alone until now brings its data along
+    the cluster does not                            this node founds it, with what the directory holds (founding.py)
 
 A restore that was broken off is wiped and begun anew. A directory that belongs to another tablespace is refused.
 """
@@ -16,32 +15,26 @@ import contextlib
 import dataclasses
 import logging
 import shutil
-import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.checkpoint import Manifest, half_restored, read_checkpoint, read_manifest
 from engine.storage.checkpoint import Checkpoint as Tables
+from replication.entry import NO_HASH
 from replication.interface import (
     ChangelogStore,
     Checkpoint,
     ConflictError,
     Coordination,
-    Create,
-    Epoch,
-    Head,
     ObjectMissingError,
-    Operation,
-    Set,
     Spec,
 )
 from replication.log.layout import (
     decode_checkpoints,
+    decode_head,
     decode_ledgers,
     decode_spec,
     encode,
-    encode_head,
-    encode_list,
     paths,
     tablespace_folder,
 )
@@ -51,8 +44,9 @@ from shoal.config import ConfigError
 
 log = logging.getLogger("shoal.cluster")
 
-NO_HASH = "0" * 32
 DEFAULT_TABLESPACE = "pg_default"
+FIRST_CHECKPOINT = 30.0  # seconds that a node waits for one to start from
+LOOK_PAUSE = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,21 +70,19 @@ async def find_tablespace(coordination: Coordination, name: str) -> tuple[bytes,
     return None
 
 
-async def join(coordination: Coordination, store_at: StoreOf, data: Path, node: str, url: str) -> Joined:
-    """Makes `data` a replica of pg_default, which every node holds. `url`: of the store, for the tablespace's spec.
+async def join(coordination: Coordination, store_at: StoreOf, data: Path, node: str) -> Joined | None:
+    """Makes `data` a replica of pg_default, which every node holds; None if there is none yet.
 
     Raises ConfigError for a directory that belongs elsewhere, and what the store and the coordination raise.
     """
     await coordination.sync()
     found = await find_tablespace(coordination, DEFAULT_TABLESPACE)
     if found is None:
-        with contextlib.suppress(ConflictError):  # another node was first
-            return await _found(coordination, data, node, url)
-        return await join(coordination, store_at, data, node, url)
+        return None
     tablespace, spec = found
     await hold(coordination, tablespace, node)
     if (data / "rows").exists():
-        return Joined(tablespace, spec, _own_position(data, tablespace), False)
+        return Joined(tablespace, spec, own_position(data, tablespace), False)
     return Joined(tablespace, spec, await restore(coordination, store_at, tablespace, data), False)
 
 
@@ -100,7 +92,7 @@ async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: 
     if found is None:
         return None
     if (data / "rows").exists():
-        position = _own_position(data, tablespace)
+        position = own_position(data, tablespace)
         ledgers = decode_ledgers(found.data)
         if not ledgers or ledgers[0].first <= position.lsn + 1:
             return position
@@ -117,18 +109,10 @@ async def restore(coordination: Coordination, store_at: StoreOf, tablespace: byt
     if half_restored(str(data)):
         log.warning("a restore into %s was broken off; it is begun anew", data)
     known = paths(tablespace)
-    listed = await coordination.get(known.checkpoints)
-    ledgers = await coordination.get(known.ledgers)
-    oldest = decode_ledgers(ledgers.data)[:1] if ledgers is not None else ()
-    checkpoints = decode_checkpoints(listed.data) if listed is not None else ()
+    checkpoints = await _starting_points(coordination, tablespace)
     if not checkpoints:
-        if oldest and oldest[0].first > 1:
-            raise ConfigError(
-                "the log of the cluster begins after its first commit, and there is no checkpoint to start from: "
-                "run `shoal checkpoint` on a node that is up, then start this one again"
-            )
         shutil.rmtree(data / "restoring", ignore_errors=True)
-        return Position(0, bytes.fromhex(NO_HASH))
+        return Position(0, NO_HASH)
     newest = max(checkpoints, key=lambda checkpoint: checkpoint.lsn)
     root = tablespace_folder(tablespace).rstrip("/")
     log.info("restoring the checkpoint at LSN %d", newest.lsn)
@@ -142,6 +126,32 @@ async def restore(coordination: Coordination, store_at: StoreOf, tablespace: byt
     return Position(newest.lsn, bytes.fromhex(newest.hash))
 
 
+async def _starting_points(coordination: Coordination, tablespace: bytes) -> tuple[Checkpoint, ...]:
+    """The checkpoints; () where the log goes back to the beginning. Waits for the first one of a tablespace that was
+    brought along by the cluster's founder."""
+    known = paths(tablespace)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + FIRST_CHECKPOINT
+    told = False
+    while True:
+        listed, ledgers = await coordination.get(known.checkpoints), await coordination.get(known.ledgers)
+        checkpoints = decode_checkpoints(listed.data) if listed is not None else ()
+        oldest = decode_ledgers(ledgers.data)[:1] if ledgers is not None else ()
+        head = await coordination.get(known.head)
+        first = oldest[0].first if oldest else decode_head(head.data).lsn + 1 if head is not None else 1
+        if checkpoints or first <= 1:
+            return checkpoints
+        if loop.time() > deadline:
+            raise ConfigError(
+                "the log of the cluster begins after its first commit, and there is no checkpoint to start from: "
+                "run `shoal checkpoint` on a node that is up, then start this one again"
+            )
+        if not told:
+            log.info("waiting for the first checkpoint of tablespace %s", tablespace.hex())
+        told = True
+        await asyncio.sleep(LOOK_PAUSE)
+
+
 async def _find_checkpoint(
     stores: Sequence[ChangelogStore], root: str, checkpoint: Checkpoint
 ) -> tuple[ChangelogStore, Manifest]:
@@ -152,18 +162,25 @@ async def _find_checkpoint(
     return stores[-1], await read_manifest(stores[-1], root, checkpoint.lsn)
 
 
-def _own_position(data: Path, tablespace: bytes) -> Position:
-    """What the directory's LMDB holds. Raises ConfigError for another tablespace's."""
+@contextlib.contextmanager
+def own_tables(data: Path) -> Iterator[Tables]:
+    """The LMDB of a tablespace's directory, which nobody has open."""
     tables = Tables(str(data / "rows"))
     try:
+        yield tables
+    finally:
+        tables.close()
+
+
+def own_position(data: Path, tablespace: bytes) -> Position:
+    """What the directory's LMDB holds. Raises ConfigError for another tablespace's."""
+    with own_tables(data) as tables:
         if tables.tablespace != tablespace:
             raise ConfigError(
                 f"{data} holds data of its own, which the cluster does not have: start this node with an empty "
                 "directory, or found a new cluster with it (another name behind zk://.../)"
             )
         return Position(tables.flushed_lsn, None)
-    finally:
-        tables.close()
 
 
 async def hold(coordination: Coordination, tablespace: bytes, node: str) -> None:
@@ -180,36 +197,3 @@ async def hold(coordination: Coordination, tablespace: bytes, node: str) -> None
             changed = dataclasses.replace(spec, replicas=(*spec.replicas, node))
             await coordination.set(path, encode(changed), found.version)
             return
-
-
-async def _found(coordination: Coordination, data: Path, node: str, url: str) -> Joined:
-    """Makes the tablespace's znodes, with what the directory holds as the state at its head."""
-    tablespace, lsn = uuid.uuid4().bytes, 0
-    if (data / "rows").exists():
-        tables = Tables(str(data / "rows"))
-        try:
-            tablespace, lsn = tables.tablespace, tables.flushed_lsn
-        finally:
-            tables.close()
-    spec = Spec(DEFAULT_TABLESPACE, (node,), store=url)
-    known = paths(tablespace)
-    with contextlib.suppress(ConflictError):
-        await coordination.create("tablespaces", b"{}")
-    parent = await coordination.get("tablespaces")
-    assert parent is not None
-    if await find_tablespace(coordination, DEFAULT_TABLESPACE) is not None:  # whoever founds it from here on fails
-        raise ConflictError("exists", known.root)
-    head = Head(lsn, 0, NO_HASH, 0, 0)
-    operations: list[Operation] = [
-        Set("tablespaces", b"{}", parent.version),  # of two founders that got here one fails
-        Create(known.root, b"{}"),
-        Create(known.spec, encode(spec)),
-        Create(known.epoch, encode(Epoch(0, ""))),
-        Create(known.head, encode_head(head)),
-        Create(known.ledgers, encode_list(())),
-        Create(known.checkpoints, encode_list(())),
-        Create(known.replicas, b"{}"),
-    ]
-    await coordination.multi(operations)
-    log.info("founded tablespace %s at LSN %d", tablespace.hex(), lsn)
-    return Joined(tablespace, spec, Position(lsn, bytes.fromhex(NO_HASH)), True)

@@ -32,6 +32,7 @@ from engine.node import Node as EngineNode
 from engine.storage.tablespace import Tablespace
 from replication.interface import (
     ChangelogStore,
+    ConflictError,
     Coordination,
     CoordinationUnavailableError,
     Node,
@@ -51,7 +52,8 @@ from replication.zookeeper import join_cluster, open_coordination
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica, ReplicasWait
 from shoal.cluster.checkpoints import CheckpointKeeper
 from shoal.cluster.controller import Controller, ControllerSettings, HandOvers
-from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, restore
+from shoal.cluster.founding import bring_along, found
+from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, own_position, restore
 from shoal.cluster.membership import (
     Identity,
     Registration,
@@ -64,7 +66,7 @@ from shoal.cluster.membership import (
 from shoal.cluster.mending import StoreMender
 from shoal.cluster.region import Region
 from shoal.cluster.seeing import connect
-from shoal.cluster.spaces import FOLDER, ClusterTablespaces, Place, SpaceReplica
+from shoal.cluster.spaces import ClusterTablespaces, Place, SpaceReplica
 from shoal.config import Config, ConfigError
 from wire.carrying import Cluster
 
@@ -141,11 +143,11 @@ class Member:
         self._undo.callback(self._registration.stop)
         self._sessions.on_opened(self._registration.register)
         if identity is None:
+            await self._refuse_strangers()
             write_identity(self._data, Identity(self._cluster, self.name))
-        await self._bring_along()
+        await bring_along(self._data, self.fatal)
         self.secret = await cluster_secret(coordination)
-        joined = await join(coordination, self._store_at, self._data, self.name, self._stores[""].url)
-        joined = await self._behind_the_log(joined)
+        joined = await self._behind_the_log(await self._join())
         self._spaces = self._make_spaces(joined.tablespace)
         await self._spaces.prepare()
         self._open_tables(joined)
@@ -233,26 +235,26 @@ class Member:
         """Where the tablespace's changelog is written now: its members may have been replaced since the start."""
         return self._store_at(self._log.spec.store if self._log.spec is not None else "")
 
-    async def _bring_along(self) -> None:
-        """A directory that was a node alone: what its local changelog has goes into its LMDB, and from then on the
-        cluster's log goes on behind it."""
-        changelog = self._data / "changelog"
-        if not changelog.exists():
-            return
-        if (self._data / FOLDER).exists() and any((self._data / FOLDER).iterdir()):
-            raise ConfigError(
-                f"{self._data} has several tablespaces: start it without --cluster, move their tables to pg_default "
-                "and drop them first"
-            )
-        from shoal.serve import open_store as open_alone
+    async def _join(self) -> Joined:
+        """Makes the directory a replica of pg_default; founds the cluster's tablespaces where there are none."""
+        coordination = self._sessions.current
+        while True:
+            joined = await join(coordination, self._store_at, self._data, self.name)
+            if joined is not None:
+                return joined
+            with contextlib.suppress(ConflictError):  # another node was first
+                return await found(coordination, self._data, self.name, self._stores[""].url, self._claimed_url)
 
-        loop = asyncio.get_running_loop()
-        alone = open_alone(self._data, loop.call_soon_threadsafe, self.fatal, loop)
-        flushed: asyncio.Future[None] = loop.create_future()
-        alone.flush(lambda: None if flushed.done() else flushed.set_result(None))
-        await flushed
-        alone.close()
-        await asyncio.to_thread(shutil.rmtree, changelog)
+    async def _refuse_strangers(self) -> None:
+        """Raises ConfigError for a directory with data that are not the cluster's, before anything in it is changed."""
+        known = await find_tablespace(self._sessions.current, DEFAULT_TABLESPACE)
+        if known is not None and (self._data / "rows").exists():
+            own_position(self._data, known[0])
+
+    async def _claimed_url(self, url: str) -> str:
+        """shoal.cluster.founding.StoreUrl."""
+        await self._claim(url, create=True)
+        return self._store_at(url).url
 
     async def _behind_the_log(self, joined: Joined) -> Joined:
         """A replica whose place in the log has been dropped begins anew, with a checkpoint."""

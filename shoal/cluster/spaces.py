@@ -649,9 +649,7 @@ class ClusterTablespaces:
             else:
                 store = dict(item.options).get("store")
                 url = self.place.store_at(store).url if store else await self._url(coordination)
-                spec = _with_options(Spec(item.name, (), store=url), item)
-                others = [node for node in spec.asked if node != self.place.node]
-                spec = dataclasses.replace(spec, replicas=(self.place.node, *others))
+                spec = first_spec(item, url, self.place.node)
                 await create_tablespace(coordination, identity, spec, leader=self.place.node)
                 log.info('tablespace "%s" is %s', item.name, identity.hex())
                 if identity in self._replicas:
@@ -689,6 +687,12 @@ def _no_leader() -> SqlError:
     return SqlError(
         "57P03", "the tablespace has no leader at the moment", hint="Its log is being taken over. Retry in a moment."
     )
+
+
+def first_spec(item: CatalogItem, url: str, node: str) -> Spec:
+    """Of a tablespace that a node has made, whose changelog is to be in the store at a URL."""
+    spec = _with_options(Spec(item.name, (), store=url), item)
+    return dataclasses.replace(spec, replicas=(node, *(other for other in spec.asked if other != node)))
 
 
 def _with_options(spec: Spec, item: CatalogItem) -> Spec:

@@ -236,7 +236,7 @@ def test_a_store_that_is_full(zookeeper_server: ZooKeeper) -> None:
 
 
 def test_a_node_alone_founds_a_cluster_with_its_data(zookeeper_server: ZooKeeper) -> None:
-    with ShoalCluster(0, zookeeper=zookeeper_server, settings={"checkpoint_interval": 0.5}) as cluster:
+    with ShoalCluster(0, zookeeper=zookeeper_server) as cluster:
         data = cluster.node("n1").data
         with ShoalServer(data) as alone, psycopg.connect(alone.dsn, autocommit=True) as connection:
             connection.execute(b"CREATE TABLE t (id serial PRIMARY KEY, v text)")
@@ -247,8 +247,7 @@ def test_a_node_alone_founds_a_cluster_with_its_data(zookeeper_server: ZooKeeper
         with cluster.connect() as connection:
             assert rows(connection, "SELECT count(*), max(v) FROM t") == [(3001, "last")]
             connection.execute(b"INSERT INTO t (v) VALUES ('together')")
-        cluster.wait_for_line("n1", "checkpoint at LSN")  # the log does not go back to the beginning
-        cluster.add("n2")
+        cluster.add("n2")  # waits for the first checkpoint: the log does not go back to the beginning
         cluster.wait_for_applied()
         with cluster.connect("n2") as connection:
             found = rows(connection, "SELECT id FROM t WHERE v IN ('last', 'together') ORDER BY id")
@@ -258,6 +257,55 @@ def test_a_node_alone_founds_a_cluster_with_its_data(zookeeper_server: ZooKeeper
         with pytest.raises(RuntimeError):
             refused.start()  # the data are the cluster's now: alone the node would make another history
         refused.log.unlink()
+
+
+def test_a_node_alone_brings_all_its_tablespaces_along(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(0, zookeeper=zookeeper_server) as cluster:
+        data = cluster.node("n1").data
+        with ShoalServer(data) as alone, psycopg.connect(alone.dsn, autocommit=True) as connection:
+            connection.execute(b"CREATE TABLESPACE one")
+            connection.execute(b"CREATE TABLESPACE two WITH (max_leader_inactivity = '7s')")
+            connection.execute(b"CREATE TABLESPACE gone")
+            for name, place in (("a", "pg_default"), ("b", "one"), ("c", "two")):
+                connection.execute(f"CREATE TABLE {name} (id serial PRIMARY KEY, v text) TABLESPACE {place}".encode())
+                connection.execute(f"CREATE INDEX ON {name} (v)".encode())
+            with connection.transaction():
+                for name in ("a", "b", "c"):
+                    connection.execute(f"INSERT INTO {name} (v) SELECT 'v' FROM generate_series(1, 500)".encode())
+            connection.execute(b"DROP TABLESPACE gone")
+            alone.kill()  # the changelogs hold what the tables do not
+        query = "SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b), (SELECT count(*) FROM c)"
+        cluster.start("n1")
+        with cluster.connect() as connection:
+            led = "SELECT count(*) = 3 AND count(leader) = 3 FROM shoal_tablespaces"
+            cluster.wait_until(lambda: rows(connection, led) == [(True,)], "all tablespaces are led")
+            assert rows(connection, query) == [(500, 500, 500)]
+            with connection.transaction():
+                for name in ("a", "b", "c"):
+                    connection.execute(f"INSERT INTO {name} (v) VALUES ('together')".encode())
+            shown = rows(connection, "SELECT tablespace, max_leader_inactivity::text FROM shoal_tablespaces ORDER BY 1")
+            assert shown == [("one", None), ("pg_default", None), ("two", "00:00:07")]
+        cluster.add("n2")
+        cluster.wait_for_applied()
+        cluster.kill("n1")
+        with cluster.connect(cluster.leader(not_this="n1")) as connection:
+            cluster.wait_until(lambda: "n1" not in str(rows(connection, "SELECT leader FROM shoal_tablespaces")), "led")
+            assert rows(connection, query) == [(501, 501, 501)]
+            connection.execute(b"INSERT INTO b (v) VALUES ('goes on')")
+        cluster.start("n1")
+        with cluster.connect("n1") as connection:
+            assert rows(connection, "SELECT id FROM b WHERE v = 'goes on'")[0][0] > 501
+
+
+def test_a_directory_with_data_of_its_own_is_refused_and_left_as_it_is(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(1, zookeeper=zookeeper_server) as cluster:
+        with ShoalServer(cluster.node("n2").data) as alone, psycopg.connect(alone.dsn, autocommit=True) as connection:
+            connection.execute(b"CREATE TABLE mine AS SELECT 1 AS id")
+        with pytest.raises(NotStartedError) as refused:
+            cluster.start("n2")
+        assert "holds data of its own" in refused.value.line
+        with ShoalServer(cluster.node("n2").data) as alone, psycopg.connect(alone.dsn) as connection:
+            assert rows(connection, "SELECT id FROM mine") == [(1,)]
 
 
 SMALL_LEDGERS: dict[str, dict[str, float]] = {
