@@ -12,7 +12,6 @@ from engine.ddl.context import DdlContext
 from engine.ddl.user_types import place_of, type_named, users_of
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
-from engine.sql.analyze.domains import has_conditions
 
 
 def create_composite(context: DdlContext, statement: ast.CompositeTypeStmt) -> str:
@@ -37,8 +36,6 @@ def _attribute_type(context: DdlContext, name: str, written: ast.TypeName | None
     found = resolve_type(written, context.environment)
     if types.lookup(found.oid).category == "P":
         raise SqlError("42P16", f'column "{name}" has pseudo-type {types.format_type(found.oid)}')
-    if found.domain and has_conditions(context.catalog, found):
-        not_supported("an attribute of a domain with conditions")
     return found
 
 

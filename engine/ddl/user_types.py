@@ -34,7 +34,7 @@ from engine.ddl.expressions import default_text, stored_text
 from engine.ddl.rewrite_text import change_named_type
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze, resolve_type
-from engine.sql.analyze.domains import analyze_check
+from engine.sql.analyze.domains import analyze_check, within
 from engine.sql.analyze.walk import expressions_in
 
 Reference = tuple[str, ...]
@@ -314,6 +314,9 @@ def _validate(context: DdlContext, item: Domain, check: Constraint | None) -> No
                 place = f"{table.name}.{column.name}"
                 message = f'cannot alter type "{used.name if used else item.name}" because column "{place}" uses it'
                 raise SqlError("0A000", message)
+            elif within(context.catalog, column.type, domains):
+                place = f"{table.name}.{column.name}"
+                raise SqlError("0A000", f'cannot alter type "{item.name}" because column "{place}" uses it')
             if column.type.domain in domains:
                 context.lock_relation(table.oid, "share")
                 kind = "n" if check is None else "c"

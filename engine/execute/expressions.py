@@ -437,7 +437,7 @@ class ExpressionCompiler:
             return Value(f"({' and '.join(tests) or True})", nullable=False)
         if expression.argument.type.oid == _RECORD:
             raise NotOnRowPath("IS NULL of a row")
-        if _is_composite(expression.argument.type.oid):
+        if _is_composite(expression.argument.type.oid) and not expression.whole:
             name = self.code.constant(operations.null_row if expression.is_null else operations.full_row, "row_test")
             return Value(f"{name}({self.value(expression.argument).source})", nullable=False)
         found = self.value(expression.argument)

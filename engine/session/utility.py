@@ -238,7 +238,7 @@ async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink
     if name in session.prepared:
         raise SqlError("42P05", f'prepared statement "{tree.name}" already exists')
     declared = [resolve_type(item, session.environment) for item in tree.types]
-    if any(has_conditions(session.catalog, item) for item in declared if item.domain):
+    if any(item.domain and has_conditions(session.catalog, item) for item in declared):
         not_supported("a parameter of a domain with conditions")
     types = tuple(item.oid for item in declared)
     statement = ast.Statement(tree.query, portal.prepared.statement.text, portal.prepared.statement.offset)

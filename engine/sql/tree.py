@@ -213,10 +213,13 @@ class BoolExpr:
 
 @dataclass(frozen=True, slots=True)
 class NullTest:
+    """IS [NOT] NULL. Of a row it asks every field, unless `whole`: then, whether there is a row."""
+
     argument: Expr
     is_null: bool
     type: TypeRef = TypeRef(16)
     location: int = node_field(default=-1, compare=False)
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def _bool(scope: Scope, node: tree.BoolExpr) -> Piece:
 def _null_test(scope: Scope, node: tree.NullTest) -> Piece:
     piece = expression(scope, node.argument)
     word = "IS NULL" if node.is_null else "IS NOT NULL"
-    if is_composite(node.argument.type.oid):
+    if is_composite(node.argument.type.oid) and not node.whole:
         source = ALL_NULL if node.is_null else NONE_NULL
         signature = row_signature(source, [node.argument.type], TypeRef(oids.BOOL))
         return Piece(scope.generation.call_udf(signature, [piece.sql]), "BOOLEAN")

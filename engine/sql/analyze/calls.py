@@ -10,8 +10,9 @@ from catalog.errors import SqlError
 from catalog.functions.base import Function
 from catalog.schema import Catalog, Domain
 from catalog.types.base import TypeRef
+from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, json_rows, typeinfo
+from engine.sql.analyze import coerce, json_records, json_rows, typeinfo
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
@@ -92,7 +93,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         state.volatile = True
     display = "sql_syntax" if node.sql_syntax else "call"
     variadic = node.variadic and bool(function.variadic)
-    return tree.FuncExpr(function, ready, TypeRef(result), None, display, variadic, node.location)
+    made = tree.FuncExpr(function, ready, TypeRef(result), None, display, variadic, node.location)
+    return made if result < FIRST_USER_OID else json_records.checked_record(state.environment, made, state.kind)
 
 
 def check_set_call(state: State, location: int) -> None:

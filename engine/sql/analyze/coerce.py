@@ -13,10 +13,10 @@ from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
-from catalog.types.user import entry_of
+from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.sql import tree
 from engine.sql.analyze import typeinfo
-from engine.sql.analyze.domains import to_domain
+from engine.sql.analyze.domains import checked, to_domain
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.state import State
@@ -123,7 +123,19 @@ def coerce(
 def coerce_type(
     state: State, expr: tree.Expr, target: TypeRef, context: str, *, explicit: bool = False, location: int = -1
 ) -> tree.Expr:
-    """The expression as a value of the type, which can_coerce_one has promised; the modifier is not enforced."""
+    """The expression as a value of the type, which can_coerce_one has promised; the modifier is not enforced.
+
+    What a client gives for a composite type (a literal, a text, a parameter) meets the domains of its attributes.
+    """
+    found = _converted(state, expr, target, context, explicit, location)
+    if target.oid < FIRST_USER_OID or not isinstance(found, (tree.Const, tree.Param, tree.CoerceViaIO)):
+        return found
+    return found if found is expr else checked(state.environment, found, TypeRef(target.oid, target.typmod))
+
+
+def _converted(
+    state: State, expr: tree.Expr, target: TypeRef, context: str, explicit: bool, location: int
+) -> tree.Expr:
     source = expr.type.oid
     oid = target.oid
     if source == oid or oid in _ALWAYS:

@@ -3,12 +3,17 @@
 Values of a domain have its base type in the tree (catalog.types.base.TypeRef.domain says which domain), so functions,
 operators and both paths need not know of them. A cast adds a `CoerceToDomain` with the conditions of the domain and of
 those that it is built on. Columns are checked by rules of their table (`column_rule`), however the row came to be.
+Where a composite type has attributes of domains, whatever makes a value of it of something else than its attributes
+(its text form, JSON, a client's parameter) is wrapped in the conditions of all of them: `checked`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from catalog.schema import Catalog, Column, Domain
 from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.sql import ast, tree
 from engine.sql.analyze import typeinfo
@@ -88,18 +93,76 @@ def _each_to_domain(
 
 
 def has_conditions(catalog: Catalog, type_: TypeRef) -> bool:
-    """Whether any value of the base type is not one of the domain's."""
-    oid = type_.domain
-    if oid and catalog.get(oid) is None:
-        oid = catalog.user_types[oid].row.element
-    return any(item.not_null or item.checks for item in lineage(catalog, oid))
+    """Whether any value of the base type is not one of the type's: of the domain, or of a domain within it."""
+    items = lineage(catalog, type_.domain)
+    if any(item.not_null or item.checks for item in items):
+        return True
+    return any(has_conditions(catalog, part) for part in _parts(catalog, type_))
+
+
+def _parts(catalog: Catalog, type_: TypeRef) -> tuple[TypeRef, ...]:
+    """The types of a type's parts, which may be of domains: attributes, or elements."""
+    if type_.oid < FIRST_USER_OID and type_.domain == 0:
+        return ()
+    element = _element(catalog, type_)
+    if element is not None:
+        return (element,)
+    entry = catalog.user_types.get(type_.oid)
+    known = entry.sql_type if entry is not None else None
+    return tuple(field for _, field in known.fields) if isinstance(known, CompositeType) else ()
+
+
+def within(catalog: Catalog, type_: TypeRef, domains: Container[int]) -> bool:
+    """Whether values of the type hold values of one of the domains, further in."""
+    return any(part.domain in domains or within(catalog, part, domains) for part in _parts(catalog, type_))
+
+
+def _element(catalog: Catalog, type_: TypeRef) -> TypeRef | None:
+    """The type of an array's elements with their domain; None for what is no array."""
+    oid = element_type(type_.oid)
+    if not oid:
+        return None
+    over = catalog.user_types.get(type_.domain)  # of a domain over arrays, that domain's own entry: it has no element
+    return TypeRef(oid, type_.typmod, over.row.element if over is not None else 0)
+
+
+def checked(environment: Environment, expr: tree.Expr, type_: TypeRef) -> tree.Expr:
+    """The expression, a value of `type_`'s base type, where every domain in it has its conditions met."""
+    catalog = environment.catalog
+    if not has_conditions(catalog, type_):
+        return expr
+    if any(item.not_null or item.checks for item in lineage(catalog, type_.domain)):
+        expr = to_domain(environment, expr, type_, False, -1)
+    parts = _parts(catalog, type_)
+    if not any(has_conditions(catalog, part) for part in parts):
+        return expr
+    plain = TypeRef(type_.oid, type_.typmod)
+    element = _element(catalog, type_)
+    if element is not None:
+        step = checked(environment, tree.CaseTestExpr(TypeRef(element.oid, element.typmod)), element)
+        return tree.ArrayCoerce(expr, step, plain)
+    value = tree.DomainValue(plain)
+    entry = catalog.user_types[type_.oid]
+    assert isinstance(entry.sql_type, CompositeType)
+    rules: list[tree.Expr] = []
+    for number, (name, field) in enumerate(entry.sql_type.fields, 1):
+        if has_conditions(catalog, field):
+            attribute = tree.FieldSelect(value, number, name, TypeRef(field.oid, field.typmod))
+            rules.append(tree.DomainRule(checked(environment, attribute, field), BOOL))
+    absent = tree.NullTest(value, True, whole=True)
+    met = tree.CaseExpr(None, ((absent, tree.Const(True, BOOL)),), tree.BoolExpr("and", tuple(rules)), BOOL)
+    return tree.CoerceToDomain(expr, plain, "", False, (("", met),))
 
 
 def column_rule(environment: Environment, column: Column) -> tree.Expr:
-    """A condition that is TRUE, or raises what the cast of the column's value to its domain raises."""
-    value = tree.Var(0, column.number, TypeRef(column.type.oid, column.type.typmod))
-    cast = to_domain(environment, value, column.type, False, -1)
-    return tree.DomainRule(cast, BOOL)
+    """A condition that is TRUE, or raises what the cast of the column's value to its type raises."""
+    value = tree.Var(0, column.number, TypeRef(column.type.oid, column.type.typmod), name=column.name)
+    return value_rule(environment, value, column.type)
+
+
+def value_rule(environment: Environment, value: tree.Expr, type_: TypeRef) -> tree.Expr:
+    """A condition that is TRUE where the value is one of `type_`, and raises otherwise."""
+    return tree.DomainRule(checked(environment, value, type_), BOOL)
 
 
 def base_types(oids: tuple[int, ...]) -> tuple[int, ...]:

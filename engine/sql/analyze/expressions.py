@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from catalog.types.base import TypeRef
+from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.comparisons import between, distinct, in_list, operator_any_all, row_comparison, row_sublink
 from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.domains import checked
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.resolve import make_operator
@@ -66,7 +68,8 @@ def _literal(state: State, node: ast.Literal) -> tree.Expr:
 @handles(ast.ParamRef)
 def _param(state: State, node: ast.ParamRef) -> tree.Expr:
     param = state.shared.parameter(node.number, node.location)
-    return tree.Param(param.number, param.type, node.location)
+    found = tree.Param(param.number, param.type, node.location)
+    return found if param.type.oid < FIRST_USER_OID else checked(state.environment, found, param.type)
 
 
 @handles(ast.ColumnRef)

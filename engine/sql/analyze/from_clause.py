@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from catalog.functions.base import Function
 from catalog.schema import Sequence, Table, View, VirtualTable, sequence_table
 from catalog.types.base import TypeRef
+from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, json_records, scope
 from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.domains import has_conditions, value_rule
 from engine.sql.analyze.environment import undefined_table
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import make_operator
@@ -23,7 +25,7 @@ from engine.sql.analyze.targets import column_name, range_columns
 from engine.sql.analyze.typeinfo import BOOL_REF, INT8_REF, RECORD
 from engine.sql.analyze.typenames import resolve_type
 from engine.sql.analyze.views import view_query
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.analyze.walk import expressions_in, shift_levels
 
 
 @dataclass(slots=True)
@@ -280,7 +282,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     counts = []
     for position, (call, value) in enumerate(zip(calls, values, strict=True)):
         given = _function_columns(state, node, call, value, len(calls))
-        values[position] = json_records.with_columns(state.environment, value, given)
+        values[position] = json_records.with_columns(value, given)
         columns.extend(given)
         counts.append(len(given))
     if node.ordinality:
@@ -289,7 +291,33 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     names = _renamed([column.name for column in columns], node.alias)
     renamed = tuple(tree.RangeColumn(new, old.type) for new, old in zip(names, columns, strict=True))
     entry = tree.RangeFunction(tuple(values), alias, renamed, tuple(counts), node.ordinality, lateral or node.lateral)
-    return scope.positional_item(state.add(entry), entry)
+    rows: tree.RangeEntry = entry
+    if any(column.type.oid >= FIRST_USER_OID or column.type.domain for column in columns):
+        rows = _checked_rows(state, entry)
+    return scope.positional_item(state.add(rows), rows)
+
+
+def _checked_rows(state: State, entry: tree.RangeFunction) -> tree.RangeEntry:
+    """The function's rows where domains in its columns have conditions, which then are asked of every row."""
+    columns = [
+        tree.Var(0, number, TypeRef(column.type.oid, column.type.typmod), 0, column.name)
+        for number, column in enumerate(entry.columns, 1)
+    ]
+    rules = tuple(
+        value_rule(state.environment, value, column.type)
+        for value, column in zip(columns, entry.columns, strict=True)
+        if has_conditions(state.environment.catalog, column.type)
+    )
+    if not rules:
+        return entry
+    query = tree.Query(
+        tuple(tree.Target(value, value.name) for value in columns),
+        (shift_levels(entry, 1),),
+        (tree.FromRef(0),),
+        tree.BoolExpr("and", rules),
+        volatile=state.volatile,
+    )
+    return tree.RangeSubquery(query, entry.alias, entry.columns, entry.lateral)
 
 
 def _unnest_each(call: ast.Node, node: ast.RangeFunction) -> list[ast.Node]:

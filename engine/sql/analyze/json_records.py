@@ -9,7 +9,7 @@ from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import tree
-from engine.sql.analyze.domains import has_conditions
+from engine.sql.analyze.domains import checked, has_conditions
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.typeinfo import JSON, JSONB, RECORD_REF, TEXT_REF
 
@@ -29,15 +29,13 @@ def composite_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
     return [tree.RangeColumn(name, type_) for name, type_ in entry.sql_type.fields]
 
 
-def with_columns(environment: Environment, value: tree.Expr, columns: list[tree.RangeColumn]) -> tree.Expr:
+def with_columns(value: tree.Expr, columns: list[tree.RangeColumn]) -> tree.Expr:
     """The call with its columns as an argument, where it is one of these; else the value itself."""
     if not isinstance(value, tree.FuncExpr):
         return value
     source = value.function.source
     if source not in _DEFINED and composite_columns(value) is None:
         return value
-    if any(has_conditions(environment.catalog, column.type) for column in columns if column.type.domain):
-        not_supported(f"function {value.function.name} with columns of domains that have conditions")
     spec = tree.Const(describe_columns(source, [(column.name, column.type) for column in columns]), TEXT_REF)
     text = value.arguments[0 if source in _DEFINED else 1]
     if text.type.oid == JSONB:
@@ -45,3 +43,16 @@ def with_columns(environment: Environment, value: tree.Expr, columns: list[tree.
     function = registry.function(ROWS if source in _DEFINED else ROWS_OVER)
     arguments = (spec, text) if source in _DEFINED else (spec, text, value.arguments[0])
     return tree.FuncExpr(function, arguments, RECORD_REF, None, "call", False, value.location)
+
+
+def checked_record(environment: Environment, value: tree.FuncExpr, kind: str) -> tree.Expr:
+    """A populating call whose composite type, or the domain over it, has its conditions met. In FROM the columns are
+    looked at by the item itself."""
+    if value.function.source not in _POPULATED:
+        return value
+    type_ = TypeRef(value.type.oid, -1, value.arguments[0].type.domain)
+    if kind == "functions in FROM" and not type_.domain:
+        return value
+    if value.function.returns_set and has_conditions(environment.catalog, type_):
+        not_supported(f"function {value.function.name} over a type with conditions, here")
+    return checked(environment, value, type_)

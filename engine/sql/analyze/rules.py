@@ -74,7 +74,7 @@ def _bind(table: Table, environment: Environment) -> TableRules:
     domains = tuple(
         ("", column_rule(environment, column))
         for column in table.columns
-        if column.type.domain and has_conditions(environment.catalog, column.type)
+        if has_conditions(environment.catalog, column.type)
     )
     checks = domains + tuple(
         (item.name, bind_text(item.check, environment, table, TypeRef(16), "check constraints"))
