@@ -87,13 +87,24 @@ def resolve(future: asyncio.Future[None]) -> None:
 
 
 class PlanCache:
-    """Plans of one PlanKey by statement text, the oldest dropped first."""
+    """Plans of one PlanKey by statement text, the oldest dropped first.
+
+    A plan is kept when its text comes a second time. What comes once only would push out what is used, and the cyclic
+    collector would walk thousands of objects of each plan for nothing (a sixth of the time of planning).
+    """
 
     def __init__(self, key: PlanKey) -> None:
         self.key = key
         self.plans: dict[object, Prepared | None] = {}
+        self._once: dict[object, None] = {}  # the texts that have come once
 
     def put(self, key: object, plan: Prepared | None) -> None:
+        if plan is not None and key not in self.plans and key not in self._once:
+            if len(self._once) >= PLANS_PER_KEY:
+                self._once.clear()
+            self._once[key] = None
+            return
+        self._once.pop(key, None)
         if len(self.plans) >= PLANS_PER_KEY:
             for old in list(itertools.islice(self.plans, PLANS_PER_KEY // 4)):
                 del self.plans[old]

@@ -92,7 +92,7 @@ def expand_joins(query: tree.Query) -> tree.Query:
     joins = {
         index: entry.expressions for index, entry in enumerate(query.range_table) if isinstance(entry, tree.RangeJoin)
     }
-    if not any(
+    if not joins or not any(
         isinstance(item, tree.Var) and item.relation in joins and item.levels_up == depth - 1
         for item, depth in walk(query)
     ):

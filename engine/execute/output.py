@@ -63,6 +63,10 @@ class Output:
         self.sink = sink
         self.sorted_already = sorted_already
         self.outputs = [target.expression for target in self.query.targets if not target.junk]
+        # What is sorted by an output is sorted by that very value, and it is computed once.
+        self.places = sort_places(query.order_by, self.outputs)
+        placed = zip(query.order_by, self.places, strict=True)
+        self.sort_only = [clause.expression for clause, place in placed if place >= len(self.outputs)]
 
     @property
     def buffered(self) -> bool:
@@ -84,20 +88,20 @@ class Output:
         if not self.buffered:
             self._emit(values)
             return
-        values += [self.expressions.value(clause.expression) for clause in self.query.order_by]
+        values += [self.expressions.value(item) for item in self.sort_only]
         values += [self.expressions.value(item) for item in self.query.distinct or ()]
         self.code.line(f"buffer.append(({''.join(value.source + ', ' for value in values)}))")
 
     def finish(self) -> None:
         if not self.buffered:
             return
-        code, width = self.code, len(self.outputs)
-        write_sort(code, "buffer", self.query.order_by, width)
+        code = self.code
+        write_sort(code, "buffer", self.query.order_by, self.places)
         depth = code.depth
         names = [code.temporary("o") for _ in self.outputs]
         distinct = self.query.distinct or ()
         keys = [code.temporary("d") for _ in distinct]
-        ignored = ["_"] * len(self.query.order_by)
+        ignored = ["_"] * len(self.sort_only)
         code.indent(f"for {''.join(name + ', ' for name in (*names, *ignored, *keys))} in buffer:")
         if distinct:
             self._write_distinct([Value(key, True, True) for key in keys], distinct)
@@ -144,11 +148,23 @@ def equality_key(code: Code, value: Value, expression: tree.Expr) -> str:
     )
 
 
-def write_sort(code: Code, name: str, order_by: Sequence[tree.SortClause], first: int) -> None:
-    """Sorts a list of tuples whose items from `first` on are the values of the sort clauses: the last clause first."""
-    for position in range(len(order_by) - 1, -1, -1):
-        clause = order_by[position]
-        key = sort_function(first + position, clause.expression.type, clause.descending, clause.nulls_first)
+def sort_places(order_by: Sequence[tree.SortClause], outputs: Sequence[tree.Expr]) -> list[int]:
+    """Where the values of sort clauses are in a buffered row: among the outputs, or after them in their order."""
+    places: list[int] = []
+    after = len(outputs)
+    for clause in order_by:
+        if clause.expression in outputs:
+            places.append(outputs.index(clause.expression))
+        else:
+            places.append(after)
+            after += 1
+    return places
+
+
+def write_sort(code: Code, name: str, order_by: Sequence[tree.SortClause], places: Sequence[int]) -> None:
+    """Sorts a list of tuples with the values of the sort clauses at these places: the last clause first."""
+    for clause, place in reversed(list(zip(order_by, places, strict=True))):
+        key = sort_function(place, clause.expression.type, clause.descending, clause.nulls_first)
         backward = ", reverse=True" if clause.descending else ""
         code.line(f"{name}.sort(key={code.constant(key, 'order')}{backward})")
 

@@ -96,7 +96,7 @@ class ScanWriter:
         code = self.code
         assert access.index is not None
         prefix = self._steps(access, storage_prefix(access.index.storage_id), b"\x01", reverse)
-        rows = code.constant(storage_prefix(access.table.storage_id))
+        rows = code.named(storage_prefix(access.table.storage_id), "rows")
         entry = code.temporary("entry")
         if access.single:
             code.line(f"{entry} = get({self._fit(prefix, access)})")
@@ -139,11 +139,11 @@ class ScanWriter:
                 pending += part
                 continue
             if pending:
-                sources.append(repr(pending))
+                sources.append(self.code.named(pending, "prefix"))
                 pending = b""
             sources.append(part)
         if pending:
-            sources.append(repr(pending))
+            sources.append(self.code.named(pending, "prefix"))
         return " + ".join(sources)
 
     def _tested(self, operand: tree.Expr, column: KeyColumn) -> str:
@@ -244,7 +244,7 @@ class ScanWriter:
         if not access.steps:
             storage_id = access.table.storage_id if access.index is None else access.index.storage_id
             low = storage_prefix(storage_id)
-            return code.constant(low), code.constant(successor(low))
+            return code.named(low, "first"), code.named(successor(low), "last")
         base = code.temporary("base")
         code.line(f"{base} = {prefix}")
         if self._variable_steps(access):

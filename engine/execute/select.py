@@ -67,6 +67,7 @@ class QueryCompiler:
         self.cte_rows: dict[str, str] = {}
         self.notes: list[PlanNote] = []
         self._check_supported()
+        self._relations_of: dict[int, frozenset[int]] = {}  # by the id of a condition of the query
         self._steps = self._order_steps()
 
     @property
@@ -244,8 +245,8 @@ class QueryCompiler:
         for step in outer:
             self._bind_outer(step, bound)
             bound |= {step.relation, *step.group}
-            step.filters = [c for _, c in waiting if relations_of(c) <= bound]
-            waiting = [(p, c) for p, c in waiting if not relations_of(c) <= bound]
+            step.filters = [c for _, c in waiting if self._relations(c) <= bound]
+            waiting = [(p, c) for p, c in waiting if not self._relations(c) <= bound]
             steps.append(step)
         if not steps and waiting:
             steps.append(Step(-1, filters=[c for _, c in waiting]))
@@ -258,7 +259,7 @@ class QueryCompiler:
         is left of these; and all relations that are at hand then."""
         steps: list[Step] = []
         while relations:
-            usable = [(position, c) for position, c in waiting if not has_sublink(c) or _is_membership(c)]
+            usable = [(position, c) for position, c in waiting if _is_membership(c) or not has_sublink(c)]
             possible = [self._candidate(relation, usable, bound) for relation in relations]
             candidates = [step for step in possible if step is not None]
             if not candidates:
@@ -267,10 +268,17 @@ class QueryCompiler:
             relations.remove(best.relation)
             bound |= {best.relation}
             covered = {usable[i][0] for i in best.access.covered} if best.access else set()
-            best.filters = [c for p, c in waiting if relations_of(c) <= bound and p not in covered]
-            waiting = [(p, c) for p, c in waiting if not relations_of(c) <= bound]
+            best.filters = [c for p, c in waiting if self._relations(c) <= bound and p not in covered]
+            waiting = [(p, c) for p, c in waiting if not self._relations(c) <= bound]
             steps.append(best)
         return steps, waiting, bound
+
+    def _relations(self, condition: tree.Expr) -> frozenset[int]:
+        """relations_of for a condition of the query; asked for again and again while the loops are put in order."""
+        found = self._relations_of.get(id(condition))
+        if found is None:
+            found = self._relations_of[id(condition)] = relations_of(condition)
+        return found
 
     def _candidate(self, relation: int, conditions: list[tuple[int, tree.Expr]], bound: frozenset[int]) -> Step | None:
         entry = self.query.range_table[relation]
@@ -521,7 +529,7 @@ class QueryCompiler:
         ScanWriter(code, self.expressions, self.scan_limit).write(step.access, names, row, step.reverse, ordered)
         code.dedent_to(depth)
         if not output.sorted_already:
-            write_sort(code, "found", query.order_by, 2)
+            write_sort(code, "found", query.order_by, range(2, 2 + len(keys)))
         output.sorted_already = True
         output.start()
         code.line("get_locked = context.transaction.get_locked")
@@ -586,6 +594,12 @@ def write_decoding(
     elif len(needed) == 1 and needed[0] > 0:
         names = [code.temporary("c")]
         code.line(f"{names[0]} = {code.constant(codec.decode_column(needed[0]), 'column')}({value})")
+    elif needed[0] > 0 and 2 * len(needed) >= len(table.columns):
+        names = [code.temporary("c") for _ in needed]
+        places = ["_"] * len(table.columns)
+        for number, name in zip(needed, names, strict=True):
+            places[positions[number]] = name
+        code.line(f"{', '.join(places)}, = {decode}({value})")
     else:
         row = code.temporary("row")
         code.line(f"{row} = {decode}({value})")

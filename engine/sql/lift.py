@@ -3,9 +3,10 @@
 One pass of a regular expression splits the text into literals and what lies between them. That reading is right up to
 the first comment, dollar quote or prefixed string (E'', U&'', B'', ...), and where one of these begins it shows in the
 text between; so looking at the text between, with its literals replaced, is enough to know whether the reading can be
-trusted. The same look refuses what means something else with a parameter in place of the literal: ORDER BY 1, types
-with modifiers, `date '...'`, and so on. Both depend on nothing but the template and the kinds of its literals, so the
-verdict is remembered, and a statement of a known form costs the split, the join and one look-up.
+trusted. The same look refuses what means something else with a parameter in place of the literal: types with
+modifiers, `date '...'`, and so on; literals of ORDER BY and GROUP BY, which may be numbers of columns, stay where they
+are. All this depends on nothing but the template and the kinds of its literals, so the verdict is remembered, and a
+statement of a known form costs the split, the join and one look-up.
 
 What the caller owes: strings are lifted as literals of unknown type (they take their type from their surroundings, as
 in PostgreSQL); an error found in a template must be found again in the original text, where its position lies; and
@@ -44,6 +45,12 @@ _UNSAFE: Final = re.compile(
     |\]\s*\[\s*\$""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+# Where a number may be a column's.
+_PLACES: Final = re.compile(
+    rb"""\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b).)*""",
+    re.DOTALL | re.IGNORECASE,
+)
+_PLACEHOLDER: Final = re.compile(rb"\$(\d+)")
 _STATEMENT: Final = re.compile(rb"\s*(?:select|insert|update|delete)\b", re.IGNORECASE)
 _LAST_WORD: Final = re.compile(rb"([\w\x80-\xff]+)\s*\Z")
 # Words after which a string is a value, and no type's name or part of other syntax is.
@@ -53,8 +60,10 @@ _BEFORE_VALUES: Final = frozenset(
 _MAX_INT4: Final = 2**31 - 1
 _MAX_INT8: Final = 2**63 - 1
 _QUOTE: Final = ord("'")
+_UNKNOWN: Final = (0,)
 
-_verdicts: dict[bytes, bool] = {}
+# By template and kinds: which literals stay in the text, None where nothing may be lifted.
+_verdicts: dict[bytes, tuple[int, ...] | None] = {}
 
 
 def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
@@ -65,15 +74,34 @@ def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
     """
     if len(sql) > _MAX_STATEMENT_BYTES:
         return None
+    parts = _split(sql)
+    if not 0 < len(parts) >> 1 <= _MAX_LITERALS:
+        return None
+    template, literals, kinds = _lifted(parts)
+    known = template + kinds
+    kept = _verdicts.get(known, _UNKNOWN)
+    if kept is _UNKNOWN:
+        kept = _verdicts[known] = _verdict(sql, template, kinds)
+        if len(_verdicts) > _MAX_VERDICTS:
+            _verdicts.clear()
+    if kept is None:
+        return None
+    if kept:
+        template, literals, kinds = _lifted(_with_literals(_split(sql), kept))
+    # A dollar sign of the text itself could be taken for a placeholder, or open a quoted string.
+    if b"$" in sql and template.count(b"$") != len(literals):
+        return None
+    return template, literals, kinds
+
+
+def _split(sql: bytes) -> list[bytes]:
+    """The text around literals, and the literals: text, literal, text, ..., text."""
     parts = _SPLIT.split(sql)
-    count = len(parts) >> 1
-    if count == 0:
-        return None
-    if b'"' in sql:
-        parts = _without_identifiers(parts)
-        count = len(parts) >> 1
-    if not 0 < count <= _MAX_LITERALS:
-        return None
+    return _without_identifiers(parts) if b'"' in sql else parts
+
+
+def _lifted(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
+    """Template, literals and kinds; `parts` is used up."""
     literals: list[bytes] = []
     kinds = b""
     for literal in parts[1::2]:
@@ -84,17 +112,30 @@ def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
         else:
             kinds += b"i" if len(literal) < 10 and literal.isdigit() else _kind_of_number(literal)
             literals.append(literal)
-    parts[1::2] = _PLACEHOLDERS[:count]
-    template = b"".join(parts)
-    verdict = _verdicts.get(template + kinds)
-    if verdict is None:
-        verdict = _verdicts[template + kinds] = _is_safe(parts, template, kinds)
-        if len(_verdicts) > _MAX_VERDICTS:
-            _verdicts.clear()
-    # A dollar sign of the text itself could be taken for a placeholder, or open a quoted string.
-    if not verdict or (b"$" in sql and template.count(b"$") != count):
+    parts[1::2] = _PLACEHOLDERS[: len(literals)]
+    return b"".join(parts), literals, kinds
+
+
+def _verdict(sql: bytes, template: bytes, kinds: bytes) -> tuple[int, ...] | None:
+    """See _verdicts."""
+    kept = tuple(int(number) for place in _PLACES.finditer(template) for number in _PLACEHOLDER.findall(place[0]))
+    if len(kept) == len(kinds) or (kept and b"$" in sql):
         return None
-    return template, literals, kinds
+    parts = _with_literals(_split(sql), kept)
+    texts = parts[0::2]
+    template, _, kinds = _lifted(parts)
+    return kept if _is_safe(texts, template, kinds) else None
+
+
+def _with_literals(parts: list[bytes], kept: tuple[int, ...]) -> list[bytes]:
+    """The parts with these literals, numbered from 1, put back into the text around them."""
+    merged = [parts[0]]
+    for at in range(1, len(parts), 2):
+        if at // 2 + 1 in kept:
+            merged[-1] += parts[at] + parts[at + 1]
+        else:
+            merged += parts[at : at + 2]
+    return merged
 
 
 def _without_identifiers(parts: list[bytes]) -> list[bytes]:
@@ -117,10 +158,10 @@ def _kind_of_number(literal: bytes) -> bytes:
     return b"i" if value <= _MAX_INT4 else b"l" if value <= _MAX_INT8 else b"n"
 
 
-def _is_safe(parts: list[bytes], template: bytes, kinds: bytes) -> bool:
+def _is_safe(texts: list[bytes], template: bytes, kinds: bytes) -> bool:
     if b"?" in kinds or _STATEMENT.match(template) is None or _UNSAFE.search(template) is not None:
         return False
-    return all(kind != ord("s") or _is_value_after(parts[2 * at]) for at, kind in enumerate(kinds))
+    return all(kind != ord("s") or _is_value_after(texts[at]) for at, kind in enumerate(kinds))
 
 
 def _is_value_after(text: bytes) -> bool:

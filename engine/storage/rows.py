@@ -104,6 +104,7 @@ class RowCodec:
         self.shapes = {layout.version: RowShape(layout) for layout in table.layouts}
         self.newest = self.shapes[table.layouts[-1].version]
         self._decoders: dict[int, Callable[[bytes], tuple[object, ...]]] = {}
+        self._columns: dict[int, Callable[[bytes], Any]] = {}  # decode_column's, by attnum
         self.decode: Callable[[bytes], tuple[Any, ...]] = self._decoder(self.newest)
         """A stored row -> its values in internal form, in the order of `table.columns`. XX001 for no row of ours."""
         self.encode: Callable[[Sequence[object]], bytes] = self._encoder()
@@ -182,6 +183,9 @@ class RowCodec:
 
     def decode_column(self, number: int) -> Callable[[bytes], Any]:
         """Makes a function from a stored row to one column's value: cheaper than `decode` for few columns of many."""
+        known = self._columns.get(number)
+        if known is not None:
+            return known
         column = self.table.column_by_number(number)
         others: dict[int, Callable[[bytes], Any]] = {}
 
@@ -192,7 +196,8 @@ class RowCodec:
                 decode = others[version] = self._column_decoder(self.shape_of(version), column, other)
             return decode(row)
 
-        return self._column_decoder(self.newest, column, other)
+        made = self._columns[number] = self._column_decoder(self.newest, column, other)
+        return made
 
     def _column_decoder(
         self, shape: RowShape, column: Column, other: Callable[[bytes], object]

@@ -208,3 +208,8 @@ def test_subqueries_and_sets(mirror: Mirror, sql: str) -> None:
 )
 def test_parameters(mirror: Mirror, sql: str, parameters: tuple[str | None, ...]) -> None:
     mirror.statement(sql, *parameters, ordered=True)
+
+
+def test_rows_are_sorted_by_the_very_values_that_are_shown(mirror: Mirror) -> None:
+    rows = mirror.ours("select random() as r from generate_series(1, 20) order by r").rows
+    assert rows is not None and rows == sorted(rows, key=lambda row: float(str(row[0])))
