@@ -132,7 +132,8 @@ class Feed:
         if not fed.pending:
             return runs, []
         get = fed.store.current.get
-        changes = [(key, get(key)) for key in fed.pending]
+        # In the order of keys, as LMDB and the row path have it: rows without a key keep the order of their INSERTs.
+        changes = [(key, get(key)) for key in sorted(fed.pending)]
         fed.pending = set()
         return runs, changes
 

@@ -64,6 +64,7 @@ class Access:
     upper: Condition | None = None
     covered: frozenset[int] = frozenset()
     single: bool = False
+    cursor: str = ""  # WHERE CURRENT OF: the row is the one under which this cursor is
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -73,7 +74,7 @@ class Access:
 
     @property
     def full_scan(self) -> bool:
-        return not self.conditions
+        return not (self.conditions or self.cursor)
 
     @property
     def rank(self) -> tuple[int, ...]:
@@ -96,15 +97,22 @@ class Finder:
     relation: int
     bound: frozenset[int] = frozenset()
     conditions: dict[int, list[Condition]] = field(default_factory=dict)
+    positioned: Access | None = None  # by WHERE CURRENT OF
 
     def add(self, conjuncts: Sequence[tree.Expr]) -> None:
         """Takes the conjuncts that it can use; positions are those in `conjuncts`."""
         for position, conjunct in enumerate(conjuncts):
+            if isinstance(conjunct, tree.CurrentOf) and self.relation == 0:
+                covered = frozenset((position,))
+                self.positioned = Access(self.table, None, (), covered=covered, single=True, cursor=conjunct.cursor)
             for condition in self._match(position, conjunct):
                 self.conditions.setdefault(condition.column, []).append(condition)
 
     def paths(self) -> Iterator[Access]:
-        """Every path there is, the full scan first."""
+        """Every path there is, the full scan first; that of WHERE CURRENT OF alone, for it finds no other row."""
+        if self.positioned is not None:
+            yield self.positioned
+            return
         yield self._path(None, key_columns(self.table), unique=bool(self.table.key_columns))
         for oid in self.table.indexes:
             index = self.catalog.index(oid)

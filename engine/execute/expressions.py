@@ -174,6 +174,10 @@ class ExpressionCompiler:
         function = sql_value_function(expression.name, expression.precision)
         return Value(f"{self.code.constant(function, expression.name)}(context.call)", nullable=True)
 
+    def _current_of(self, expression: tree.CurrentOf) -> Value:
+        """The row was found by it."""
+        return Value("True", nullable=False, atom=True)
+
     def _next_value(self, expression: tree.NextValueExpr) -> Value:
         return Value(f"context.call.session.next_value({expression.sequence})", nullable=False)
 
@@ -788,4 +792,5 @@ _VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {
     tree.SubLink: ExpressionCompiler._sub_link,
     tree.SqlValueFunction: ExpressionCompiler._sql_value,
     tree.NextValueExpr: ExpressionCompiler._next_value,
+    tree.CurrentOf: ExpressionCompiler._current_of,
 }

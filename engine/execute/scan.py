@@ -73,7 +73,12 @@ class ScanWriter:
 
     def _write_table(self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool, cut: bool) -> None:
         code = self.code
-        if access.single:
+        if access.cursor:
+            table = code.constant(access.table, "table")
+            code.line(f"{names.key} = context.call.session.current_row({access.cursor!r}, {table})")
+            code.line(f"{names.value} = get({names.key})")
+            code.indent(f"if {names.value} is not None:")
+        elif access.single:
             encode = row_key_encoder(access.table.storage_id, [column.type for column in access.columns])
             operands = ""
             for step, column in zip(access.steps, access.columns, strict=True):

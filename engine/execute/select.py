@@ -37,6 +37,7 @@ from engine.execute.virtual import VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.walk import conjuncts, has_sublink, relations_of, variables, walk
 from engine.sql import tree
 from engine.sql.parts import is_result
+from engine.storage.keys import row_number_of
 from engine.storage.rows import codec_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
@@ -384,7 +385,7 @@ class QueryCompiler:
         self.row_names[step.relation] = names
 
         def row() -> None:
-            self.write_columns(step.relation, names.value)
+            self.write_columns(step.relation, names)
             inside()
 
         ordered = bool(self.query.order_by)
@@ -395,11 +396,16 @@ class QueryCompiler:
         """Source of the rows of the sub-query of an IN that refers to no column of ours: it runs once."""
         return rows_once(self, self.write_subquery(query, ListSink(self.code, count=False)), query)
 
-    def write_columns(self, relation: int, value: str) -> None:
+    def write_columns(self, relation: int, names: RowNames) -> None:
         """Writes the decoding of a stored row into locals, those columns that the query needs."""
         entry = self.query.range_table[relation]
         assert isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table)
-        write_decoding(self.code, entry.table, relation, self._needed(relation), value, self.columns)
+        needed = self._needed(relation)
+        if tree.ROW_NUMBER in needed:
+            self.code.names["row_number_of"] = row_number_of
+            self.columns[relation, tree.ROW_NUMBER] = Value(f"row_number_of({names.key})", nullable=False)
+            needed.remove(tree.ROW_NUMBER)
+        write_decoding(self.code, entry.table, relation, needed, names.value, self.columns)
 
     def _write_source(self, relation: int, entry: tree.RangeEntry, inside: Callable[[], None]) -> None:
         """The loop over VALUES, a function or a sub-query in FROM."""
@@ -522,7 +528,7 @@ class QueryCompiler:
         names = RowNames("key", "value")
 
         def row() -> None:
-            self.write_columns(step.relation, "value")
+            self.write_columns(step.relation, names)
             collect()
 
         ordered = bool(query.order_by)
@@ -544,7 +550,7 @@ class QueryCompiler:
         else:
             code.line(f"value = get_locked(key, {strength}, {wait!r})")
         code.indent("if value is not None:")
-        self.write_columns(step.relation, "value")
+        self.write_columns(step.relation, names)
         conditions = conjuncts(query.where)
         if conditions:
             again = " and ".join(map(self.expressions.true, conditions))

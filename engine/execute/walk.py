@@ -21,6 +21,7 @@ _LEAVES = (
     tree.DomainValue,
     tree.NextValueExpr,
     tree.SqlValueFunction,
+    tree.CurrentOf,
 )
 _FOREIGN: tuple[str, ...] = ("",)  # in place of the fields of what is no node
 

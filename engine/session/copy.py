@@ -192,7 +192,7 @@ async def _copy_to(
 def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions) -> Prepared:
     """The query behind COPY TO, planned."""
     if statement.query is not None:
-        return planning.prepare(session, ast.Statement(statement.query, whole.text, whole.offset), ())
+        return planning.prepare(session, whole.of(statement.query), ())
     relation = statement.relation
     assert relation is not None
     found = _relation(session, relation, "from")

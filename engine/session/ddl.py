@@ -295,7 +295,7 @@ async def create_table_as(
         not_supported("CREATE TABLE AS EXECUTE")
     if session.transaction is None:
         session.begin_implicit()
-    source = planning.prepare(session, ast.Statement(query, whole.text, whole.offset), ())
+    source = planning.prepare(session, whole.of(query), ())
     columns = definition(created, source)
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:
@@ -307,7 +307,7 @@ async def create_table_as(
     insert = ast.InsertStmt(created.relation, (), query)
     if query.changes_data:
         insert = replace(insert, query=replace(query, with_clause=None), with_clause=query.with_clause)
-    prepared = planning.prepare(session, ast.Statement(insert, whole.text, whole.offset), ())
+    prepared = planning.prepare(session, whole.of(insert), ())
     count = await running.run_to_count(session, prepared, parameters)
     return f"SELECT {count}"
 

@@ -36,9 +36,10 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
     form = options.get("format", "text").lower()
     if form not in ("text", "json"):
         not_supported(f"EXPLAIN (FORMAT {form.upper()})")
-    if not isinstance(explain.query, planning.QUERY_STATEMENTS):
-        not_supported(f"EXPLAIN of {type(explain.query).__name__}")
-    prepared = planning.prepare(session, ast.Statement(explain.query, whole.text, whole.offset), ())
+    query = explain.query.query if isinstance(explain.query, ast.DeclareCursorStmt) else explain.query
+    if not isinstance(query, planning.QUERY_STATEMENTS):
+        not_supported(f"EXPLAIN of {type(query).__name__}")
+    prepared = planning.prepare(session, whole.of(query), ())
     plan = describe(prepared, options.get("verbose", "off").lower() in _TRUE)
     if options.get("analyze", "off").lower() in _TRUE:
         plan += await _measure(session, prepared)

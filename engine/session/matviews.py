@@ -46,7 +46,7 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
     if known is not None and created.if_not_exists:
         session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")
         return "CREATE MATERIALIZED VIEW"
-    source = planning.prepare(session, ast.Statement(query, whole.text, whole.offset), ())
+    source = planning.prepare(session, whole.of(query), ())
     await execute(session, definition(created, source), whole)
     made = session.environment.find_relation(created.relation.schema, created.relation.name)
     assert isinstance(made, Table)

@@ -12,6 +12,7 @@ by text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -23,6 +24,7 @@ from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTIO
 from engine.execute.context import ExecContext, Field
 from engine.execute.expressions import compile_expression
 from engine.execute.planner import plan_row
+from engine.session.positioned import placed
 from engine.session.prepared import Prepared, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
@@ -78,15 +80,16 @@ def cacheable(prepared: Prepared) -> bool:
     return prepared.lasting and (prepared.kind != "utility" or isinstance(prepared.statement.tree, ast.TransactionStmt))
 
 
-def prepare(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared:
-    """Plans one parsed statement. Errors carry their position in the whole query string."""
+def prepare(session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool = False) -> Prepared:
+    """Plans one parsed statement. Errors carry their position in the whole query string. `with_places`: that of a
+    cursor, whose plan is to give the places of its rows too (engine/session/positioned.py)."""
     if session.status == "E":
         session.refuse_in_failed_block(statement)
     if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
         transaction = session.transaction
         try:
             with reading_constants(transaction.start_time if transaction is not None else None) as reading:
-                prepared = _prepare_query(session, statement, types)
+                prepared = _prepare_query(session, statement, types, with_places)
             prepared.lasting = not reading.timely
             return prepared
         except RecursionError:
@@ -104,7 +107,7 @@ def _creates_table(node: ast.Node) -> bool:
     return isinstance(node, ast.SelectStmt) and node.into is not None
 
 
-def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared:
+def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool) -> Prepared:
     analyzed = analyze(statement.tree, session.environment, types)
     root = analyzed.statement
     returned = root.output if isinstance(root, tree.Query) else root.returning
@@ -128,6 +131,9 @@ def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[i
         locks=_lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked),
     )
     session.check_privileges(analyzed)
+    if with_places and isinstance(root, tree.Query):
+        query, prepared.places = placed(root)
+        analyzed = prepared.analyzed = replace(analyzed, statement=query)
     prepared.row = plan_row(analyzed, session.catalog, session.key.format)
     if prepared.row is None:
         columnar_of(session, prepared)
@@ -240,7 +246,7 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
     """The statement planned against today's catalog. Raises 0A000 when its result would have other columns."""
     if prepared.kind == "unplanned":
         return prepare_text(session, prepared.statement.text.encode(), prepared.parameter_types)
-    again = prepare(session, prepared.statement, prepared.parameter_types)
+    again = prepare(session, prepared.statement, prepared.parameter_types, prepared.places is not None)
     old, new = prepared.fields, again.fields
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
         raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")

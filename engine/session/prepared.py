@@ -24,6 +24,7 @@ from engine.sql.analyze.literals import read_literal
 
 if TYPE_CHECKING:
     from engine.session.compound import CompoundPlan
+    from engine.session.positioned import Places, Positions
     from engine.session.routing import Route
 
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
@@ -62,6 +63,8 @@ class Prepared:
 
     text_formats: tuple[int, ...] = ()  # every result column as text, as simple queries get them
     text_run: RunRow | None = None
+
+    places: tuple[Places, ...] | None = None  # of a cursor: what its plan selects in front of `fields`
 
     control: ast.TransactionStmt | None = None  # the statement, if it is BEGIN, COMMIT and their kin
 
@@ -193,8 +196,8 @@ class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
 
     __slots__ = (
-        "chunks", "count", "done", "formats", "held", "holdable", "name", "parameters", "pending", "pending_rows",
-        "position", "prepared", "rows", "scroll", "started", "stream",
+        "chunks", "count", "done", "error", "formats", "held", "holdable", "kept", "name", "parameters", "pending",
+        "pending_rows", "position", "positions", "prepared", "rows", "scroll", "started", "stream",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -213,9 +216,12 @@ class Portal:
         self.stream: ResultStream | None = None
         self.count = 0
         self.holdable = False
+        self.kept = False  # a cursor WITH HOLD whose transaction has been committed
         self.scroll = False
         self.position = 0
         self.held: Mapping[Hashable, int] | None = None  # the table locks from before the statement, once it has some
+        self.error: SqlError | None = None  # what the next FETCH raises
+        self.positions: Positions | None = None  # where a cursor's rows lie, if it can be changed through
         self.rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
 
     def take(self, limit: int) -> tuple[bytes, int]:

@@ -312,6 +312,7 @@ _DEFINITIONS = (
     Definition("log_statement", "none", _choice("none", "ddl", "mod", "all"), has_effect=False, kind="enum"),
     Definition("log_min_duration_statement", "-1", _integer(-1, 2**31 - 1), has_effect=False, kind="integer"),
     Definition("vacuum_cost_delay", "0", _text, has_effect=False, kind="real"),
+    Definition("default_toast_compression", "pglz", _choice("pglz", "lz4"), has_effect=False, kind="enum"),
     Definition("array_nulls", "on", _choice("on"), kind="bool"),
     Definition("backslash_quote", "safe_encoding", _text, has_effect=False, kind="enum"),
     Definition("escape_string_warning", "on", _boolean, has_effect=False, kind="bool"),

@@ -18,6 +18,7 @@ from catalog.schema import Sequence as SequenceObject
 from engine.execute.context import ExecContext
 from engine.node import Node, PlanCache
 from engine.session import privileges
+from engine.session.positioned import current_row
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import IDENTITIES, PlanKey, Settings, milliseconds
 from engine.session.waiting import Work
@@ -91,6 +92,9 @@ class SessionState:
         self.last_sequence: int | None = None
         self._sequence_allowed: object = None  # the last sequence whose privileges were looked at, and for whom
         self.last_commit = 0  # LSN, of this session
+        self.portals_before: list[
+            tuple[Savepoint, tuple[Portal, ...]]
+        ] = []  # the portals that there were at savepoints
         self.modes_before: list[tuple[Savepoint, bool]] = []  # what was READ ONLY at savepoints, where it has changed
         self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
         self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
@@ -297,6 +301,10 @@ class SessionState:
         if self.last_sequence is None:
             raise SqlError("55000", "lastval is not yet defined in this session")
         return self.sequence_values[self.last_sequence]
+
+    def current_row(self, cursor: str, table: Table) -> bytes:
+        """The key of the table's row under which a cursor is (engine/session/positioned.py)."""
+        return current_row(self, cursor, table)
 
     def set_value(self, sequence: int, value: int, is_called: bool) -> None:
         self.node.sequences.set_value(self._sequence(sequence, "w"), value, is_called)

@@ -440,8 +440,9 @@ class NodeStatus:
     def cursors(self) -> list[dict[str, object]]:
         return [
             {
-                "name": portal.name.decode(), "statement": portal.prepared.statement.text,
-                "is_holdable": portal.holdable, "is_binary": False, "is_scrollable": portal.scroll,
+                "name": portal.name.decode(), "statement": portal.prepared.statement.whole,
+                "is_holdable": portal.holdable, "is_binary": bool(portal.formats) and all(portal.formats),
+                "is_scrollable": portal.scroll,
                 "creation_time": self._node.clock(),
             }
             for portal in self._session.portals.values()
@@ -451,7 +452,7 @@ class NodeStatus:
     def prepared_statements(self) -> list[dict[str, object]]:
         return [
             {
-                "name": name.decode(), "statement": prepared.statement.text, "prepare_time": self._node.clock(),
+                "name": name.decode(), "statement": prepared.statement.whole, "prepare_time": self._node.clock(),
                 "parameter_types": Array.of(prepared.parameter_types), "from_sql": False,
                 "generic_plans": 0, "custom_plans": 0,
             }

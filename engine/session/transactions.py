@@ -153,7 +153,7 @@ class TransactionalSession(SessionState):
             self._rolled_back_to(transaction.savepoints[-1])
         else:
             self._let_go(transaction)
-        self._close_portals(committed=False)
+            self._close_portals(committed=False)
 
     def _rolled_back_to(self, savepoint: Savepoint) -> None:
         for point, was in self.modes_before:
@@ -162,6 +162,10 @@ class TransactionalSession(SessionState):
         for part in (self.advisory_held, self.notifying):
             if part is not None:
                 part.roll_back_to(savepoint)
+        kept = next((portals for point, portals in self.portals_before if point is savepoint), ())
+        for name, portal in list(self.portals.items()):
+            if portal not in kept and not portal.kept:
+                self.close_portal(name)
 
     def _let_go(self, transaction: Transaction) -> None:
         if transaction.changed_objects:
@@ -192,7 +196,8 @@ class TransactionalSession(SessionState):
     def _close_portals(self, committed: bool) -> None:
         for name in list(self.portals):
             portal = self.portals[name]
-            if not (committed and portal.holdable):
+            portal.kept = portal.kept or (committed and portal.holdable)
+            if not portal.kept:
                 self.close_portal(name)
 
     def end_portals(self) -> None:
@@ -309,7 +314,9 @@ class TransactionalSession(SessionState):
         if kind == "rollback_to":
             transaction.rollback_to_savepoint(name)
             state = transaction.savepoints[-1].settings
+            own = {name: portal for name, portal in self.portals.items() if portal.prepared.control is not None}
             self._rolled_back_to(transaction.savepoints[-1])
+            self.portals.update(own)  # this very statement's
             if state is not None:
                 self.settings.restore(state)
             self.status = "T"
@@ -321,6 +328,9 @@ class TransactionalSession(SessionState):
             for part in (self.advisory_held, self.notifying):
                 if part is not None:
                     part.save(transaction.savepoints[-1])
+            points = set(map(id, transaction.savepoints))
+            self.portals_before = [item for item in self.portals_before if id(item[0]) in points]
+            self.portals_before.append((transaction.savepoints[-1], tuple(self.portals.values())))
             return "SAVEPOINT"
         transaction.release_savepoint(name)
         return "RELEASE"

@@ -19,11 +19,13 @@ from engine.execute.expressions import compile_expression
 from engine.session import planning
 from engine.session.collect import Collector, reformatted
 from engine.session.notifications import UNLISTEN_ALL
+from engine.session.positioned import Positions, check_options, scrolls, separated
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
 from engine.sql.analyze.domains import has_conditions
+from engine.sql.tree import Query
 from engine.txn.interface import LockWait
 from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE, TABLE_MODES
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 TEXT = TypeRef(25)
+DATA_ERRORS = ("21", "22", "23")  # classes of what a row's values raise: of a cursor's, when it is fetched from
 _LENGTH = struct.Struct(">i")
 
 DDL = (
@@ -241,8 +244,7 @@ async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink
     if any(item.domain and has_conditions(session.catalog, item) for item in declared):
         not_supported("a parameter of a domain with conditions")
     types = tuple(item.oid for item in declared)
-    statement = ast.Statement(tree.query, portal.prepared.statement.text, portal.prepared.statement.offset)
-    session.prepared[name] = planning.prepare(session, statement, types)
+    session.prepared[name] = planning.prepare(session, portal.prepared.statement.of(tree.query), types)
     sink.complete("PREPARE")
 
 
@@ -296,17 +298,32 @@ async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal
     name = tree.name.encode()
     if name in session.portals:
         raise SqlError("42P03", f'cursor "{tree.name}" already exists')
-    own = portal.prepared.statement
-    statement = ast.Statement(tree.query, own.text, own.offset)
-    prepared = planning.prepare(session, statement, portal.prepared.parameter_types)
+    prepared = planning.prepare(
+        session, portal.prepared.statement.of(tree.query), portal.prepared.parameter_types, with_places=True
+    )
+    assert prepared.analyzed is not None and isinstance(prepared.analyzed.statement, Query)
+    check_options(tree.options, prepared.analyzed.statement)
     code = 1 if "binary" in tree.options else 0
     cursor = Portal(prepared, portal.parameters, (code,) * len(prepared.fields or ()), name)
     cursor.holdable = "hold" in tree.options
-    cursor.scroll = "no scroll" not in tree.options
-    inner = Portal(prepared, portal.parameters, cursor.formats)
+    cursor.scroll = "scroll" in tree.options or (
+        "no scroll" not in tree.options and scrolls(prepared.analyzed.statement)
+    )
+    places = prepared.places or ()
+    width = sum(item.width for item in places)
+    inner = Portal(prepared, portal.parameters, (*(1,) * width, *cursor.formats))
     rows = Collector()
-    await session.run(inner, 0, rows)
+    try:
+        await session.run(inner, 0, rows)
+    except SqlError as error:
+        if error.sqlstate[:2] not in DATA_ERRORS:
+            raise
+        rows, cursor.error = Collector(), error
     cursor.rows = rows.split()
+    if places and session.transaction is not None:
+        locked = bool(prepared.analyzed.statement.row_marks)
+        cursor.rows, found = separated(cursor.rows, width)
+        cursor.positions = Positions(places, locked, session.transaction, found)
     cursor.started = True
     session.portals[name] = cursor
     sink.complete("DECLARE CURSOR")
@@ -316,6 +333,9 @@ def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
     """The rows of a FETCH, and the cursor moved. `position` counts rows from 1; 0 is before the first."""
     rows = cursor.rows
     assert rows is not None
+    if cursor.error is not None:
+        error, cursor.error = cursor.error, SqlError("55000", f'portal "{cursor.name.decode()}" cannot be run')
+        raise error
     total = len(rows)
     direction, count = tree.direction, tree.count
     if direction in ("absolute", "relative"):
@@ -323,14 +343,16 @@ def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
         target = count if direction == "absolute" else cursor.position + count
         if direction == "absolute" and count < 0:
             target = total + 1 + count
-        if target < cursor.position:
-            _refuse_backward(cursor)
+        if target < cursor.position or (target == cursor.position and not tree.move and 1 <= target <= total):
+            _refuse_backward(cursor)  # the row under the cursor is fetched again from the one before it
         cursor.position = min(max(target, 0), total + 1)
         return rows[cursor.position - 1 : cursor.position] if 1 <= cursor.position <= total else []
     if count is not None and count < 0:
         direction = "backward" if direction == "forward" else "forward"
         count = -count
     if count == 0:
+        if 1 <= cursor.position <= total and not tree.move:
+            _refuse_backward(cursor)
         return rows[cursor.position - 1 : cursor.position] if 1 <= cursor.position <= total else []
     if direction == "forward":
         start = min(cursor.position, total)

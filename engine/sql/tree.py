@@ -20,6 +20,9 @@ from catalog.functions.base import Function, Operator
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
 
+ROW_NUMBER = -1
+"""The column of a Var that is the hidden number (int8) of a row of a table without a primary key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Const:
@@ -388,11 +391,20 @@ class SetToDefault:
     type: TypeRef
 
 
+@dataclass(frozen=True, slots=True)
+class CurrentOf:
+    """WHERE CURRENT OF: TRUE for the row of the changed table under which the cursor is."""
+
+    cursor: str
+    type: TypeRef = TypeRef(16)
+    location: int = node_field(default=-1, compare=False)
+
+
 Expr = Union[
     Const, Param, Var, FuncExpr, RelabelType, CoerceViaIO, CoerceTypmod, ArrayCoerce, CaseTestExpr, Aggref, WindowFunc,
     GroupingFunc, BoolExpr, NullTest, BooleanTest, DistinctExpr, NullIfExpr, ScalarArrayOp, CoalesceExpr, MinMaxExpr,
     CaseExpr, ArrayExpr, RowExpr, RowCompare, FieldSelect, SubscriptingRef, SubLink, SqlValueFunction, NextValueExpr,
-    SetToDefault, DomainValue, CoerceToDomain, DomainRule,
+    SetToDefault, DomainValue, CoerceToDomain, DomainRule, CurrentOf,
 ]  # fmt: skip
 
 

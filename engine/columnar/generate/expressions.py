@@ -52,6 +52,8 @@ def _var(scope: Scope, node: tree.Var) -> Piece:
     if isinstance(entry, tree.RangeJoin) and node.relation not in at.sources:
         return _of_join(at, entry, node.column)
     source = at.sources[node.relation]
+    if node.column == tree.ROW_NUMBER:
+        return Piece(f"{source.alias}.r", "BIGINT")
     piece = source.columns[node.column] if node.column else _whole_row(source, entry)
     if at.groups is not None:
         # Not grouped, yet determined by a grouped primary key: any row of the group has the value.
@@ -211,6 +213,11 @@ def _volatile(node: tree.Expr) -> bool:
     if isinstance(node, tree.FuncExpr):
         return node.function.volatility == "v" or any(_volatile(item) for item in node.arguments)
     return isinstance(node, (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod)) and _volatile(node.argument)
+
+
+@makes(tree.CurrentOf)
+def _current_of(scope: Scope, node: tree.CurrentOf) -> Piece:
+    not_supported("WHERE CURRENT OF on this query")
 
 
 @makes(tree.CaseTestExpr)

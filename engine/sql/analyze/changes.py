@@ -448,13 +448,15 @@ def _changed_rows(
     state: State, node: ast.UpdateStmt | ast.DeleteStmt, verb: str, others: tuple[ast.Node, ...]
 ) -> tuple[Table, NamespaceItem, tuple[tree.FromItem, ...], tree.Expr | None, tuple[tree.Target, ...]]:
     """What UPDATE and DELETE share: the table and its range entry, FROM or USING, WHERE, RETURNING."""
-    if node.current_of is not None:
-        refuse("WHERE CURRENT OF", node)
     if node.with_clause is not None:
         with_clause(state, node.with_clause)
     table, item = changed_table(state, node.relation, verb)
     places = _from_items(state, item, others)
-    where = None
+    where: tree.Expr | None = None
+    if node.current_of is not None:
+        if item.view is not None:
+            fail("0A000", "WHERE CURRENT OF on a view is not implemented")
+        where = tree.CurrentOf(node.current_of)
     if node.where is not None:
         where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
     if item.view is not None:

@@ -12,9 +12,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a query string: its tree, and where it lies in the string (characters, from 0)."""
+    """One statement of a query string: its tree, and where it lies in the string (characters, from 0). `whole`: the
+    query string, which is what the system views show."""
 
     tree: Node
     text: str
     offset: int = 0
     parameters: int = 0  # the highest $n in it
+    whole: str = ""
+
+    def of(self, tree: Node) -> Statement:
+        """The statement that this one holds (DECLARE, PREPARE, EXPLAIN), at the same place of the same string."""
+        return Statement(tree, self.text, self.offset, whole=self.whole)

@@ -73,7 +73,7 @@ class Statements(UserTypes):
             self._highest_parameter = 0
             tree = self.statement()
             text = self.source(start)
-            found.append(ast.Statement(tree, text, start, self._highest_parameter))
+            found.append(ast.Statement(tree, text, start, self._highest_parameter, self.sql))
             if self._curr.key not in (";", ""):
                 self.fail()
 

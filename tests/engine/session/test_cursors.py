@@ -1,0 +1,170 @@
+"""Cursors: WHERE CURRENT OF, scrolling, savepoints, what pg_cursors shows; beside PostgreSQL."""
+
+from __future__ import annotations
+
+from tests.engine.session.conftest import Pair
+
+TABLES = (
+    "create table keyless (n int, t text)",
+    "insert into keyless values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')",
+    "create table keyed (area text, id int, t text, primary key (area, id))",
+    "insert into keyed values ('', 1, 'a'), ('x', 1, 'b'), ('x', 2, 'c'), ('y', 7, null)",
+)
+
+
+def test_update_and_delete_where_current_of(both_paths: Pair) -> None:
+    both_paths.run(*TABLES)
+    for table in ("keyless", "keyed"):
+        both_paths.same(
+            "begin",
+            f"declare c cursor for select t from {table}",
+            "fetch 2 from c",
+            f"update {table} set t = t || '!' where current of c returning *",
+            f"update {table} set t = t || '?' where current of c",
+            f"select * from {table}",
+            "fetch 1 from c",
+            f"delete from {table} where current of c returning *",
+            f"delete from {table} where current of c",
+            f"update {table} set t = 'gone' where current of c",
+            "fetch all from c",
+            "move backward all in c",
+            "fetch next from c",
+            f"update {table} as u set t = 'joined ' || k.n from keyless k where current of c and k.n = 1 returning u.t",
+            "commit",
+            f"select * from {table}",
+        )
+
+
+def test_the_row_of_a_cursor_with_for_update(pair: Pair) -> None:
+    pair.run(*TABLES)
+    pair.same(
+        "begin",
+        "declare c cursor for select t from keyed where id < 5 order by area, id for update",
+        "fetch c",
+        "update keyed set t = 'first' where current of c",
+        "fetch relative 0 from c",
+        "rollback",
+        "begin",
+        "declare c cursor for select t from keyless where n > 1 for share",
+        "move 2 in c",
+        "delete from keyless where current of c",
+        "fetch c",
+        "commit",
+        "select * from keyed",
+        "select * from keyless",
+    )
+
+
+def test_cursors_that_cannot_be_changed_through(pair: Pair) -> None:
+    pair.run(*TABLES, "create view shown as select * from keyless")
+    refused = (
+        ("keyless", "select * from keyed"),
+        ("keyless", "select * from keyed for update"),
+        ("keyless", "select count(*) from keyless"),
+        ("keyless", "select n from keyless group by n"),
+        ("keyless", "select distinct n from keyless"),
+        ("keyless", "select n from keyless union select 1"),
+        ("keyless", "select k.n from keyless k join keyed on id = n"),
+        ("keyless", "select * from keyless"),
+        ("shown", "select * from shown"),
+    )
+    for table, query in refused:
+        pair.same("begin", f"declare c cursor for {query}", f"delete from {table} where current of c", "rollback")
+    pair.same(
+        "delete from keyless where current of nowhere",
+        "begin",
+        "declare h cursor with hold for select * from keyless",
+        "fetch h",
+        "update keyless set t = 'held' where current of h",
+        "commit",
+        "update keyless set t = 'held' where current of h",
+        "close h",
+        "select * from keyless",
+    )
+
+
+def test_options_that_do_not_go_together(pair: Pair) -> None:
+    pair.run(*TABLES)
+    for options, query in (
+        ("scroll cursor", "select n from keyless for update"),
+        ("insensitive cursor", "select n from keyless for key share"),
+        ("cursor with hold", "select n from keyless for no key update"),
+        ("scroll no scroll cursor", "select 1"),
+        ("insensitive asensitive cursor", "select 1"),
+    ):
+        pair.same("begin", f"declare c {options} for {query}", "rollback")
+
+
+def test_which_cursors_go_back(pair: Pair) -> None:
+    pair.run(*TABLES)
+    for query in (
+        "select n from keyless",
+        "select * from (select n from keyless where n > 1) s",
+        "select n from keyless order by t",
+        "select n from generate_series(1, 4) n",
+        "values (1), (2), (3)",
+        "select 1",
+        "select count(*) from keyless",
+        "select n from keyless for update",
+        "select k.n from keyless k, keyless l",
+        "select generate_series(1, 3)",
+    ):
+        pair.same(
+            "begin",
+            f"declare c cursor for {query}",
+            "select is_scrollable, is_binary, is_holdable, statement from pg_cursors where name = 'c'",
+            "fetch 2 from c",
+            "move relative 0 in c",
+            "fetch backward 1 from c",
+            "rollback",
+        )
+    pair.same(
+        "begin",
+        "-- said first\n declare b binary no scroll cursor for select n from keyless;",
+        "select name, is_binary, is_scrollable, statement from pg_cursors",
+        "fetch absolute 1 from b",
+        "fetch absolute 2 from b",
+        "fetch absolute 2 from b",
+        "rollback",
+        "prepare p as select 1;",
+        "select name, statement from pg_prepared_statements",
+        "deallocate p",
+    )
+
+
+def test_savepoints_close_only_the_cursors_behind_them(pair: Pair) -> None:
+    pair.run(*TABLES)
+    pair.same(
+        "begin",
+        "declare before cursor for select n from keyless order by n",
+        "savepoint s",
+        "declare after cursor for select n from keyless",
+        "fetch before",
+        "rollback to s",
+        "fetch before",
+        "savepoint s2",
+        "fetch after",
+        "rollback to s2",
+        "declare later cursor for select n from keyless order by n",
+        "release s2",
+        "select 1/0",
+        "rollback to s",
+        "fetch before",
+        "fetch later",
+        "rollback",
+    )
+
+
+def test_an_error_of_a_row_comes_when_it_is_fetched(pair: Pair) -> None:
+    pair.run(*TABLES)
+    pair.same(
+        "begin",
+        "declare c cursor for select n / 0 from keyless order by n",
+        "savepoint s",
+        "fetch c",
+        "rollback to s",
+        "fetch c",
+        "rollback to s",
+        "select 'on'",
+        "commit",
+    )
