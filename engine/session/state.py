@@ -195,7 +195,7 @@ class SessionState:
         return self._call(clock, clock if self.transaction is None else self.transaction.start_time)
 
     def _call(self, statement: int, transaction: int) -> CallContext:
-        return CallContext(statement, transaction, self.key.format.timezone, self)
+        return CallContext(statement, transaction, self.key.format.timezone, self, self.key.format)
 
     def context(self) -> ExecContext:
         """An execution context of its own, for what outlives one synchronous call."""

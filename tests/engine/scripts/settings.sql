@@ -1,0 +1,16 @@
+set timezone = 'PST8PDT';
+set datestyle = 'postgres, mdy';
+BEGIN;
+SET LOCAL TIME ZONE 10.5;
+select to_jsonb(timestamptz '2014-05-28 12:22:35.614298-04');
+SET LOCAL TIME ZONE -8;
+select to_jsonb(timestamptz '2014-05-28 12:22:35.614298-04');
+COMMIT;
+select concat(1,2,3,'hello',true, false, to_date('20100309','YYYYMMDD'));
+select concat_ws('#',1,2,3,'hello',true, false, to_date('20100309','YYYYMMDD'));
+select concat(date '2010-03-09'), format('%s', date '2010-03-09'), 'a' || date '2010-03-09', (date '2010-03-09')::text, to_json(date '2010-03-09'), array_to_string(array[date '2010-03-09'], ','), array[date '2010-03-09']::text;
+create table d (d date);
+insert into d values ('2010-03-09'), ('2011-03-09');
+select concat(d), format('%s', d), 'a' || d, d::text, to_json(d), array_to_string(array[d], ','), array[d]::text, row(d)::text, string_agg(concat(d, 'x'), ',') over (order by d) from d;
+select string_agg(concat(d, 'x'), ',') from d;
+select to_jsonb(now()) = to_jsonb(now()), left(now()::text, 3) = to_char(now(), 'Dy');
