@@ -9,6 +9,7 @@
     expressions.py    all other expressions;  sublinks.py  sub-queries in them
     ranges.py         FROM;  queries.py  SELECT, set operations, WITH
     dml.py            the SELECTs behind INSERT, UPDATE and DELETE
+    window_order.py   the order of rows after window functions
     udf.py            names and signatures of UDFs
 
 Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2, ..., columns c1, c2, ....
@@ -31,6 +32,7 @@ from engine.columnar.generate.forms import Piece
 from engine.columnar.generate.queries import Body, query
 from engine.columnar.generate.state import Generation, Source
 from engine.columnar.generate.texts import to_text
+from engine.columnar.generate.window_order import in_window_order
 from engine.columnar.interface import ColumnarQuery, OutputColumn
 from engine.sql import tree
 
@@ -55,6 +57,7 @@ def generate(
     does not list. Raises 0A000 with the name of whatever cannot run here, 2201W/2201X for a negative LIMIT/OFFSET.
     """
     generation = Generation(settings, parameter_types)
+    node = in_window_order(node)
     body = _as_text(generation, node, query(node, None, generation, exact=True))
     columns = [
         OutputColumn(target.name, target.expression.type, piece.form)

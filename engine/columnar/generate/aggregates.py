@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Function, Implementation
-from catalog.functions.duckdb_errors import without_volatility
+from catalog.functions.duckdb_errors import sql_error_call, without_volatility
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.columnar.generate.comparisons import comparable, is_native, sort_item
+from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
 from engine.columnar.generate.forms import (
     GENERAL,
     MAX_DIGITS,
@@ -232,6 +232,7 @@ def _over_lists(call: Call, found: Implementation) -> Piece:
 
 # ---- windows --------------------------------------------------------------------------------------------------------
 
+_INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
 _FRAMELESS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"})
 _DEFAULT_FRAME = ("range", "unbounded_preceding", "current_row")
 _BOUNDS = {
@@ -290,7 +291,9 @@ def _window(scope: Scope, clause: tree.WindowClause, framed: bool) -> str:
     if clause.partition_by:
         keys = [comparable(scope.generation, expression(scope, item), item.type.oid) for item in clause.partition_by]
         parts.append(without_volatility(f"PARTITION BY {', '.join(keys)}"))
-    if clause.order_by:
+    if clause.order_by and _has_range_offset(clause):
+        parts.append(f"ORDER BY {_range_key(scope, clause.order_by[0])}")
+    elif clause.order_by:
         parts.append(without_volatility(_order(scope, clause.order_by)[1:]))
     default = (clause.frame_mode, clause.frame_start[0], clause.frame_end[0]) == _DEFAULT_FRAME
     if framed and (not default or clause.exclude):
@@ -300,6 +303,19 @@ def _window(scope: Scope, clause: tree.WindowClause, framed: bool) -> str:
             frame += f" EXCLUDE {_EXCLUSIONS[clause.exclude]}"
         parts.append(frame)
     return " ".join(parts)
+
+
+def _has_range_offset(clause: tree.WindowClause) -> bool:
+    return clause.frame_mode == "range" and (clause.frame_start[1] or clause.frame_end[1]) is not None
+
+
+def _range_key(scope: Scope, order: tree.SortClause) -> str:
+    """The one column that RANGE with an offset counts along; integers so wide that no sum with an offset overflows."""
+    key = expression(scope, order.expression)
+    if order.expression.type.oid in _INTEGERS:
+        return without_volatility(sort_key(f"CAST({key.sql} AS HUGEINT)", order.descending, order.nulls_first))
+    items = sort_item(scope.generation, key, order.expression.type, order.descending, order.nulls_first)
+    return without_volatility(items)
 
 
 def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr | None]) -> str:
@@ -313,4 +329,16 @@ def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr 
             offset.type.oid == oids.NUMERIC and piece.form == GENERAL
         ):
             not_supported("RANGE with an offset over numeric of no fixed scale on this query")
+        if offset.type.oid in _INTEGERS:
+            return f"CAST({piece.sql} AS HUGEINT) {kind.upper()}"
+        if offset.type.oid in (oids.FLOAT4, oids.FLOAT8):
+            return f"{_finite_offset(piece.sql)} {kind.upper()}"
     return f"{piece.sql} {kind.upper()}"
+
+
+def _finite_offset(sql: str) -> str:
+    """An offset that DuckDB adds and subtracts as PostgreSQL does: NaN is none at all, and a sum with an infinite one
+    may be NaN where PostgreSQL takes every row."""
+    invalid = sql_error_call("22013", "invalid preceding or following size in window function")
+    refused = sql_error_call("0A000", "RANGE with an infinite offset on this query is not supported")
+    return without_volatility(f"CASE WHEN isnan({sql}) THEN {invalid} WHEN isinf({sql}) THEN {refused} ELSE {sql} END")
