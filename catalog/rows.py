@@ -22,6 +22,7 @@ from catalog.schema import (
     Database,
     Domain,
     Enum,
+    Extension,
     Index,
     Role,
     Schema,
@@ -47,6 +48,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Enum: 20,
     Domain: 21,
     Composite: 22,
+    Extension: 24,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
 COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
 
+from catalog.functions.added import Added
 from catalog.types.base import TypeRef
 from catalog.types.user import UserEntry, remember
 
@@ -353,10 +354,36 @@ class Composite:
     acl: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """CREATE EXTENSION: what it brings (catalog/extensions.py) is found in `schema`."""
+
+    oid: int
+    schema: int
+    name: str
+    version: str
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionType:
+    """A type that an extension has brought: what a name leads to."""
+
+    oid: int
+    array_oid: int
+    name: str
+    schema: int
+
+
 UserType = Enum | Domain | Composite
 USER_TYPES = (Enum, Domain, Composite)
+CODE = (Extension,)
 Relation = Table | Index | Sequence | View | VirtualTable
-SchemaObject = Role | Database | Schema | Tablespace | Table | Index | Sequence | View | Enum | Domain | Composite
+SchemaObject = (
+    Role | Database | Schema | Tablespace | Table | Index | Sequence | View | Enum | Domain | Composite | Extension
+)
+IN_SCHEMAS = (Table, Index, Sequence, View, *USER_TYPES, *CODE)
 
 
 @dataclass(frozen=True)
@@ -377,6 +404,7 @@ class Catalog:
     databases: Mapping[str, int] = field(default_factory=dict)
     tablespaces: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
+    code: Mapping[int, Extension] = field(default_factory=dict)  # by OID, those of other databases included
 
     def with_object(self, item: SchemaObject) -> Catalog:
         """This catalog with `item` added, or put in place of the object with its OID."""
@@ -391,6 +419,7 @@ class Catalog:
         objects = dict(self.objects)
         relations = dict(self.relations)
         types = dict(self.types)
+        code = dict(self.code)
         named: dict[type[SchemaObject], dict[str, int]] = {
             Schema: dict(self.schemas),
             Role: dict(self.roles),
@@ -403,7 +432,9 @@ class Catalog:
                 relations.pop((old.schema, old.name), None)
             elif isinstance(old, USER_TYPES):
                 types.pop((old.schema, old.name), None)
-            elif old is not None and self._is_here(old):
+            elif isinstance(old, CODE):
+                code.pop(oid, None)
+            elif isinstance(old, (Schema, Role, Database, Tablespace)) and self._is_here(old):
                 named[type(old)].pop(old.name, None)
         for oid, item in changes.items():
             if item is None:
@@ -413,7 +444,9 @@ class Catalog:
                 relations[(item.schema, item.name)] = oid
             elif isinstance(item, USER_TYPES):
                 types[(item.schema, item.name)] = oid
-            elif self._is_here(item):
+            elif isinstance(item, CODE):
+                code[oid] = item
+            elif isinstance(item, (Schema, Role, Database, Tablespace)) and self._is_here(item):
                 named[type(item)][item.name] = oid
         changed = Catalog(
             self.version + 1,
@@ -425,6 +458,7 @@ class Catalog:
             named[Database],
             named[Tablespace],
             types,
+            code,
         )
         if types:
             remember(changed.user_types)
@@ -446,7 +480,7 @@ class Catalog:
             if isinstance(item, Schema):
                 here = oid in own
             else:
-                here = not isinstance(item, (Table, Index, Sequence, View, *USER_TYPES)) or item.schema in own
+                here = not isinstance(item, IN_SCHEMAS) or item.schema in own
             if here:
                 found.setdefault(type(item), []).append(item)
         return found
@@ -476,15 +510,41 @@ class Catalog:
 
     @cached_property
     def user_types(self) -> Mapping[int, UserEntry]:
-        """The types that users have defined, and the arrays over them, by OID."""
-        from catalog.usertypes import entries_of  # that module needs the classes of this one
+        """The types that users have defined or extensions have brought, and the arrays over them, by OID."""
+        from catalog.extensions import types_of  # these modules need the classes of this one
+        from catalog.usertypes import entries_of
 
         found = []
         for oid in self.types.values():
             item = self.objects[oid]
             assert isinstance(item, USER_TYPES)
             found.append((item, self.schema_name(item.schema)))
-        return entries_of(found)
+        entries = entries_of(found)
+        for extension in self.extensions.values():
+            entries |= types_of(extension, self.schema_name(extension.schema))
+        return entries
+
+    @cached_property
+    def extensions(self) -> Mapping[str, Extension]:
+        """The extensions of this database, by name."""
+        here = set(self.schemas.values()) if self.code else set()
+        return {item.name: item for item in self.code.values() if isinstance(item, Extension) and item.schema in here}
+
+    @cached_property
+    def added(self) -> Added:
+        """The functions and operators that are not built in, by name."""
+        from catalog.extensions import added_by  # it needs the classes of this module
+
+        return added_by(self)
+
+    def extension_type(self, schema: int, name: str) -> ExtensionType | None:
+        """The type of that name that an extension has brought to the schema."""
+        for extension in self.extensions.values():
+            if extension.schema == schema:
+                for oid, entry in self.user_types.items():
+                    if entry.definition is None and entry.row.name == name and not entry.row.element:
+                        return ExtensionType(oid, entry.row.array, name, schema)
+        return None
 
     def user_type(self, schema: int, name: str) -> UserType | None:
         """The user's type of that name in the schema."""

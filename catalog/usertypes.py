@@ -131,7 +131,7 @@ def describe(oids: Iterable[int]) -> list[list[str]]:
     pending = list(oids)
     while pending:
         entry = entry_of(pending.pop())
-        if entry is not None:
+        if entry is not None and entry.definition is not None:  # what extensions bring, every process knows
             item: UserType = entry.definition  # type: ignore[assignment]
             if item.oid not in found:
                 pending += [column.type.oid for column in getattr(item, "columns", ())]

@@ -12,6 +12,9 @@ Implementations are keyed by `Function.source`:
     aggregates           name(types of the arguments, typname): 'sum(int4)', 'count()', 'corr(float8,float8)'
     window functions     prosrc: 'window_row_number'
 
+What extensions bring is declared in the same form (catalog/data/extensions) and found by OID like everything else; by
+name only where a database has the extension (catalog/extensions.py). Their implementations are known always.
+
 To add functions, add a module to this package: every module of it is imported when an implementation is first asked
 for, and registers what it has by `implement`. Functions that PostgreSQL does not have are declared by `declare`, with
 OIDs 9000 to 9999.
@@ -45,10 +48,9 @@ class _Rows:
     """The lines of one catalog file, by OID (the first field) and by name (the second field)."""
 
     def __init__(self, name: str) -> None:
-        text = (_DATA / f"{name}.tsv").read_text(encoding="utf-8")
         self.by_oid: dict[int, str] = {}
         self.by_name: dict[str, list[int]] = {}
-        for line in text.split("\n")[1:]:
+        for line in (_DATA / f"{name}.tsv").read_text(encoding="utf-8").split("\n")[1:]:
             if line:
                 key, second, _ = line.split("\t", 2)
                 oid = int(key)
@@ -70,23 +72,27 @@ def _fields(line: str) -> list[str | None]:
 
 
 @functools.cache
+def _rows(name: str) -> _Rows:
+    return _Rows(name)
+
+
 def _procedures() -> _Rows:
-    return _Rows("pg_proc")
+    return _rows("pg_proc")
 
 
-@functools.cache
 def _operators() -> _Rows:
-    return _Rows("pg_operator")
+    return _rows("pg_operator")
 
 
-@functools.cache
-def _aggregates() -> _Rows:
-    return _Rows("pg_aggregate")
+def _line(name: str, oid: int) -> str | None:
+    """The line of an OID: of what is built in, or of what an extension brings."""
+    return _rows(name).by_oid.get(oid) or _rows(f"extensions/{name}").by_oid.get(oid)
 
 
 @functools.cache
 def _type_names() -> dict[int, str]:
-    return {oid: line.split("\t", 2)[1] for oid, line in _Rows("pg_type").by_oid.items()}
+    files = (_rows("pg_type"), _rows("extensions/pg_type"))
+    return {oid: line.split("\t", 2)[1] for rows in files for oid, line in rows.by_oid.items()}
 
 
 def _oids(text: str | None) -> tuple[int, ...]:
@@ -159,7 +165,7 @@ def _make_function(line: str) -> Function:
 @functools.cache
 def function(oid: int) -> Function:
     """The function of that OID. Raises KeyError."""
-    line = _procedures().by_oid.get(oid)
+    line = _line("pg_proc", oid)
     if line is not None:
         return _make_function(line)
     _load_modules()
@@ -183,7 +189,10 @@ def function_oids() -> tuple[int, ...]:
 @functools.cache
 def operator(oid: int) -> Operator:
     """The operator of that OID. Raises KeyError."""
-    item = _operators().by_oid[oid].split("\t")
+    line = _line("pg_operator", oid)
+    if line is None:
+        raise KeyError(oid)
+    item = line.split("\t")
     left, right, result, commutator, negator, code = map(int, item[5:11])
     return Operator(oid, item[1].replace("\\\\", "\\"), left, right, result, code, commutator, negator)
 
@@ -198,11 +207,21 @@ def operator_oids() -> tuple[int, ...]:
     return tuple(_operators().by_oid)
 
 
+def extension_functions() -> Mapping[str, Sequence[int]]:
+    """The OIDs of the functions that extensions bring, by name."""
+    return _rows("extensions/pg_proc").by_name
+
+
+def extension_operators() -> Mapping[str, Sequence[int]]:
+    """The same of operators."""
+    return {name.replace("\\\\", "\\"): oids for name, oids in _rows("extensions/pg_operator").by_name.items()}
+
+
 @functools.cache
 def _casts() -> dict[tuple[int, int], Cast]:
     casts = {}
-    for line in (_DATA / "pg_cast.tsv").read_text(encoding="utf-8").split("\n")[1:]:
-        if line:
+    for rows in (_rows("pg_cast"), _rows("extensions/pg_cast")):
+        for line in rows.by_oid.values():
             _, source, target, code, context, method = line.split("\t")
             casts[int(source), int(target)] = Cast(int(source), int(target), int(code), context, method)
     return casts
@@ -224,7 +243,10 @@ def all_casts() -> tuple[Cast, ...]:
 @functools.cache
 def aggregate(oid: int) -> Aggregate:
     """The aggregate of that function OID. Raises KeyError."""
-    item = _fields(_aggregates().by_oid[oid])
+    line = _line("pg_aggregate", oid)
+    if line is None:
+        raise KeyError(oid)
+    item = _fields(line)
     numbers = [int(_text(field)) for field in (item[0], item[2], item[3], item[4], item[5], item[6])]
     function_oid, direct, transition, final, sort, state = numbers
     return Aggregate(function_oid, _text(item[1]), direct, transition, final, sort, state, item[7])

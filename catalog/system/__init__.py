@@ -6,6 +6,7 @@
     shared        pg_namespace, pg_database, pg_authid, ...: schemas, and what all databases share
     user_types    pg_type, pg_enum, pg_constraint: the types that users define
     builtin       pg_proc, pg_operator, pg_cast, ...: what every server of this release has
+    extensions    pg_extension, and the parts of pg_proc, pg_type, ... that extensions bring
     live          pg_settings, pg_stat_activity, pg_locks, ...: the running node
     cluster       shoal_nodes, shoal_replicas, ...: the cluster, as this node knows it
     names         the internal tables in which catalog functions find names, definitions and privileges
@@ -21,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog.schema import View, VirtualTable
-from catalog.system import builtin, live, names, objects, shared, user_types  # each registers its parts
+from catalog.system import builtin, extensions, live, names, objects, shared, user_types  # each registers its parts
 from catalog.system.relations import system_relations
 
-_LOADED = (builtin, live, names, objects, shared, user_types)
+_LOADED = (builtin, extensions, live, names, objects, shared, user_types)
 
 virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
     key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from catalog import types
 from catalog.functions import registry
@@ -18,28 +18,28 @@ from catalog.types.base import Array
 INTERNAL, SQL = 12, 14
 
 
-def _rows(table: VirtualTable, source: str) -> Columns:
-    """The rows of catalog/data/<source>.tsv in internal form; columns that it lacks are left to `complete`."""
+def as_dumped(table: VirtualTable, rows: Iterable[Mapping[str, str | None]]) -> Columns:
+    """Rows of catalog/data in internal form; columns that they lack are left to `complete`."""
     by_name = {column.name: column for column in table.columns}
     decoders = {name: lookup(column.type.oid).text_decoder() for name, column in by_name.items()}
     return of_rows(
         [
             {key: None if text is None else decoders[key](text) for key, text in row.items() if key in decoders}
-            for row in read_rows(source)
+            for row in rows
         ]
     )
 
 
-def _as_dumped(name: str) -> None:
+def _whole(name: str) -> None:
     table = system_table(name)
 
     @content(table, "fixed")
-    def rows(_: list[Item], __: Surroundings) -> Columns:
-        return _rows(table, name)
+    def every_row(_: list[Item], __: Surroundings) -> Columns:
+        return as_dumped(table, read_rows(name))
 
 
 for _name in ("pg_am", "pg_collation", "pg_language", "pg_opclass", "pg_opfamily", "pg_range", "pg_cast"):
-    _as_dumped(_name)
+    _whole(_name)
 
 
 def _number(text: str | None) -> int:
@@ -52,12 +52,18 @@ def _oids(text: str | None) -> tuple[int, ...]:
 
 @content("pg_proc", "fixed")
 def _functions(_: list[Item], __: Surroundings) -> Columns:
-    lines = list(read_fields("pg_proc"))  # some of its columns share a name
+    return {
+        **function_columns(list(read_fields("pg_proc"))),  # some of its columns share a name
+        "pronamespace": PG_CATALOG_OID,
+        "proowner": BOOTSTRAP_ROLE_OID,
+    }
+
+
+def function_columns(lines: Sequence[Sequence[str | None]]) -> Columns:
+    """Declarations of functions as columns of pg_proc."""
     return {
         "oid": [int(line[0] or 0) for line in lines],
         "proname": [line[1] for line in lines],
-        "pronamespace": PG_CATALOG_OID,
-        "proowner": BOOTSTRAP_ROLE_OID,
         "prolang": [_number(line[18]) for line in lines],
         "procost": [float(line[15] or 0) for line in lines],
         "prorows": [float(line[16] or 0) for line in lines],
@@ -82,7 +88,7 @@ def _functions(_: list[Item], __: Surroundings) -> Columns:
 @content("pg_operator", "fixed")
 def _operators(_: list[Item], __: Surroundings) -> Columns:
     return {
-        **_rows(system_table("pg_operator"), "pg_operator"),
+        **as_dumped(system_table("pg_operator"), read_rows("pg_operator")),
         "oprnamespace": PG_CATALOG_OID,
         "oprowner": BOOTSTRAP_ROLE_OID,
     }
@@ -90,7 +96,7 @@ def _operators(_: list[Item], __: Surroundings) -> Columns:
 
 @content("pg_aggregate", "fixed")
 def _aggregates(_: list[Item], __: Surroundings) -> Columns:
-    return _rows(system_table("pg_aggregate"), "pg_aggregate")
+    return as_dumped(system_table("pg_aggregate"), read_rows("pg_aggregate"))
 
 
 @content("pg_type", "fixed")

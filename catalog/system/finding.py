@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from catalog.schema import USER_TYPES, Catalog, Composite, Enum, Index, Schema, Table, View
+from catalog.schema import FIRST_USER_OID, USER_TYPES, Catalog, Composite, Enum, Extension, Index, Schema, Table, View
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import system_table
@@ -83,8 +83,8 @@ def _cut_names(catalog: Catalog, name: str) -> Iterable[int]:
 
 
 def _user_types(catalog: Catalog) -> Iterable[int]:
-    """All of them: they are few."""
-    return [item.oid for kind in USER_TYPES for item in catalog.by_kind.get(kind, ())]
+    """All of them, and the extensions: they are few."""
+    return [item.oid for kind in (*USER_TYPES, Extension) for item in catalog.by_kind.get(kind, ())]
 
 
 def _of_type(catalog: Catalog, value: object) -> Iterable[int]:
@@ -92,6 +92,8 @@ def _of_type(catalog: Catalog, value: object) -> Iterable[int]:
     oid = cast(int, value)
     if not numbering.ROW_TYPES <= oid < numbering.RULES:
         entry = catalog.user_types.get(oid)
+        if entry is not None and entry.definition is None:
+            return [item.oid for item in catalog.extensions.values()]
         return () if entry is None else (cast(Enum, entry.definition).oid,)
     return (oid - (numbering.ARRAY_TYPES if oid >= numbering.ARRAY_TYPES else numbering.ROW_TYPES),)
 
@@ -131,6 +133,8 @@ def _commented(catalog: Catalog, value: object) -> Iterable[int]:
 def _dependent(catalog: Catalog, value: object) -> Iterable[int]:
     """Whose rows of pg_depend have this OID as the dependent object."""
     oid = cast(int, value)
+    if oid < FIRST_USER_OID:
+        return [item.oid for item in catalog.extensions.values()]
     if oid >= numbering.DEFAULTS:
         return _with_defaults(catalog)
     found = [oid, *_of_constraint(catalog, oid)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from catalog.functions.base import udf_name
 from catalog.functions.duckdb_errors import sql_error_call_of
 from catalog.privileges import WORDS
-from catalog.schema import FIRST_USER_OID, VirtualTable
+from catalog.schema import VirtualTable
 from catalog.system import numbering
 from catalog.system.content import system_table
 from catalog.system.relations import (
@@ -36,6 +36,7 @@ from catalog.system.relations import (
     TYPE_NAMES,
     VIEW_TEXTS,
 )
+from catalog.types.user import FIRST_ADDED_OID
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def format_type(oid: str, typmod: str) -> str:
     """SQL of format_type: row types and those of users are looked up, built-in ones come from the function."""
     named = look_up(TYPE_NAMES, "shown", oid)
     return (
-        f"CASE WHEN {oid} < {FIRST_USER_OID} THEN {_FORMAT}({oid}, CAST({typmod} AS INTEGER)) "
+        f"CASE WHEN {oid} < {FIRST_ADDED_OID} THEN {_FORMAT}({oid}, CAST({typmod} AS INTEGER)) "
         f"WHEN {oid} IS NOT NULL THEN coalesce({named}, '???') END"
     )
 
@@ -177,7 +178,7 @@ _register("show_config_by_name", lambda a: look_up(SETTINGS, "value", f"lower({a
 _by_key("pg_table_is_visible", RELATION_NAMES, "visible")
 _register(
     "pg_type_is_visible",
-    lambda a: f"CASE WHEN {a[0]} < {FIRST_USER_OID} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
+    lambda a: f"CASE WHEN {a[0]} < {FIRST_ADDED_OID} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
     TYPE_NAMES,
 )
 _register(

@@ -6,6 +6,8 @@ is 'session'; relations come in slices like the rows of pg_class.
 
 from __future__ import annotations
 
+from collections import abc
+
 from catalog import privileges, types
 from catalog.functions import registry
 from catalog.functions.quoting import quote_identifier
@@ -252,7 +254,11 @@ def _builtin_type_input(_: list[Item], __: Surroundings) -> Columns:
 @content(internal.FUNCTION_NAMES, "fixed")
 def function_names(_: list[Item], __: Surroundings | None) -> Columns:
     """Built-in functions as regproc and regprocedure show them, and the parts of their declarations."""
-    lines = list(read_fields("pg_proc"))
+    return function_name_columns(list(read_fields("pg_proc")), "pg_catalog.")
+
+
+def function_name_columns(lines: abc.Sequence[list[str | None]], prefix: str) -> Columns:
+    """`prefix`: what tells a name that several functions have from those of other schemas."""
     counts: dict[str | None, int] = {}
     for line in lines:
         counts[line[1]] = counts.get(line[1], 0) + 1
@@ -260,7 +266,7 @@ def function_names(_: list[Item], __: Surroundings | None) -> Columns:
     inputs = [", ".join(types.format_type(int(oid)) for oid in (line[11] or "").split()) for line in lines]
     return {
         "oid": [int(line[0] or 0) for line in lines],
-        "shown": [n if counts[line[1]] == 1 else f"pg_catalog.{n}" for n, line in zip(shown, lines, strict=True)],
+        "shown": [n if counts[line[1]] == 1 else prefix + n for n, line in zip(shown, lines, strict=True)],
         "signature": [f"{n}({i.replace(', ', ',')})" for n, i in zip(shown, inputs, strict=True)],
         "arguments": [_arguments(line, True) for line in lines],
         "identity": [_arguments(line, False) for line in lines],
@@ -315,13 +321,18 @@ def _result(line: list[str | None]) -> str | None:
 @content(internal.OPERATOR_NAMES, "fixed")
 def operator_names(_: list[Item], __: Surroundings | None) -> Columns:
     """Built-in operators as regoper and regoperator show them."""
-    found = [registry.operator(oid) for oid in map(int, registry.operator_oids())]
+    return operator_name_columns(registry.operator_oids(), "pg_catalog.")
+
+
+def operator_name_columns(operators: abc.Iterable[int], prefix: str) -> Columns:
+    """Of the operators with these OIDs."""
+    found = [registry.operator(oid) for oid in operators]
     counts: dict[str, int] = {}
     for operator in found:
         counts[operator.name] = counts.get(operator.name, 0) + 1
     return {
         "oid": [operator.oid for operator in found],
-        "shown": [o.name if counts[o.name] == 1 else f"pg_catalog.{o.name}" for o in found],
+        "shown": [o.name if counts[o.name] == 1 else prefix + o.name for o in found],
         "signature": [
             f"{o.name}({types.format_type(o.left) if o.left else 'NONE'},{types.format_type(o.right)})" for o in found
         ],

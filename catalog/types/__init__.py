@@ -7,6 +7,7 @@ those whose values Shoal can hold. `lookup` is the way from one to the other: it
 from __future__ import annotations
 
 from catalog.errors import SqlError, not_supported
+from catalog.types import extensions as extensions
 from catalog.types import oids, user
 from catalog.types.array import ArrayType, VectorType
 from catalog.types.base import (
@@ -143,7 +144,7 @@ def lookup(oid: int) -> SqlType:
         entry = user.entry_of(oid)
         if entry is not None and entry.sql_type is not None:
             return entry.sql_type
-        if oid not in pg_type_by_oid:
+        if oid not in pg_type_by_oid and entry is None:
             raise SqlError("42704", f"type with OID {oid} does not exist")
         not_supported(f"type {format_type(oid)}")
     return found

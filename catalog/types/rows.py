@@ -35,9 +35,9 @@ class TypeRow:
     typmod_out: int
 
 
-def read_type_rows() -> tuple[TypeRow, ...]:
-    """All rows of catalog/data/pg_type.tsv, in OID order."""
-    text = resources.files("catalog").joinpath("data/pg_type.tsv").read_text(encoding="utf-8")
+def read_type_rows(path: str = "data/pg_type.tsv") -> tuple[TypeRow, ...]:
+    """All rows of a file of that form, in OID order: by default of the built-in types."""
+    text = resources.files("catalog").joinpath(path).read_text(encoding="utf-8")
     reader = csv.reader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     next(reader)
     rows = []

@@ -1,4 +1,5 @@
-"""The types that users define, beside the built-in ones: how an OID becomes a `SqlType` and a row of pg_type.
+"""The types that users define or extensions bring, beside the built-in ones: how an OID becomes a `SqlType` and a row
+of pg_type.
 
 A user's type belongs to a catalog, and `catalog.types.lookup` knows only its OID. OIDs are never reused, so what an OID
 means can change in one way: its definition does (a label more, another name). Two places are asked, in this order:
@@ -21,13 +22,14 @@ from catalog.types.base import SqlType
 from catalog.types.rows import TypeRow
 
 FIRST_USER_OID = 16384
+FIRST_ADDED_OID = 14000  # of what a database may or may not have: types of extensions and of users
 
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
     """What the engine must know of one user type, or of its array type. `shown`: its name in SQL, quoted if need be.
 
-    `definition` is the schema object (catalog/schema.py) that both are made of.
+    `definition` is the schema object (catalog/schema.py) that both are made of; None for a type of an extension.
     """
 
     sql_type: SqlType | None  # None for a domain: its values have the base type
@@ -63,7 +65,7 @@ def remember(entries: Mapping[int, UserEntry]) -> None:
 
 def entry_of(oid: int) -> UserEntry | None:
     """The user type, or the array of one, with this OID."""
-    if oid < FIRST_USER_OID:
+    if oid < FIRST_ADDED_OID:
         return None
     found = _current.get().entries.get(oid)
     return found if found is not None else _known.get(oid)

@@ -325,6 +325,7 @@ _FIXED_BINARY = {
 _BYTES_BINARY = frozenset(  # what is sent as it lies in the column
     (
         *(oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.XML),
+        oids.CITEXT,
         *(oids.BYTEA, oids.UUID),
     )
 )

@@ -7,6 +7,7 @@
     views.py      CREATE VIEW
     drop.py       DROP and TRUNCATE, with what depends on what
     tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
+    extensions.py  CREATE / ALTER / DROP EXTENSION; code_users.py  what uses functions and operators
     user_types.py  enums and domains;  composites.py  composite types
     grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED; default_privileges.py
     objects.py    schemas, databases, roles, comments, renames, owners
@@ -27,6 +28,7 @@ from engine.ddl import (
     composites,
     default_privileges,
     drop,
+    extensions,
     grants,
     indexes,
     objects,
@@ -68,6 +70,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.AlterTypeStmt: user_types.alter_type,
     ast.CompositeTypeStmt: composites.create_composite,
     ast.AlterCompositeStmt: composites.alter_composite,
+    ast.ExtensionStmt: extensions.extension,
 }
 
 

@@ -6,11 +6,14 @@ a table, foreign keys that refer to it, views whose queries name it, schemas tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from catalog import types
 from catalog.errors import SqlError, not_supported
+from catalog.extensions import available
 from catalog.schema import (
+    IN_SCHEMAS,
     INFORMATION_SCHEMA_OID,
     PG_CATALOG_OID,
     USER_TYPES,
@@ -19,6 +22,7 @@ from catalog.schema import (
     Constraint,
     Domain,
     Enum,
+    Extension,
     Index,
     Schema,
     SchemaObject,
@@ -29,6 +33,7 @@ from catalog.schema import (
     VirtualTable,
 )
 from engine.ddl import names
+from engine.ddl.code_users import Use, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
 from engine.ddl.sequences import restarted
@@ -37,7 +42,7 @@ from engine.sql import ast
 
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
-    Enum: "type", Domain: "type", Composite: "type",
+    Enum: "type", Domain: "type", Composite: "type", Extension: "extension",
 }  # fmt: skip
 
 
@@ -48,7 +53,7 @@ def word_of(item: object) -> str:
 
 UNKNOWN_KINDS = {
     "function": "function", "procedure": "procedure", "aggregate": "aggregate",
-    "extension": "extension", "trigger": "trigger", "foreign table": "foreign table",
+    "trigger": "trigger", "foreign table": "foreign table",
     "collation": "collation", "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
 
@@ -60,7 +65,7 @@ class Removal:
         self.context = context
         self.cascade = cascade
         self.gone: dict[int, SchemaObject] = {}
-        self.foreign_keys: list[tuple[int, int]] = []  # (table OID, constraint OID)
+        self.constraints: list[tuple[int, int]] = []  # (table OID, constraint OID) that go from tables that stay
         self.defaults: list[tuple[int, int]] = []  # (table OID, column number) whose default used a dropped sequence
         self.columns: list[tuple[Table, Column]] = []  # whose type is dropped
         self.attributes: list[tuple[Composite, Column]] = []
@@ -76,16 +81,15 @@ class Removal:
             self._take_parts(item)
         elif isinstance(item, Schema):
             for other in list(self.context.catalog.objects.values()):
-                if (
-                    isinstance(other, (Table, View, Sequence, *USER_TYPES))
-                    and other.schema == item.oid
-                    and other.oid not in self.gone
-                ):
+                inside = isinstance(other, IN_SCHEMAS) and not isinstance(other, Index) and other.schema == item.oid
+                if inside and other.oid not in self.gone:
                     self._depend(other, item)
         elif isinstance(item, Sequence):
             self._take_defaults(item)
         elif isinstance(item, USER_TYPES):
             self._take_users(item)
+        elif isinstance(item, Extension):
+            self._take_members(item)
         if isinstance(item, Table | View):
             for view in self._views_over(item.oid):
                 self._depend(view, item)
@@ -104,6 +108,40 @@ class Removal:
                 array = "[]" if column.type.declared == item.array_oid else ""
                 self._extra.append((what, f"type {item.name}{array}", user.oid))
                 self.columns.append((user, column))
+
+    def _take_members(self, item: Extension) -> None:
+        """What uses the types, functions and operators that an extension has brought."""
+        self.context.environment.make_current()
+        has = available()[item.name].has
+        for table in list(self.context.catalog.tables()):
+            for column in table.columns:
+                if has(column.type.oid) and table.oid not in self.gone:
+                    what = f"column {column.name} of table {table.name}"
+                    self._extra.append((what, f"type {types.format_type(column.type.oid)}", table.oid))
+                    self.columns.append((table, column))
+        for found in list(self.context.catalog.objects.values()):
+            of_composite = isinstance(found, Composite) and any(has(column.type.oid) for column in found.columns)
+            if of_composite or (isinstance(found, Domain) and has(found.type.oid)):
+                self._depend(found, item)
+        self._take_callers(users_of_code(self.context, self.context.catalog.schema_name(item.schema), has))
+
+    def _take_callers(self, users: Iterable[Use]) -> None:
+        """What calls functions or operators that go."""
+        for use in users:
+            table = use.item.table if isinstance(use.item, Index) else use.item.oid
+            if use.item.oid in self.gone or any(table == other.oid for other, _ in self.columns):
+                continue  # what stands on a column that goes, goes with it
+            on = shown_use(use.used)
+            if isinstance(use.item, Table) and use.part == "default":
+                what = f"default value for column {use.name} of table {use.item.name}"
+                self._extra.append((what, on, 0))
+                self.defaults.append((use.item.oid, use.number))
+            elif isinstance(use.item, Table) and use.part == "check":
+                self._extra.append((f"constraint {use.name} on table {use.item.name}", on, use.item.oid))
+                self.constraints.append((use.item.oid, use.number))
+            else:
+                self._extra.append((f"{word_of(use.item)} {use.item.name}", on, 0))
+                self.add(use.item)
 
     def _take_parts(self, table: Table) -> None:
         catalog = self.context.catalog
@@ -145,7 +183,7 @@ class Removal:
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
         what = f"constraint {constraint.name} on table {other.name}"
         self._extra.append((what, f"table {table.name}", other.oid))
-        self.foreign_keys.append((other.oid, constraint.oid))
+        self.constraints.append((other.oid, constraint.oid))
 
     def carry_out(self, roots: list[SchemaObject]) -> None:
         """Writes it. Raises 2BP01 when something else depends on it and CASCADE was not said."""
@@ -196,7 +234,7 @@ class Removal:
 
     def _edit_tables(self, changes: dict[int, SchemaObject | None]) -> None:
         catalog = self.context.catalog
-        for table_oid, constraint_oid in self.foreign_keys:
+        for table_oid, constraint_oid in self.constraints:
             if table_oid in self.gone:
                 continue
             table = changes.get(table_oid) or catalog.table(table_oid)

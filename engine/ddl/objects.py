@@ -21,7 +21,7 @@ from catalog.schema import (
     View,
 )
 from catalog.scram import verifier
-from engine.ddl import default_privileges, grants, names, tablespaces, user_types
+from engine.ddl import default_privileges, extensions, grants, names, tablespaces, user_types
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
@@ -405,6 +405,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         found = _find(context, shared[kind], parts[-1])
         context.change({found.oid: replace(found, comment=text)})
         return "COMMENT"
+    if kind == "extension":
+        return extensions.comment(context, parts[-1], text)
     if kind == "column":
         return _comment_part(context, parts[:-1], lambda item: _commented_column(item, parts[-1], text))
     if kind == "constraint":

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from catalog import types
 from catalog.errors import SqlError, not_supported
+from catalog.extensions import available
 from catalog.schema import (
     PG_CATALOG_OID,
     Column,
@@ -19,6 +20,7 @@ from catalog.schema import (
     Domain,
     Enum,
     EnumLabel,
+    ExtensionType,
     Role,
     Schema,
     SchemaObject,
@@ -48,6 +50,15 @@ def find_type(context: DdlContext, name: Reference) -> UserType | None:
     environment = context.environment
     schema = name[-2] if len(name) > 1 else None
     found = environment.find_type(schema, name[-1])
+    if isinstance(found, ExtensionType):
+        extension = next(
+            item.name for item in environment.catalog.extensions.values() if available()[item.name].has(found.oid)
+        )
+        raise SqlError(
+            "2BP01",
+            f"cannot drop type {types.format_type(found.oid)} because extension {extension} requires it",
+            hint=f"You can drop extension {extension} instead.",
+        )
     if found is None and schema in (None, "pg_catalog") and name[-1] in types.pg_type_by_name:
         raise SqlError("42501", f"must be owner of type {types.format_type(types.pg_type_by_name[name[-1]].oid)}")
     return found
@@ -87,7 +98,8 @@ def place_of(context: DdlContext, name: Reference) -> tuple[Schema, str]:
 def refuse_if_taken(context: DdlContext, schema: int, name: str) -> None:
     context.lock_name(schema, name)
     relation = context.catalog.relation(schema, name)
-    if context.catalog.user_type(schema, name) is not None or isinstance(relation, Table | View):
+    taken = context.catalog.user_type(schema, name) or context.catalog.extension_type(schema, name)
+    if taken is not None or isinstance(relation, Table | View):
         raise SqlError("42710", f'type "{name}" already exists')
 
 

@@ -54,7 +54,7 @@ SLICE_BITS = 8  # a slice holds the objects of 256 consecutive OIDs
 WHOLES_KEPT = 256  # joined batches
 TEXTS_KEPT = 65536
 
-_QUALIFIED = re.compile(r'[A-Za-z_"]\.["A-Za-z_]')
+_QUALIFIED = re.compile(r'[A-Za-z0-9_"]\.["A-Za-z_]|OPERATOR\(')
 _BARE_PARENTHESIS = re.compile(r'(?<![A-Za-z0-9_"])\(')
 _ONE_OPERATOR = re.compile(r"\([^()]*\)")
 _SEQUENCE_DEFAULT = re.compile(r"nextval\('((?:[^']|'')+)'::regclass\)")

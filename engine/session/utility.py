@@ -43,7 +43,7 @@ DDL = (
     ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
     ast.OwnedStmt, ast.DefaultPrivilegesStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
-    ast.CompositeTypeStmt, ast.AlterCompositeStmt,
+    ast.CompositeTypeStmt, ast.AlterCompositeStmt, ast.ExtensionStmt,
 )  # fmt: skip
 
 

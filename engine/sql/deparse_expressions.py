@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any
 
 from catalog import types
-from catalog.functions import registry
+from catalog.functions import added, registry
+from catalog.functions.base import Function, Operator
 from catalog.schema import PG_CATALOG_OID, Catalog, Schema
 from catalog.types.base import TypeRef
 from catalog.types.user import entry_of
@@ -119,6 +120,20 @@ class ExpressionPrinter:
         shown = owner.name if isinstance(owner, Schema) else "information_schema"
         return f"{quote_identifier(shown)}.{name}"
 
+    def function_name(self, function: Function) -> str:
+        """A function's name; with its schema unless that is visible."""
+        return self._in_schema(function.oid) + quote_identifier(function.name)
+
+    def operator_name(self, operator: Operator) -> str:
+        schema = self._in_schema(operator.oid)
+        return f"OPERATOR({schema}{operator.name})" if schema else operator.name
+
+    def _in_schema(self, oid: int) -> str:
+        schema = added.schema_of(oid)
+        if schema is None or self.catalog.schemas.get(schema) in self.visible:
+            return ""
+        return quote_identifier(schema) + "."
+
     def type(self, found: TypeRef) -> str:
         """A type as it is written; a user's with its schema unless that is visible."""
         entry = entry_of(found.declared)
@@ -226,7 +241,7 @@ class ExpressionPrinter:
 
     def plain_call(self, expr: tree.FuncExpr) -> None:
         function = expr.function
-        self.add(f"{quote_identifier(function.name)}(")
+        self.add(f"{self.function_name(function)}(")
         collected = bool(function.variadic) and function.variadic != ANY
         for position, argument in enumerate(expr.arguments):
             if position:
@@ -241,10 +256,10 @@ class ExpressionPrinter:
         self.parenthesis("(")
         if len(expr.arguments) == 2:
             self.operand(expr.arguments[0], expr)
-            self.add(f" {expr.operator.name} ")
+            self.add(f" {self.operator_name(expr.operator)} ")
             self.operand(expr.arguments[1], expr)
         else:
-            self.add(f"{expr.operator.name} ")
+            self.add(f"{self.operator_name(expr.operator)} ")
             self.operand(expr.arguments[0], expr)
         self.parenthesis(")")
 
@@ -379,7 +394,7 @@ class ExpressionPrinter:
     def array_operation(self, expr: tree.ScalarArrayOp) -> None:
         self.parenthesis("(")
         self.operand(expr.left, expr)
-        self.add(f" {expr.operator.name} {'ANY' if expr.use_or else 'ALL'} (")
+        self.add(f" {self.operator_name(expr.operator)} {'ANY' if expr.use_or else 'ALL'} (")
         self.operand(expr.right, expr)
         if isinstance(expr.right, tree.SubLink) and expr.right.kind == "expr":
             self.add(f"::{self.type(expr.right.type)}")
@@ -505,7 +520,7 @@ class ExpressionPrinter:
     # ---- aggregates and windows -----------------------------------------------------------------------------------
 
     def aggregate(self, expr: tree.Aggref) -> None:
-        self.add(f"{quote_identifier(expr.function.name)}(")
+        self.add(f"{self.function_name(expr.function)}(")
         if expr.distinct:
             self.add("DISTINCT ")
         ordered_set = registry.aggregate(expr.function.oid).kind != "n"
@@ -525,7 +540,7 @@ class ExpressionPrinter:
             self.sequence(" FILTER (WHERE ", expr.filter, ")")
 
     def window_call(self, expr: tree.WindowFunc) -> None:
-        self.add(f"{quote_identifier(expr.function.name)}(")
+        self.add(f"{self.function_name(expr.function)}(")
         if expr.star:
             self.add("*")
         self.expressions(expr.arguments)

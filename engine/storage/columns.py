@@ -34,7 +34,8 @@ Column = Any  # pyarrow.Array
 
 _TEXTS = frozenset(
     (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.JSONB, oids.JSONPATH,
-     oids.XML, oids.BIT, oids.VARBIT, oids.ACLITEM, oids.PG_NODE_TREE)
+     oids.XML, oids.BIT, oids.VARBIT, oids.ACLITEM, oids.PG_NODE_TREE, oids.CITEXT,
+     oids.HSTORE)
 )  # fmt: skip
 _STORED_IS_ARROW = {
     oids.INT2: pa.int16(),

@@ -178,7 +178,6 @@ def _sqlalchemy(name: str, title: str, paths: tuple[str, ...], floor: float, sec
             "no:xdist",
             *(["--backend-only"] if name != "sqlalchemy" else []),
         ],
-        environment=lambda target: {"CONFORMANCE_WITHOUT_EXTENSIONS": "1"} if target.name == "shoal" else {},
         database="test",
         statements=("CREATE SCHEMA test_schema", "CREATE SCHEMA test_schema_2"),
     )

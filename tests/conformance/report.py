@@ -27,9 +27,7 @@ NOTES = """
   message are PostgreSQL's. Statements that PostgreSQL does not answer the same way twice are not counted. EXPLAIN is
   counted, and shows another planner's plans.
 - isolation: a permutation passes when every step gives what it gives on PostgreSQL, and waits and ends where it does.
-- The drivers' suites run as their authors ship them, with the released driver. SQLAlchemy's set-up creates the
-  extensions citext and hstore, which Shoal refuses: there it runs without that step, and the tests of the two types
-  fail.
+- The drivers' suites run as their authors ship them, with the released driver.
 - A suite that its time limit has cut short is compared as far as it went.
 """
 

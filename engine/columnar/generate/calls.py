@@ -55,7 +55,12 @@ _OF_THE_VALUE = frozenset(f"numeric_{name}" for name in ("float8", "float4", "in
 _TIMES = {"now": TRANSACTION_TIME, "statement_timestamp": STATEMENT_TIME}
 _CONCATENATIONS = frozenset({"anytextcat", "textanycat"})
 _JOINED_AS_PRINTED = WHOLE | {oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME}
-_VOLATILE_UDFS = frozenset({"clock_timestamp", "timeofday", "gen_random_uuid"})  # of the clock, not of the session
+_VOLATILE_UDFS = frozenset({"clock_timestamp", "timeofday", "gen_random_uuid", "pg_random_uuid"}) | {
+    "uuid_generate_v1",
+    "uuid_generate_v1mc",
+    "uuid_generate_v4",
+    "pg_random_bytes",
+}  # of the clock or of chance, not of the session
 
 
 def constant(node: object) -> bool:

@@ -29,6 +29,8 @@ _AS_STORED = TEXTS | {
     oids.MACADDR,
     oids.MACADDR8,
     oids.REFCURSOR,
+    oids.CITEXT,
+    oids.HSTORE,
 }
 WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 

@@ -135,12 +135,14 @@ def _find(
 ) -> Found:
     actual = tuple(item.type.oid for item in arguments)
     found = Found("missing")
-    own = node.names[-2:-1] == ("information_schema",) and name.startswith("_pg_")
-    if len(node.names) == 1 or node.names[-2] == "pg_catalog" or own:
+    schema = node.names[-2] if len(node.names) > 1 else None
+    if schema == "information_schema" and name.startswith("_pg_"):
+        schema = "pg_catalog"
+    if schema in (None, "pg_catalog") or state.environment.schema_oid(schema):
         literal = len(actual) == 1 and isinstance(arguments[0], tree.Const)
-        found = find_function(name, actual, names, not node.variadic, literal)
-    elif not state.environment.schema_oid(node.names[-2]):
-        fail("3F000", f'schema "{node.names[-2]}" does not exist', node.location)
+        found = find_function(name, actual, names, not node.variadic, literal, schema)
+    else:
+        fail("3F000", f'schema "{schema}" does not exist', node.location)
     if found.status in ("function", "coercion"):
         return found
     if len(actual) == 1 and not names and found.status == "missing":

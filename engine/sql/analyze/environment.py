@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from catalog.errors import SqlError
-from catalog.schema import PG_CATALOG_OID, Catalog, Relation, UserType, View, VirtualTable
+from catalog.functions import added
+from catalog.schema import PG_CATALOG_OID, Catalog, ExtensionType, Relation, UserType, View, VirtualTable
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from catalog.types.user import use
 
@@ -29,8 +30,9 @@ class Environment:
         self.make_current()
 
     def make_current(self) -> None:
-        """Types are found, and their names shown, as this environment has them."""
+        """Types are found, and their names shown, as this environment has them; functions and operators too."""
         use(self.catalog.user_types, self.search_path)
+        added.use(self.catalog.added, self.search_path)
 
     @cached_property
     def path_oids(self) -> tuple[int, ...]:
@@ -58,10 +60,10 @@ class Environment:
                 return found
         return None
 
-    def find_type(self, schema: str | None, name: str) -> UserType | None:
-        """The user's type of that name: in `schema`, or the first on the search path."""
+    def find_type(self, schema: str | None, name: str) -> UserType | ExtensionType | None:
+        """The type of that name that is not built in: in `schema`, or the first on the search path."""
         for oid in (self.schema_oid(schema),) if schema is not None else self.path_oids:
-            found = self.catalog.user_type(oid, name)
+            found = self.catalog.user_type(oid, name) or self.catalog.extension_type(oid, name)
             if found is not None:
                 return found
         return None

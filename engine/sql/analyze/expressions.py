@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
@@ -185,7 +186,7 @@ def _collate(state: State, node: ast.CollateClause) -> tree.Expr:
     return value
 
 
-_COLLATABLE = frozenset({typeinfo.TEXT, typeinfo.VARCHAR, typeinfo.BPCHAR, typeinfo.NAME})
+_COLLATABLE = frozenset({typeinfo.TEXT, typeinfo.VARCHAR, typeinfo.BPCHAR, typeinfo.NAME, oids.CITEXT})
 
 
 # ---- operators ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from catalog.functions import registry
+from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
 from catalog.types.base import TypeRef
 from engine.sql import tree
@@ -132,10 +132,21 @@ def _by_unknowns(current: list[Candidate], actual: Sequence[int], known: Sequenc
 # ---- operators ------------------------------------------------------------------------------------------------------
 
 
-@cached_for_builtins(8192)
 def find_operator(name: str, left: int, right: int) -> Operator | str:
     """The operator for the operand types (left 0: prefix); 'missing' or 'ambiguous' if there is no single one."""
-    named = [item for item in registry.operators_named(name) if bool(item.left) == bool(left) and item.result]
+    more = added.operators_named(name)
+    if more:
+        return _operator_among((*registry.operators_named(name), *more), left, right)
+    return _builtin_operator(name, left, right)
+
+
+@cached_for_builtins(8192)
+def _builtin_operator(name: str, left: int, right: int) -> Operator | str:
+    return _operator_among(registry.operators_named(name), left, right)
+
+
+def _operator_among(operators: Sequence[Operator], left: int, right: int) -> Operator | str:
+    named = [item for item in operators if bool(item.left) == bool(left) and item.result]
     exact_left, exact_right = left, right
     if left:
         if left == UNKNOWN and right != UNKNOWN:
@@ -165,8 +176,12 @@ class _OperatorCandidate:
 def operator_for(names: tuple[str, ...], left: int, right: int, location: int) -> Operator:
     """The operator, or 42883 / 42725 with PostgreSQL's hints."""
     found: Operator | str = "missing"
-    if len(names) == 1 or names[-2] == "pg_catalog":
+    if len(names) == 1:
         found = find_operator(names[-1], left, right)
+    elif names[-2] == "pg_catalog":
+        found = _builtin_operator(names[-1], left, right)
+    else:
+        found = _operator_among(added.operators_named(names[-1], names[-2]), left, right)
     if isinstance(found, Operator):
         return found
     shown = ".".join(names)
@@ -249,12 +264,19 @@ def _named_order(function: Function, names: tuple[str | None, ...]) -> tuple[int
 
 
 @lru_cache(4096)
-def candidates_for(
+def _builtin_candidates(
     name: str, count: int, names: tuple[str | None, ...], expand_variadic: bool
 ) -> tuple[Candidate, ...]:
-    """FuncnameGetCandidates: every way in which a function of that name can take that many arguments."""
+    return candidates_of(registry.functions_named(name), count, names, expand_variadic)
+
+
+def candidates_of(
+    functions: Sequence[Function], count: int, names: tuple[str | None, ...], expand_variadic: bool
+) -> tuple[Candidate, ...]:
+    """FuncnameGetCandidates: every way in which one of the functions, which are of one name and in the order in which
+    they are searched, can take that many arguments."""
     found: dict[tuple[int, ...], Candidate] = {}
-    for function in registry.functions_named(name):
+    for function in functions:
         if function.kind == "p":
             continue
         declared = function.argument_types
@@ -293,23 +315,49 @@ def _named_candidate(function: Function, count: int, names: tuple[str | None, ..
     return Candidate(function, tuple(declared[place] for place in order), order, len(declared) - count)
 
 
-@cached_for_builtins(8192)
 def find_function(
     name: str,
     actual: tuple[int, ...],
     names: tuple[str | None, ...] = (),
     expand_variadic: bool = True,
     literal: bool = False,
+    schema: str | None = None,
 ) -> Found:
-    """func_get_detail. `literal` says that the single argument is an unknown literal (int4('5') is then a cast)."""
-    candidates = candidates_for(name, len(actual), names, expand_variadic)
+    """func_get_detail. `literal` says that the single argument is an unknown literal (int4('5') is then a cast).
+    `schema`: None to search the path, pg_catalog first."""
+    if schema in (None, "pg_catalog"):
+        more = added.functions_named(name) if schema is None else ()
+        if not more:
+            return _builtin_function(name, actual, names, expand_variadic, literal)
+        functions = (*registry.functions_named(name), *more)
+        target = type_oid_by_name().get(name, 0)
+    else:
+        functions, target = added.functions_named(name, schema), 0
+    candidates = candidates_of(functions, len(actual), names, expand_variadic)
+    return _function_among(candidates, target, actual, names, literal)
+
+
+@cached_for_builtins(8192)
+def _builtin_function(
+    name: str, actual: tuple[int, ...], names: tuple[str | None, ...], expand_variadic: bool, literal: bool
+) -> Found:
+    candidates = _builtin_candidates(name, len(actual), names, expand_variadic)
+    return _function_among(candidates, type_oid_by_name().get(name, 0), actual, names, literal)
+
+
+def _function_among(
+    candidates: Sequence[Candidate],
+    target: int,
+    actual: tuple[int, ...],
+    names: tuple[str | None, ...],
+    literal: bool,
+) -> Found:
+    """The candidate that fits, or a cast to the type of that name (`target`, 0: there is none)."""
     for candidate in candidates:
         if candidate.types == actual:
             return Found("function", candidate)
-    if len(actual) == 1 and not names:
-        target = type_oid_by_name().get(name, 0)
-        if target and _is_cast(actual[0], target, literal):
-            return Found("coercion", None, target)
+    if len(actual) == 1 and not names and target and _is_cast(actual[0], target, literal):
+        return Found("coercion", None, target)
     fitting = [item for item in candidates if can_coerce(actual, item.types, "i")]
     if not fitting:
         return Found("missing")

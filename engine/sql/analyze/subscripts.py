@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from catalog.functions import registry
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
@@ -49,6 +51,8 @@ def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], locati
     oid = value.type.oid
     if oid == JSONB:
         return _jsonb(state, value, steps, location)
+    if oid == oids.HSTORE:
+        return _hstore(state, value, steps, location)
     element = element_type(oid) or facts(oid).subscript
     if not element or facts(oid).category == "G":
         fail("42804", f"cannot subscript type {type_name(oid)} because it does not support subscripting", location)
@@ -81,6 +85,17 @@ def _index(state: State, node: ast.Node | None) -> tree.Expr | None:
 def _jsonb(state: State, value: tree.Expr, steps: list[ast.Subscript], location: int) -> tree.Expr:
     """jsonb subscripts read as the path operator #> does."""
     return make_operator(state, ("#>",), value, jsonb_path(state, steps, location)[0], location)
+
+
+def _hstore(state: State, value: tree.Expr, steps: list[ast.Subscript], location: int) -> tree.Expr:
+    """h['key'] is the value of a key."""
+    if len(steps) != 1 or steps[0].is_slice or steps[0].upper is None:
+        fail("0A000", "hstore allows only one subscript", location)
+    key = coerce.coerce(state, walk(state, steps[0].upper), TEXT_REF, "a")
+    if key is None:
+        fail("42804", "hstore subscript must have type text", location)
+    function = registry.function(registry.extension_functions()["fetchval"][0])
+    return tree.FuncExpr(function, (value, key), TEXT_REF, None, "call", False, location)
 
 
 def jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple[tree.Expr, bool]:

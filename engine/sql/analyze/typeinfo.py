@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from catalog.types import TypeRow, format_type, pg_type_rows
 from catalog.types.base import TypeRef
-from catalog.types.user import FIRST_USER_OID, entry_of
+from catalog.types.user import FIRST_ADDED_OID, entry_of
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT, OID = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
 OIDVECTOR, JSON, XML, FLOAT4, FLOAT8, UNKNOWN = 30, 114, 142, 700, 701, 705
@@ -37,9 +37,9 @@ def cached_for_builtins(size: int) -> Callable[[_Function], _Function]:
         def call(*arguments: Any) -> Any:
             for item in arguments:
                 if type(item) is int:
-                    if item >= FIRST_USER_OID:
+                    if item >= FIRST_ADDED_OID:
                         return function(*arguments)
-                elif type(item) is tuple and any(type(part) is int and part >= FIRST_USER_OID for part in item):
+                elif type(item) is tuple and any(type(part) is int and part >= FIRST_ADDED_OID for part in item):
                     return function(*arguments)
             return cached(*arguments)
 
@@ -144,7 +144,7 @@ def multirange_of(range_oid: int) -> int:
 
 def type_name(oid: int) -> str:
     """The name that error messages print: 'integer', 'character varying', 'integer[]' (format_type_be)."""
-    return _builtin_name(oid) if oid < FIRST_USER_OID else format_type(oid)
+    return _builtin_name(oid) if oid < FIRST_ADDED_OID else format_type(oid)
 
 
 @cache

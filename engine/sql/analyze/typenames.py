@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from catalog import types
 from catalog.errors import SqlError
-from catalog.schema import Domain, Table, UserType, View, VirtualTable
+from catalog.schema import Domain, ExtensionType, Table, UserType, View, VirtualTable
 from catalog.types.base import TypeRef
 from engine.sql import ast
 from engine.sql.analyze.environment import Environment, undefined_table
@@ -39,8 +39,8 @@ def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
     fail("42704", f'type "{shown}" does not exist', name)
 
 
-def _user_type(name: ast.TypeName, defined: UserType) -> TypeRef:
-    """A user's type or the array over it. Modifiers are for built-in types only."""
+def _user_type(name: ast.TypeName, defined: UserType | ExtensionType) -> TypeRef:
+    """A user's or an extension's type or the array over it. Modifiers are for built-in types only."""
     if name.modifiers:
         message = f'type modifier is not allowed for type "{type_name(defined.oid)}"'
         raise SqlError("42601", message, position=_position(name))

@@ -15,6 +15,9 @@ from engine.sql.ast.base import (
     Node,
     Statement,
 )
+from engine.sql.ast.code import (
+    ExtensionStmt,
+)
 from engine.sql.ast.definitions import (
     AlterCompositeStmt,
     AlterDatabaseStmt,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.sql import ast
+from engine.sql.parser.code_objects import CodeObjects
 from engine.sql.parser.expressions import SELECT_START
-from engine.sql.parser.user_types import UserTypes
 
 # What is refused by name: the words after CREATE, ALTER or DROP.
 _FOREIGN_OBJECTS: Final = (
@@ -21,7 +21,6 @@ _FOREIGN_OBJECTS: Final = (
     ("collation",),
     ("conversion",),
     ("event", "trigger"),
-    ("extension",),
     ("foreign", "data", "wrapper"),
     ("foreign", "table"),
     ("function",),
@@ -58,7 +57,7 @@ _REPLACEABLE: Final = (
 _ONLY_ALTERED: Final = (("large", "object"), ("system",))
 
 
-class Statements(UserTypes):
+class Statements(CodeObjects):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -125,6 +124,8 @@ class Statements(UserTypes):
             return self.create_type(start)
         if key == "domain":
             return self.create_domain(start)
+        if key == "extension":
+            return self.create_extension(start)
         return self._refused("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
 
     def _create_or_replace(self, start: int) -> ast.Node:
@@ -161,6 +162,8 @@ class Statements(UserTypes):
             return self.alter_type(start)
         if key == "domain":
             return self.alter_domain(start)
+        if key == "extension":
+            return self.alter_extension(start)
         return self._refused("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
 
     def drop(self) -> ast.Node:
@@ -177,6 +180,8 @@ class Statements(UserTypes):
             roles = self.role_names()
             return ast.OwnedStmt(roles, None, self.drop_behavior(), location=start)
         kind = self.object_kind()
+        if kind == "extension":
+            return self.drop_extension(start)
         if kind is not None:
             return self.drop_objects(start, kind)
         return self._refused("DROP", start, _FOREIGN_OBJECTS)

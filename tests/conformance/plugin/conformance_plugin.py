@@ -3,21 +3,9 @@ has told what it did. $CONFORMANCE_RESULTS names the file; a line is JSON: [test
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from typing import Any
-
-import pytest
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: Any) -> None:
-    """$CONFORMANCE_WITHOUT_EXTENSIONS: SQLAlchemy's set-up ends at a CREATE EXTENSION that is refused, before its first
-    test; without it, only the tests of what the extensions bring fail."""
-    if "CONFORMANCE_WITHOUT_EXTENSIONS" in os.environ:
-        provision: Any = importlib.import_module("sqlalchemy.dialects.postgresql.provision")
-        provision._extensions.clear()
 
 
 def pytest_runtest_logreport(report: Any) -> None:

@@ -8,8 +8,10 @@ import subprocess
 import asyncpg
 import psycopg
 import pytest
+from psycopg.types import TypeInfo
 from psycopg.types.composite import CompositeInfo, register_composite
 from psycopg.types.enum import EnumInfo, register_enum
+from psycopg.types.hstore import register_hstore
 
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -45,6 +47,31 @@ def test_psycopg_finds_a_composite_type_and_maps_it_in_both_formats(server: Shoa
             row = connection.execute("SELECT %s::driver_pair, ARRAY[%s]::driver_pair[]", (pair, pair), binary=binary)
             assert row.fetchone() == (pair, [pair])
         connection.execute("DROP TYPE driver_pair")
+
+
+def test_hstore_and_citext_travel_in_both_formats_and_survive_a_restart(private_shoal: ShoalServer) -> None:
+    def read(connection: psycopg.Connection) -> None:
+        info = TypeInfo.fetch(connection, "hstore")
+        assert info is not None
+        register_hstore(info, connection)
+        query = "SELECT h, c, cs::text[] FROM kept WHERE c = %s"
+        for binary in (False, True):
+            row = connection.execute(query, ("ABC",), binary=binary).fetchone()
+            assert row is not None and (row[0], row[2]) == ({"a": "1", "b": None}, ["X", "y"])
+            assert row[1] == (b"abc" if binary else "abc")
+
+    with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION hstore; CREATE EXTENSION citext")
+        connection.execute("CREATE TABLE kept (c citext PRIMARY KEY, h hstore, cs citext[])")
+        with connection.cursor().copy("COPY kept FROM STDIN") as copy:
+            copy.write('abc\t"a"=>"1", "b"=>NULL\t{X,y}\n')
+        read(connection)
+    private_shoal.stop()
+    private_shoal.start()
+    with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
+        read(connection)
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("INSERT INTO kept VALUES ('ABC')")
 
 
 def test_user_types_are_there_after_a_restart(private_shoal: ShoalServer) -> None:

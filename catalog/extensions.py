@@ -1,0 +1,84 @@
+"""The extensions that Shoal has, and what each brings: types, functions, operators, casts.
+
+Their objects are declared like built-in ones (catalog/data/extensions, written by tools/dump_extensions.py) under OIDs
+that are the same in every database, and implemented like them (catalog/types, catalog/functions). CREATE EXTENSION
+writes one row, an `Extension`: from then on the names are found in its schema. So nothing of an extension can be
+changed or dropped by itself, which PostgreSQL refuses as well.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from catalog.functions import registry
+from catalog.functions.added import NOTHING, Added
+from catalog.functions.base import Function, Operator
+from catalog.types import extensions
+from catalog.types.user import UserEntry
+
+if TYPE_CHECKING:
+    from catalog.schema import Catalog, Extension
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """An extension that can be created. Its objects have OIDs from `first` to `last`."""
+
+    name: str
+    version: str
+    comment: str
+    relocatable: bool
+    first: int
+    last: int
+
+    def has(self, oid: int) -> bool:
+        return self.first <= oid <= self.last
+
+
+@cache
+def available() -> Mapping[str, Available]:
+    """All of them, by name."""
+    text = resources.files("catalog").joinpath("data/extensions/extensions.tsv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return {
+        row["name"]: Available(
+            row["name"],
+            row["version"],
+            row["comment"],
+            row["relocatable"] == "t",
+            int(row["first"]),
+            int(row["last"]),
+        )
+        for row in rows
+    }
+
+
+def types_of(extension: Extension, schema: str) -> dict[int, UserEntry]:
+    """The types that it brings to a database, by OID."""
+    known = available()[extension.name]
+    return extensions.entries(known.first, known.last, schema)
+
+
+def added_by(catalog: Catalog) -> Added:
+    """The functions and operators of a database's extensions."""
+    if not catalog.extensions:
+        return NOTHING
+    functions: dict[str, list[tuple[str, Function]]] = {}
+    operators: dict[str, list[tuple[str, Operator]]] = {}
+    schemas: dict[int, str] = {}
+    for extension in catalog.extensions.values():
+        known, schema = available()[extension.name], catalog.schema_name(extension.schema)
+        for name, oids in registry.extension_functions().items():
+            for oid in filter(known.has, oids):
+                functions.setdefault(name, []).append((schema, registry.function(oid)))
+                schemas[oid] = schema
+        for name, oids in registry.extension_operators().items():
+            for oid in filter(known.has, oids):
+                operators.setdefault(name, []).append((schema, registry.operator(oid)))
+                schemas[oid] = schema
+    return Added(functions, operators, schemas)

@@ -1,0 +1,218 @@
+"""The rows of pg_extension, and those of pg_type, pg_proc, pg_operator, ... that belong to extensions."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from catalog.extensions import available, types_of
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import Extension
+from catalog.system import numbering
+from catalog.system import relations as internal
+from catalog.system.builtin import as_dumped, function_columns, type_columns
+from catalog.system.content import Columns, Item, Surroundings, content, objects_of, system_table
+from catalog.system.names import function_name_columns, operator_name_columns
+from catalog.system.relations import read_fields, read_rows
+from catalog.types.user import UserEntry
+
+extensions = objects_of(Extension)
+_MEMBERS = {
+    "pg_type": numbering.PG_TYPE, "pg_proc": numbering.PG_PROC, "pg_operator": numbering.PG_OPERATOR,
+    "pg_cast": numbering.PG_CAST, "pg_opclass": numbering.PG_OPCLASS, "pg_opfamily": numbering.PG_OPFAMILY,
+}  # fmt: skip
+
+
+@content("pg_extension", "catalog", extensions)
+def _extensions(items: list[Item], _: Surroundings) -> Columns:
+    return {
+        "oid": [item.oid for (item,) in items],
+        "extname": [item.name for (item,) in items],
+        "extowner": [item.owner for (item,) in items],
+        "extnamespace": [item.schema for (item,) in items],
+        "extrelocatable": [available()[item.name].relocatable for (item,) in items],
+        "extversion": [item.version for (item,) in items],
+    }
+
+
+@content(
+    "pg_available_extensions", "catalog", lambda catalog: [(catalog.extensions.get(name), name) for name in available()]
+)
+def _available(items: list[Item], _: Surroundings) -> Columns:
+    return {
+        "name": [name for _, name in items],
+        "default_version": [available()[name].version for _, name in items],
+        "installed_version": [None if item is None else item.version for item, _ in items],
+        "comment": [available()[name].comment for _, name in items],
+    }
+
+
+@content(
+    "pg_available_extension_versions",
+    "catalog",
+    lambda catalog: [(catalog.extensions.get(name), name) for name in available()],
+)
+def _versions(items: list[Item], _: Surroundings) -> Columns:
+    return {
+        "name": [name for _, name in items],
+        "version": [available()[name].version for _, name in items],
+        "installed": [item is not None for item, _ in items],
+        "superuser": True,
+        "trusted": True,
+        "relocatable": [available()[name].relocatable for _, name in items],
+        "comment": [available()[name].comment for _, name in items],
+    }
+
+
+@cache
+def _fields(name: str) -> list[list[str | None]]:
+    return list(read_fields(f"extensions/{name}"))
+
+
+@cache
+def _rows(name: str) -> list[dict[str, str | None]]:
+    return list(read_rows(f"extensions/{name}"))
+
+
+def _of(item: Extension, oid: str | None) -> bool:
+    return available()[item.name].has(int(oid or 0))
+
+
+def _own_rows(items: list[Item], name: str) -> list[tuple[Extension, dict[str, str | None]]]:
+    key = "aggfnoid" if name == "pg_aggregate" else "oid"
+    return [(item, row) for (item,) in items for row in _rows(name) if _of(item, row[key])]
+
+
+def _own_lines(items: list[Item]) -> list[tuple[Extension, list[str | None]]]:
+    return [(item, line) for (item,) in items for line in _fields("pg_proc") if _of(item, line[0])]
+
+
+@content("pg_type", "catalog", extensions)
+def _types(items: list[Item], _: Surroundings) -> Columns:
+    found = [(item, entry) for (item,) in items for entry in types_of(item, "").values()]
+    return {
+        **type_columns([entry.row for _, entry in found]),
+        "typnamespace": [item.schema for item, _ in found],
+        "typowner": [item.owner for item, _ in found],
+    }
+
+
+@content("pg_proc", "catalog", extensions)
+def _functions(items: list[Item], _: Surroundings) -> Columns:
+    found = _own_lines(items)
+    return {
+        **function_columns([line for _, line in found]),
+        "pronamespace": [item.schema for item, _ in found],
+        "proowner": [item.owner for item, _ in found],
+    }
+
+
+def _placed(name: str, schema: str = "", owner: str = "") -> None:
+    """The rows of a catalog as they were read, with the columns for schema and owner."""
+    table = system_table(name)
+
+    @content(table, "catalog", extensions)
+    def rows(items: list[Item], _: Surroundings) -> Columns:
+        found = _own_rows(items, name)
+        columns = dict(as_dumped(table, [row for _, row in found]))
+        if not found:
+            return {column: [] for column in columns}
+        if schema:
+            columns[schema] = [item.schema for item, _ in found]
+            columns[owner] = [item.owner for item, _ in found]
+        return columns
+
+
+_placed("pg_operator", "oprnamespace", "oprowner")
+_placed("pg_cast")
+_placed("pg_aggregate")
+_placed("pg_opclass", "opcnamespace", "opcowner")
+_placed("pg_opfamily", "opfnamespace", "opfowner")
+
+
+@content("pg_depend", "catalog", extensions)
+def _dependencies(items: list[Item], _: Surroundings) -> Columns:
+    """Everything belongs to its extension, and that to its schema."""
+    members = [
+        (item, kind, int(row["oid"] or 0)) for name, kind in _MEMBERS.items() for item, row in _own_rows(items, name)
+    ]
+    count = len(members)
+    own = [item for (item,) in items]
+    return {
+        "classid": [kind for _, kind, _ in members] + [numbering.PG_EXTENSION] * len(own),
+        "objid": [oid for _, _, oid in members] + [item.oid for item in own],
+        "objsubid": 0,
+        "refclassid": [numbering.PG_EXTENSION] * count + [numbering.PG_NAMESPACE] * len(own),
+        "refobjid": [item.oid for item, _, _ in members] + [item.schema for item in own],
+        "refobjsubid": 0,
+        "deptype": ["e"] * count + ["n"] * len(own),
+    }
+
+
+@content("pg_description", "catalog", extensions)
+def _comments(items: list[Item], _: Surroundings) -> Columns:
+    found = [item for (item,) in items if item.comment is not None]
+    return {
+        "objoid": [item.oid for item in found],
+        "classoid": [numbering.PG_EXTENSION] * len(found),
+        "objsubid": 0,
+        "description": [item.comment for item in found],
+    }
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def _prefix(surroundings: Surroundings, item: Extension) -> str:
+    """What stands before the names of what it has brought: nothing where the search path leads there."""
+    if item.schema in surroundings.path:
+        return ""
+    return quote_identifier(surroundings.catalog.schema_name(item.schema)) + "."
+
+
+def _entries(items: list[Item]) -> list[tuple[Extension, UserEntry]]:
+    return [(item, entry) for (item,) in items for entry in types_of(item, "").values()]
+
+
+@content(internal.TYPE_NAMES, "session", extensions)
+def _type_names(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = _entries(items)
+    return {
+        "oid": [entry.row.oid for _, entry in found],
+        "shown": [_prefix(surroundings, item) + entry.shown for item, entry in found],
+        "visible": [item.schema in surroundings.path for item, _ in found],
+    }
+
+
+@content(internal.TYPE_INPUT, "session", extensions)
+def _type_input(items: list[Item], surroundings: Surroundings) -> Columns:
+    names: dict[str, int] = {}
+    for item, entry in _entries(items):
+        schema = quote_identifier(surroundings.catalog.schema_name(item.schema))
+        for spelling in (entry.shown, entry.row.name):
+            names[f"{schema}.{spelling}"] = entry.row.oid
+            if item.schema in surroundings.path:
+                names[spelling] = entry.row.oid
+    return {"name": list(names), "oid": list(names.values())}
+
+
+def _prefixed(columns: Columns, prefixes: list[str], keys: tuple[str, ...]) -> Columns:
+    made = dict(columns)
+    for key in keys:
+        texts = made[key]
+        assert isinstance(texts, list)
+        made[key] = [prefix + text for prefix, text in zip(prefixes, texts, strict=True)]
+    return made
+
+
+@content(internal.FUNCTION_NAMES, "session", extensions)
+def _function_names(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = _own_lines(items)
+    columns = function_name_columns([line for _, line in found], "")
+    return _prefixed(columns, [_prefix(surroundings, item) for item, _ in found], ("shown", "signature"))
+
+
+@content(internal.OPERATOR_NAMES, "session", extensions)
+def _operator_names(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = _own_rows(items, "pg_operator")
+    columns = operator_name_columns([int(row["oid"] or 0) for _, row in found], "")
+    return _prefixed(columns, [_prefix(surroundings, item) for item, _ in found], ("shown", "signature"))

@@ -1,0 +1,27 @@
+"""citext: text that is compared without regard to case (the extension of that name; PostgreSQL 16 manual, F.9).
+
+Values keep their case; what is compared, and what stands in keys, is `lower()` of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from catalog.functions.case_mapping import lower
+from catalog.types import oids
+from catalog.types.text import Text
+from catalog.types.texts import text_key
+
+
+class CiText(Text):
+    """Internal form `str`."""
+
+    def sort_key(self) -> Callable[[object], object]:
+        return cast(Callable[[object], object], lower)
+
+    def key_encoder(self) -> Callable[[Any], bytes]:
+        return lambda value: text_key(lower(value))
+
+
+CITEXT = CiText(oids.CITEXT, oids.CITEXT_ARRAY, "citext")

@@ -1,0 +1,104 @@
+"""Which objects use a function, an operator or a type of an extension: read off the stored texts.
+
+Stored texts name everything that is not built in with its schema, so a text without the schema's name and a point is
+not looked at; the others are analysed, and what they call is compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from catalog import types
+from catalog.errors import not_supported
+from catalog.extensions import available
+from catalog.functions import registry
+from catalog.functions.base import Function, Operator
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import Domain, Extension, Index, SchemaObject, Table, View
+from catalog.types.base import TypeRef
+from engine.ddl.context import DdlContext
+from engine.sql import tree
+from engine.sql.analyze import analyze, analyze_expression
+from engine.sql.analyze.domains import analyze_check
+from engine.sql.analyze.walk import expressions_in
+from engine.sql.parser import parse, parse_expression
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Something that uses it. `part` says which part of the object does: default, check, or '' for the whole; `number`
+    is the column, or the OID of the constraint. `used`: the OID of what it uses."""
+
+    item: SchemaObject
+    used: int
+    part: str = ""
+    number: int = 0
+    name: str = ""
+
+
+def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool]) -> Iterator[Use]:
+    """What uses functions, operators or types of the schema whose OIDs are wanted."""
+    mark = quote_identifier(schema) + "."
+    environment = context.environment
+
+    def used(text: str | None, table: Table | None = None) -> int:
+        if text is None or mark not in text:
+            return 0
+        return _used(analyze_expression(parse_expression(text), environment, table), wanted)
+
+    for item in list(context.catalog.objects.values()):
+        if isinstance(item, View) or (isinstance(item, Table) and item.query is not None):
+            query = item.query or ""
+            if mark in query and (found := _used(analyze(parse(query)[0].tree, environment).statement, wanted)):
+                yield Use(item, found)
+        elif isinstance(item, Table):
+            for column in item.columns:
+                if found := used(column.default) or used(column.generated, item):
+                    yield Use(item, found, "default", column.number, column.name)
+            for constraint in item.constraints:
+                if found := used(constraint.check, item):
+                    yield Use(item, found, "check", constraint.oid, constraint.name)
+        elif isinstance(item, Index):
+            table = context.catalog.table(item.table)
+            texts = (item.predicate, *(column.expression for column in item.columns))
+            if found := next(filter(None, (used(text, table) for text in texts)), 0):
+                yield Use(item, found)
+        elif isinstance(item, Domain):
+            checks = [check.check for check in item.checks if check.check is not None and mark in check.check]
+            conditions = (analyze_check(parse_expression(text), environment, item.type) for text in checks)
+            if found := next(filter(None, (_used(condition, wanted) for condition in conditions)), 0):
+                yield Use(item, found)
+
+
+def _used(node: object, wanted: Callable[[int], bool]) -> int:
+    """The OID of the first wanted thing in an analysed tree, 0 if there is none."""
+    for item, _ in expressions_in(node):
+        for name in ("function", "operator"):
+            found = getattr(item, name, None)
+            if isinstance(found, Function | Operator) and wanted(found.oid):
+                return found.oid
+        type_ = getattr(item, "type", None)
+        if isinstance(type_, TypeRef) and not isinstance(item, tree.RangeColumn) and wanted(type_.oid):
+            return type_.oid
+    return 0
+
+
+def shown_use(oid: int) -> str:
+    """What messages call a function, an operator or a type: 'function akeys(hstore)'."""
+    if types.type_row(oid) is not None:
+        return f"type {types.format_type(oid)}"
+    with contextlib.suppress(KeyError):
+        operator = registry.operator(oid)
+        left = types.format_type(operator.left) if operator.left else "NONE"
+        return f"operator {operator.name}({left},{types.format_type(operator.right)})"
+    function = registry.function(oid)
+    return f"function {function.name}({','.join(map(types.format_type, function.argument_types))})"
+
+
+def refuse_users(context: DdlContext, extension: Extension, what: str) -> None:
+    """0A000 if a stored text uses the extension."""
+    schema = context.catalog.schema_name(extension.schema)
+    if any(users_of_code(context, schema, available()[extension.name].has)):
+        not_supported(what)

@@ -1,0 +1,144 @@
+"""CREATE, ALTER and DROP EXTENSION (PostgreSQL 16 manual; what they bring: catalog/extensions.py)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from catalog.errors import SqlError
+from catalog.extensions import Available, available
+from catalog.privileges import may
+from catalog.schema import Database, Extension, Schema, SchemaObject
+from engine.ddl import names
+from engine.ddl.context import DdlContext
+from engine.ddl.drop import Removal
+from engine.sql import ast
+
+
+def extension(context: DdlContext, statement: ast.ExtensionStmt) -> str:
+    """Runs one of the three. Raises 42710, 0A000 (not available), 22023 (no such version), 3F000, 42501, 42704."""
+    if statement.action == "create":
+        return _create(context, statement)
+    if statement.action == "drop":
+        return _drop(context, statement)
+    return _alter(context, statement)
+
+
+def _create(context: DdlContext, statement: ast.ExtensionStmt) -> str:
+    (name,) = statement.names
+    if not name or any(char in name for char in "/\\") or "--" in name or name.startswith("-") or name.endswith("-"):
+        raise SqlError("22023", f'invalid extension name: "{name}"')
+    if name in context.catalog.extensions:
+        message = f'extension "{name}" already exists'
+        if not statement.if_exists:
+            raise SqlError("42710", message)
+        context.notice(SqlError("42710", f"{message}, skipping", severity="NOTICE"))
+        return "CREATE EXTENSION"
+    known = _available(name)
+    _check_version(known, statement.version)
+    _may_create(context, name)
+    relation = ast.RangeVar(None, statement.schema, name) if statement.schema is not None else None
+    schema = context.creation_schema(relation)
+    context.lock_name(0, f"extension {name}")
+    _refuse_conflicts(context, known, schema)
+    item = Extension(context.new_oid(), schema.oid, name, known.version, context.user_oid, known.comment)
+    context.change({item.oid: item})
+    return "CREATE EXTENSION"
+
+
+def _available(name: str) -> Available:
+    found = available().get(name)
+    if found is None:
+        raise SqlError(
+            "0A000",
+            f'extension "{name}" is not available',
+            hint="The extension must first be installed on the system where PostgreSQL is running.",
+        )
+    return found
+
+
+def _check_version(known: Available, version: str | None) -> None:
+    if version is not None and version != known.version:
+        raise SqlError(
+            "22023", f'extension "{known.name}" has no installation script nor update path for version "{version}"'
+        )
+
+
+def _may_create(context: DdlContext, name: str) -> None:
+    """They are all trusted: whoever may create schemas may create them."""
+    database = context.catalog.get(context.catalog.database)
+    if context.is_superuser or not isinstance(database, Database):
+        return
+    if not may(context.catalog, database, names.user_role(context), "C"):
+        raise SqlError(
+            "42501",
+            f'permission denied to create extension "{name}"',
+            hint="Must have CREATE privilege on current database to create this extension.",
+        )
+
+
+def _refuse_conflicts(context: DdlContext, known: Available, schema: Schema) -> None:
+    """42710 where the schema has a type of a name that the extension brings."""
+    planned = Extension(0, schema.oid, known.name, known.version)
+    catalog = context.catalog.with_object(planned)
+    for entry in catalog.user_types.values():
+        name = entry.row.name
+        if entry.definition is None and known.has(entry.row.oid) and not entry.row.element:
+            taken = context.catalog.relation(schema.oid, name) or context.catalog.user_type(schema.oid, name)
+            if taken is not None:
+                raise SqlError("42710", f'type "{name}" already exists')
+
+
+def _named(context: DdlContext, name: str) -> Extension:
+    """The extension. Raises 42704; 42501 unless the user owns it."""
+    found = context.catalog.extensions.get(name)
+    if found is None:
+        raise SqlError("42704", f'extension "{name}" does not exist')
+    if not context.is_superuser and found.owner != context.user_oid:
+        raise SqlError("42501", f"must be owner of extension {name}")
+    return found
+
+
+def _drop(context: DdlContext, statement: ast.ExtensionStmt) -> str:
+    roots: list[SchemaObject] = []
+    for name in statement.names:
+        if statement.if_exists and name not in context.catalog.extensions:
+            message = f'extension "{name}" does not exist, skipping'
+            context.notice(SqlError("00000", message, severity="NOTICE"))
+        else:
+            roots.append(_named(context, name))
+    if roots:
+        removal = Removal(context, statement.cascade)
+        for root in roots:
+            removal.add(root)
+        removal.carry_out(roots)
+    return "DROP EXTENSION"
+
+
+def _alter(context: DdlContext, statement: ast.ExtensionStmt) -> str:
+    """SET SCHEMA, UPDATE: stored definitions name what they use with its schema, so they are written anew."""
+    found = _named(context, statement.names[0])
+    if statement.action == "update":
+        _check_version(_available(found.name), statement.version)
+        version = statement.version or found.version
+        context.notice(
+            SqlError(
+                "00000", f'version "{version}" of extension "{found.name}" is already installed', severity="NOTICE"
+            )
+        )
+        return "ALTER EXTENSION"
+    assert statement.schema is not None
+    schema = context.creation_schema(ast.RangeVar(None, statement.schema, found.name))
+    if schema.oid != found.schema:
+        from engine.ddl.code_users import refuse_users  # it analyses stored texts
+
+        refuse_users(context, found, "ALTER EXTENSION SET SCHEMA of an extension that stored expressions use")
+        _refuse_conflicts(context, _available(found.name), schema)
+        context.change({found.oid: replace(found, schema=schema.oid)})
+    return "ALTER EXTENSION"
+
+
+def comment(context: DdlContext, name: str, text: str | None) -> str:
+    """COMMENT ON EXTENSION."""
+    found = _named(context, name)
+    context.change({found.oid: replace(found, comment=text)})
+    return "COMMENT"
