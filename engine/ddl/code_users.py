@@ -16,7 +16,7 @@ from catalog.extensions import available
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.quoting import quote_identifier
-from catalog.schema import Domain, Extension, Index, SchemaObject, Table, View
+from catalog.schema import USER_TYPES, Domain, Extension, Index, SchemaObject, Table, View
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import tree
@@ -38,6 +38,13 @@ class Use:
     name: str = ""
 
 
+def own_objects(context: DdlContext) -> list[SchemaObject]:
+    """Relations and types of this database, in the order of their OIDs."""
+    kinds = context.catalog.by_kind
+    found = [item for kind in (Table, View, Index, *USER_TYPES) for item in kinds.get(kind, ())]
+    return sorted(found, key=lambda item: item.oid)
+
+
 def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool]) -> Iterator[Use]:
     """What uses functions, operators or types of the schema whose OIDs are wanted."""
     mark = quote_identifier(schema) + "."
@@ -48,7 +55,7 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
             return 0
         return _used(analyze_expression(parse_expression(text), environment, table), wanted)
 
-    for item in list(context.catalog.objects.values()):
+    for item in own_objects(context):
         if isinstance(item, View) or (isinstance(item, Table) and item.query is not None):
             query = item.query or ""
             if mark in query and (found := _used(analyze(parse(query)[0].tree, environment).statement, wanted)):

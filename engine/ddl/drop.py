@@ -33,7 +33,7 @@ from catalog.schema import (
     VirtualTable,
 )
 from engine.ddl import names
-from engine.ddl.code_users import Use, shown_use, users_of_code
+from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
 from engine.ddl.sequences import restarted
@@ -119,7 +119,7 @@ class Removal:
                     what = f"column {column.name} of table {table.name}"
                     self._extra.append((what, f"type {types.format_type(column.type.oid)}", table.oid))
                     self.columns.append((table, column))
-        for found in list(self.context.catalog.objects.values()):
+        for found in own_objects(self.context):
             of_composite = isinstance(found, Composite) and any(has(column.type.oid) for column in found.columns)
             if of_composite or (isinstance(found, Domain) and has(found.type.oid)):
                 self._depend(found, item)
