@@ -423,13 +423,13 @@ class ClusterConnection(Connection):
         transaction = session.transaction
         if self._has_read and transaction is not None and transaction.has_snapshot:
             return self._run_here(cycle)
-        self._has_read = True
         admission = self._admission(session)
         if admission is None:
+            self._has_read = True
             return self._run_here(cycle)
         self._extended = not isinstance(cycle.events[0], core.Query)
         self._admitting = True
-        self._start(self._admitted(cycle, *admission))
+        self._start(self._admitted(session, cycle, *admission))
         return False
 
     def _admission(self, session: Session) -> tuple[str, float, int] | None:
@@ -448,13 +448,20 @@ class ClusterConnection(Connection):
             return None
         return consistency, milliseconds(settings.get("max_staleness")) / 1000, after
 
-    async def _admitted(self, cycle: _Cycle, consistency: str, max_staleness: float, after: int) -> None:
+    async def _admitted(
+        self, session: Session, cycle: _Cycle, consistency: str, max_staleness: float, after: int
+    ) -> None:
+        """What the log has brought meanwhile may say that a relation is a sequence, or lies elsewhere: then nothing is
+        cleared, and it is decided anew."""
         try:
             await admit_read(self._replica, consistency, max_staleness, after)
         except SqlError as error:
+            self._has_read = True
             self._fail_cycle(error)
         else:
-            self._cleared = cycle.size
+            if self._survey(session).needs is not Needs.LEADER:
+                self._has_read = True
+                self._cleared = cycle.size
         self._admitting = False
 
     def _ended(self, error: SqlError) -> None:

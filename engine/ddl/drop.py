@@ -90,9 +90,12 @@ class Removal:
             self._take_users(item)
         elif isinstance(item, Extension):
             self._take_members(item)
-        if isinstance(item, Table | View):
-            for view in self._views_over(item.oid):
-                self._depend(view, item)
+        if isinstance(item, Table | View | Sequence):
+            self._take_views(item)
+
+    def _take_views(self, item: Table | View | Sequence) -> None:
+        for view in self._views_over(item.oid):
+            self._depend(view, item)
 
     def _take_users(self, item: UserType) -> None:
         for user, column in users_of(self.context, item):
@@ -150,6 +153,7 @@ class Removal:
         for item in catalog.objects.values():
             if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
                 self.gone[item.oid] = item
+                self._take_views(item)
         for other in catalog.tables():
             if other.oid != table.oid:
                 for constraint in other.constraints:

@@ -1,0 +1,12 @@
+CREATE SEQUENCE fresh;
+CREATE VIEW shown AS SELECT last_value FROM fresh;
+CREATE VIEW deeper AS SELECT last_value + 1 AS next FROM shown;
+DROP SEQUENCE fresh;
+SELECT next FROM deeper;
+DROP SEQUENCE fresh CASCADE;
+SELECT next FROM deeper;
+CREATE TABLE numbered (a serial);
+CREATE VIEW shown AS SELECT last_value FROM numbered_a_seq;
+DROP TABLE numbered;
+DROP TABLE numbered CASCADE;
+SELECT * FROM shown;
