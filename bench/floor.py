@@ -1,5 +1,5 @@
-"""The bare floor of a commit in a cluster: one PUT and one multi, one after the other, by the client libraries that a
-node uses, on an event loop as a node has it, with nothing else on it."""
+"""The bare floor of a commit in a cluster: one append to the store and one multi, one after the other, by the client
+libraries that a node uses, on an event loop as a node has it, with nothing else on it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _bare_floor(zookeeper: str, url: str, rounds: int) -> Floor:
         for number in range(rounds + 10):
             data, head = os.urandom(OBJECT), os.urandom(HEAD)
             began = time.perf_counter()
-            await store.put(f"bare/ledger-0000000001/{number:010d}", data)
+            await store.append(f"bare/ledger-0000000001/{number:010d}", data)
             stored = time.perf_counter()
             await coordination.multi((Check("epoch", 0), Set("head", head, number)))
             ended = time.perf_counter()

@@ -53,6 +53,10 @@ class StoreUnavailableError(Exception):
     """The store did not answer, or refused. The outcome of a `put` or `delete` is unknown."""
 
 
+class ObjectDamagedError(StoreUnavailableError):
+    """The store has lost what it has acknowledged, and knows it. Asking again will not help; another copy may."""
+
+
 class StoreFullError(StoreUnavailableError):
     """The store has no room left; the object was not written."""
 
@@ -79,6 +83,13 @@ class ChangelogStore(Protocol):
 
         Raises ObjectExistsError, StoreFullError. Putting the same content again after an unknown outcome is for the
         caller to resolve: ObjectExistsError, then `get` and compare.
+        """
+
+    async def append(self, name: str, data: bytes) -> None:
+        """As `put`, faster where the store can, for a small object whose name nobody else makes up.
+
+        That there is no such object is not checked then, but for this handle's own tries: the same content may be
+        stored twice, which nobody sees. Another content under the name of an object is the caller's defect.
         """
 
     async def put_file(self, name: str, path: str) -> None:

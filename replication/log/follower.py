@@ -25,6 +25,7 @@ from replication.interface import (
     CoordinationUnavailableError,
     Head,
     LogEntry,
+    ObjectDamagedError,
     ObjectMissingError,
     StoreUnavailableError,
 )
@@ -224,6 +225,8 @@ class Follower:
         for _ in range(MISSING_TRIES):
             try:
                 return await store.get(name)
+            except ObjectDamagedError as error:
+                raise SqlError("XX001", f"object {name} is damaged in {store.url}") from error
             except ObjectMissingError:
                 await self._missing(coordination, found)
         raise SqlError("XX001", f"object {name} is missing in {store.url}")

@@ -426,7 +426,7 @@ class LeaderLog:
         """Raises StoreUnavailableError, SqlError XX001 if another content has the name."""
         store = self._stores(ledger.store)
         try:
-            await store.put(item.name, item.data)
+            await store.append(item.name, item.data)
         except ObjectExistsError:
             try:
                 found = await store.get(item.name)

@@ -116,11 +116,12 @@ async def sweep(store: ChangelogStore, tablespace: bytes, listed: Ledgers) -> li
     dropped: list[int] = []
     after = ""
     while (number := await _next_ledger(store, tablespace, after)) is not None:
-        folder = ledger_folder(tablespace, number)
         if number not in known and number < newest:
-            await store.delete_folder(folder)
+            await store.delete_folder(ledger_folder(tablespace, number))
             dropped.append(number)
-        after = folder + "~"  # behind everything in the folder: no name has a '~'
+        while number + 1 in known:  # those in a row need no look: each is a listing of a large folder
+            number += 1
+        after = ledger_folder(tablespace, number) + "~"  # behind everything in the folder: no name has a '~'
     return dropped
 
 

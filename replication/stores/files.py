@@ -2,6 +2,7 @@
 
     DIR/<name>                 an object, whole and durable from the moment that it can be seen... almost: see below
     DIR/~incoming/<random>     what is being written
+    DIR/<folder>/~packs/       small objects of the folder, many in a file: replication/stores/packs.py, appends.py
 
 **A put** writes a file of its own in `~incoming`, syncs it, links it to its name (which fails if there is one: of two
 writers one wins), syncs the directory of the name, and removes the first name. A crash leaves a whole object, none,
@@ -32,16 +33,19 @@ from itertools import islice
 from typing import TypeVar
 from urllib.parse import quote
 
-from replication.files import Files
 from replication.interface import (
+    ObjectDamagedError,
     ObjectExistsError,
     ObjectInfo,
     ObjectMissingError,
     StoreFullError,
     StoreUnavailableError,
 )
+from replication.stores.appends import LARGEST, Appends
 from replication.stores.calls import Calls, Deadline
 from replication.stores.names import check_folder, check_name, is_part
+from replication.stores.packs import PACKS, Packs
+from replication.stores.store_files import StoreFiles
 
 THREADS = 4
 PIECE = 4 << 20  # bytes of a file that are copied at a time
@@ -51,18 +55,6 @@ STALE = 86_400.0  # seconds after which an upload that got no further is what a 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 T = TypeVar("T")
-
-
-class StoreFiles(Files):
-    """The file operations of the store, so that tests can make the Nth one fail."""
-
-    def create(self, path: str) -> int:
-        """A new file for writing. Raises FileExistsError."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-
-    def link(self, old: str, new: str) -> None:
-        """A second name. Raises FileExistsError."""
-        os.link(old, new)
 
 
 class Incoming:
@@ -105,6 +97,8 @@ class FileStore:
         self._incoming = os.path.join(self.directory, INCOMING)
         self._rooted = False
         self._durable: set[str] = set()  # directories whose names are on the disk, up to the root of the store
+        self._packs = Packs(self.files)
+        self._appends = Appends(self)
 
     @property
     def url(self) -> str:
@@ -116,6 +110,14 @@ class FileStore:
         check_name(name)
         async with self._calls.begin():
             await self.run(self._put, name, data)
+
+    async def append(self, name: str, data: bytes) -> None:
+        check_name(name)
+        if len(data) > LARGEST:
+            await self.put(name, data)
+            return
+        async with self._calls.begin():
+            await self._outcome(lambda: asyncio.wrap_future(self._appends.append(name, data)))
 
     async def put_file(self, name: str, path: str) -> None:
         check_name(name)
@@ -176,6 +178,7 @@ class FileStore:
 
     async def close(self) -> None:
         self._calls.close()
+        self._appends.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     # --- threads -------------------------------------------------------------------------------------------------
@@ -183,8 +186,11 @@ class FileStore:
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Runs work of this store in one of its threads; its OSErrors come back as the store's errors."""
         loop = asyncio.get_running_loop()
+        return await self._outcome(lambda: loop.run_in_executor(self._threads, partial(work, *arguments)))
+
+    async def _outcome(self, start: Callable[[], asyncio.Future[T]]) -> T:
         try:
-            return await loop.run_in_executor(self._threads, partial(work, *arguments))
+            return await start()
         except OSError as error:
             if error.errno in _FULL:
                 raise StoreFullError(f"{self._url}: {os.strerror(error.errno or 0)}") from error
@@ -226,33 +232,49 @@ class FileStore:
         """So many bytes from the offset (None: all), and the size of the object. Raises ObjectMissingError."""
         self.make_root()
         path = os.path.join(self.directory, name)
+        folder, part = os.path.split(path)
+        if self._packs.seen(folder):
+            with contextlib.suppress(ObjectDamagedError):  # a file may have mended it
+                packed = self._packs.read(folder, part)
+                if packed is not None:
+                    return _piece(packed, offset, limit), len(packed)
         try:
             with open(path, "rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
                 left = max(status.st_size - offset, 0)
                 return _read_at(file.fileno(), offset, left if limit is None else min(left, limit)), status.st_size
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            self._check_root()
-            raise ObjectMissingError(name) from None
+            packed = self._packs.read(folder, part)
+            if packed is None:
+                self.check_root()
+                raise ObjectMissingError(name) from None
+            return _piece(packed, offset, limit), len(packed)
 
     def walk(self, prefix: str, after: str) -> Iterator[ObjectInfo]:
         """The objects below a folder, by name: a directory sorts as its name with '/', as all names in it do."""
         self.make_root()
+        folder = os.path.join(self.directory, prefix).rstrip("/")
         try:
-            with os.scandir(os.path.join(self.directory, prefix)) as entries:
-                found = sorted(
-                    (prefix + entry.name + ("/" if entry.is_dir() else ""), entry)
-                    for entry in entries
-                    if is_part(entry.name)
-                )
+            with os.scandir(folder) as entries:
+                every = {entry.name: entry for entry in entries}
         except (FileNotFoundError, NotADirectoryError):
-            self._check_root()
+            self.check_root()
             return
-        for name, entry in found:
+        behind = after[len(prefix) :] if after.startswith(prefix) else ""
+        packed = self._packs.sizes(folder, behind) if PACKS in every and behind < "~" else {}
+        found: list[tuple[str, os.DirEntry[str] | None]] = [
+            (prefix + name + ("/" if entry.is_dir() else ""), entry) for name, entry in every.items() if is_part(name)
+        ]
+        found += [(prefix + name, None) for name in packed if name not in every or every[name].is_dir()]
+        for name, entry in sorted(found, key=lambda item: item[0]):
             if name.endswith("/"):
                 if name > after or after.startswith(name):
                     yield from self.walk(name, after)
-            elif name > after:
+            elif name <= after:
+                continue
+            elif entry is None:
+                yield ObjectInfo(name, packed[name[len(prefix) :]])
+            else:
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     status = entry.stat()
                     if stat.S_ISREG(status.st_mode):
@@ -265,26 +287,32 @@ class FileStore:
             self.files.unlink(path)
             self.files.sync_directory(os.path.dirname(path))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            self._check_root()
+            self.check_root()
+        self._packs.delete(*os.path.split(path))
 
     def _delete_folder(self, prefix: str) -> None:
         self.make_root()
         top = os.path.join(self.directory, prefix).rstrip("/")
-        self._durable = set()
+        self.forget_folders()
         self._delete_tree(top, keep_top=not prefix)
+        self._appends.tidy()
         if prefix:
             with contextlib.suppress(FileNotFoundError):
                 self.files.sync_directory(os.path.dirname(top))
-        self._check_root()
+        self.check_root()
 
     def _delete_tree(self, top: str, keep_top: bool = False) -> None:
         """Removes files and directories; one into which somebody puts meanwhile stays."""
         try:
             with os.scandir(top) as entries:
-                found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries if is_part(entry.name)]
+                found = [
+                    (entry.path, entry.is_dir(follow_symlinks=False))
+                    for entry in entries
+                    if is_part(entry.name) or entry.name == PACKS
+                ]
         except (FileNotFoundError, NotADirectoryError):
             return
-        for path, directory in found:
+        for path, directory in sorted(found):  # a pack before what says that something in it is deleted
             if directory:
                 self._delete_tree(path)
             else:
@@ -308,7 +336,9 @@ class FileStore:
         folder = os.path.dirname(target)
         for _ in range(10):
             try:
-                self._make_folder(folder)
+                self.make_folder(folder)
+                if self._packs.holds(folder, os.path.basename(target)):
+                    raise ObjectExistsError(name)
                 self.files.link(path, target)
                 self.files.sync_directory(folder)
                 return
@@ -316,16 +346,20 @@ class FileStore:
                 self.files.sync_directory(folder)
                 raise ObjectExistsError(name) from None
             except FileNotFoundError:  # somebody deletes the folder at this moment
-                self._check_root()
-                self._durable = set()
+                self.check_root()
+                self.forget_folders()
         raise StoreUnavailableError(f"{self._url}: {folder} is deleted again and again")
 
-    def _make_folder(self, folder: str) -> None:
+    def forget_folders(self) -> None:
+        """Somebody may have deleted directories: that their names are on the disk is to be seen to again."""
+        self._durable = set()
+
+    def make_folder(self, folder: str) -> None:
         """Makes the directory, and sees to it that its name, and those of its parents, are on the disk."""
         if folder in self._durable or folder == self.directory:
             return
         parent = os.path.dirname(folder)
-        self._make_folder(parent)
+        self.make_folder(parent)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         self.files.sync_directory(parent)
@@ -354,10 +388,14 @@ class FileStore:
                         os.unlink(entry.path)
         self._rooted = True
 
-    def _check_root(self) -> None:
+    def check_root(self) -> None:
         """An object may be missing, the store may not: a file system that is no longer there is no empty store."""
         if not os.path.isdir(self._incoming):
             raise FileNotFoundError(errno.ENOENT, f"directory {self.directory} is gone")
+
+
+def _piece(data: bytes, offset: int, limit: int | None) -> bytes:
+    return data[offset:] if limit is None else data[offset : offset + limit]
 
 
 def _read_at(fd: int, offset: int, size: int) -> bytes:

@@ -16,6 +16,7 @@ import aiohttp
 import orjson
 
 from replication.interface import (
+    ObjectDamagedError,
     ObjectExistsError,
     ObjectInfo,
     ObjectMissingError,
@@ -23,7 +24,7 @@ from replication.interface import (
     StoreUnavailableError,
 )
 from replication.stores.calls import Calls, Deadline
-from replication.stores.log_protocol import CRC, PIECE, crc32c, crc_header
+from replication.stores.log_protocol import APPEND, CRC, PIECE, crc32c, crc_header
 from replication.stores.names import check_folder, check_name
 
 CONNECTIONS = 64
@@ -72,7 +73,13 @@ class LogStore:
         return self._url
 
     async def put(self, name: str, data: bytes) -> None:
-        headers = {CRC: crc_header(crc32c(data)), "Content-Type": "application/octet-stream"}
+        await self._put(name, data, {})
+
+    async def append(self, name: str, data: bytes) -> None:
+        await self._put(name, data, {APPEND: "1"})
+
+    async def _put(self, name: str, data: bytes, more: Mapping[str, str]) -> None:
+        headers = {CRC: crc_header(crc32c(data)), "Content-Type": "application/octet-stream", **more}
         async with self._calls.begin():
             await self._ask("PUT", self._object(name), name, data=data, headers=headers)
 
@@ -176,6 +183,8 @@ class LogStore:
             raise self._calls.unavailable(f"no answer ({type(error).__name__})") from None
         except OSError as error:
             raise self._calls.unavailable(error.strerror or type(error).__name__) from None
+        if status == 422 and method == "GET":
+            raise ObjectDamagedError(f"{self._url}: {_told(body)}")
         raise self._refused(status, name, body)
 
     def _refused(self, status: int, name: str, body: bytes) -> Exception:
@@ -183,7 +192,7 @@ class LogStore:
             return ObjectExistsError(name)
         if status == 404:
             return ObjectMissingError(name)
-        told = body[:200].decode(errors="replace").strip()
+        told = _told(body)
         if status == 507:
             return StoreFullError(f"{self._url}: {told}")
         return StoreUnavailableError(f"{self._url}: refused with {status} {told}")
@@ -198,6 +207,11 @@ class LogStore:
             trust_env=False,
         )
         return self._session
+
+
+def _told(body: bytes) -> str:
+    """What the server says about an error."""
+    return body[:200].decode(errors="replace").strip()
 
 
 async def _pieces(path: str, deadline: Deadline) -> AsyncIterator[bytes]:

@@ -25,9 +25,15 @@ import orjson
 from aiohttp import web
 
 from catalog.errors import SqlError
-from replication.interface import ObjectExistsError, ObjectMissingError, StoreFullError, StoreUnavailableError
+from replication.interface import (
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreFullError,
+    StoreUnavailableError,
+)
 from replication.stores.files import FileStore
-from replication.stores.log_protocol import CRC, PAGE, PIECE, crc32c, crc_header
+from replication.stores.log_protocol import APPEND, CRC, PAGE, PIECE, crc32c, crc_header
 from replication.stores.names import MAX_NAME, check_folder, check_name
 
 MAX_RUNNING = 32  # requests that are carried out at once: 32 * PIECE is the memory that bodies take
@@ -117,6 +123,9 @@ class LogServer:
         except StoreFullError as error:
             log.warning("%s", error)
             return _told(507, "no room left")
+        except ObjectDamagedError as error:
+            log.error("%s", error)
+            return _told(422, "damaged on the disk of the log store")
         except StoreUnavailableError as error:
             log.warning("%s", error)
             return _told(503, "the disk does not answer or has failed")
@@ -144,7 +153,10 @@ class LogServer:
             body = await _next_piece(request, size)
             if len(body) != size or crc_header(crc32c(body)) != wanted:
                 return _told(422, "the body does not match its CRC")
-            await self._store.put(name, body)
+            if request.headers.get(APPEND) == "1":
+                await self._store.append(name, body)
+            else:
+                await self._store.put(name, body)
         elif not await self._put_large(request, name, size, wanted):
             return _told(422, "the body does not match its CRC")
         return web.Response(status=201)

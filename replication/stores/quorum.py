@@ -179,6 +179,20 @@ class QuorumStore:
 
         await self._put(name, len(data), put_one)
 
+    async def append(self, name: str, data: bytes) -> None:
+        check_name(name)
+
+        async def append_one(member: Member) -> bool:
+            try:
+                await member.store.append(name, data)
+                return True
+            except ObjectExistsError:
+                if await member.store.get(name) != data:
+                    raise
+                return False
+
+        await self._put(name, len(data), append_one)
+
     async def put_file(self, name: str, path: str) -> None:
         check_name(name)
 

@@ -61,6 +61,9 @@ class RegionalStore:
     async def put(self, name: str, data: bytes) -> None:
         await self._primary.put(name, data)
 
+    async def append(self, name: str, data: bytes) -> None:
+        await self._primary.append(name, data)
+
     async def put_file(self, name: str, path: str) -> None:
         await self._primary.put_file(name, path)
 

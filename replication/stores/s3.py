@@ -91,6 +91,9 @@ class S3Store:
         async with self._calls.begin():
             await self._ask(name, obstore.put_async(self._bucket, path, data, mode="create"))
 
+    async def append(self, name: str, data: bytes) -> None:
+        await self.put(name, data)
+
     async def put_file(self, name: str, path: str) -> None:
         size = os.path.getsize(path)
         if size <= LARGE:

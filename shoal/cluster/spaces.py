@@ -668,9 +668,7 @@ class ClusterTablespaces:
         urls |= {ledger.store for ledger in decode_ledgers(ledgers.data)} if ledgers is not None else set()
         await drop_tablespace(coordination, identity)
         for store in map(self.place.store_at, urls):
-            names = [info.name async for info in store.list(tablespace_folder(identity))]
-            for name in names:
-                await store.delete(name)
+            await store.delete_folder(tablespace_folder(identity))
 
     async def _url(self, coordination: Coordination) -> str:
         """The store of pg_default, for a new tablespace."""

@@ -16,11 +16,19 @@ def flag(directory: pathlib.Path) -> pathlib.Path:
 
 def install() -> None:
     place = flag(pathlib.Path(os.environ["SHOAL_TEST_NODE"]).parent)
-    put = FileStore.put
+    put, append = FileStore.put, FileStore.append
+
+    def check(store: FileStore) -> None:
+        if place.exists():
+            raise StoreFullError(f"{store.url}: No space left on device")
 
     async def put_unless_full(self: FileStore, name: str, data: bytes) -> None:
-        if place.exists():
-            raise StoreFullError(f"{self.url}: No space left on device")
+        check(self)
         await put(self, name, data)
 
+    async def append_unless_full(self: FileStore, name: str, data: bytes) -> None:
+        check(self)
+        await append(self, name, data)
+
     FileStore.put = put_unless_full  # type: ignore[method-assign]
+    FileStore.append = append_unless_full  # type: ignore[method-assign]

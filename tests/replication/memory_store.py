@@ -93,6 +93,9 @@ class MemoryStore:
             self.room -= len(data)
         self._reply(fault)
 
+    async def append(self, name: str, data: bytes) -> None:
+        await self.put(name, data)
+
     async def put_file(self, name: str, path: str) -> None:
         await self.put(name, Path(path).read_bytes())
 

@@ -177,6 +177,9 @@ class NodeStore:
     async def put(self, name: str, data: bytes) -> None:
         await asyncio.shield(apart(self.store.put(name, data)))
 
+    async def append(self, name: str, data: bytes) -> None:
+        await asyncio.shield(apart(self.store.append(name, data)))
+
     async def put_file(self, name: str, path: str) -> None:
         await asyncio.shield(apart(self.store.put_file(name, path)))
 

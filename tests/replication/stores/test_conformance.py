@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 from pathlib import Path
@@ -17,6 +18,7 @@ from replication.interface import (
     StoreUnavailableError,
 )
 from replication.stores import claim
+from replication.stores.quorum import QuorumStore
 from tests.replication.stores.conftest import Opener
 
 TABLESPACE = "0123456789abcdef" * 2
@@ -27,11 +29,102 @@ async def names(store: ChangelogStore, prefix: str, after: str = "") -> list[str
     return [info.name async for info in store.list(prefix, after)]
 
 
+async def settled(*handles: ChangelogStore) -> None:
+    """A quorum answers before its last member: what is still under way must not come behind a delete."""
+    for handle in handles:
+        if isinstance(handle, QuorumStore) and handle._background:
+            await asyncio.wait(handle._background)
+
+
 async def test_what_was_put_is_read_by_every_handle(store: ChangelogStore, another: Opener) -> None:
     data = random.Random(1).randbytes(3000)
     await store.put(f"{LEDGER}/a", data)
     assert await store.get(f"{LEDGER}/a") == data
     assert await another().get(f"{LEDGER}/a") == data
+
+
+async def test_what_was_appended_is_an_object_like_any_other(
+    store: ChangelogStore, another: Opener, tmp_path: Path
+) -> None:
+    other = another()
+    with pytest.raises(ObjectMissingError):
+        await other.get(f"{LEDGER}/c")
+    contents = {"a": b"", "b": b"put", "c": random.Random(4).randbytes(5000), "d/e": b"x", "f": bytes(300 << 10)}
+    for name in random.Random(5).sample(sorted(contents), len(contents)):
+        await (store.put if name == "b" else store.append)(f"{LEDGER}/{name}", contents[name])
+    for handle in (store, other, another()):
+        for name, data in contents.items():
+            assert await handle.get(f"{LEDGER}/{name}") == data
+        found = [(info.name, info.size) async for info in handle.list(f"{LEDGER}/")]
+        assert found == [(f"{LEDGER}/{name}", len(contents[name])) for name in sorted(contents)]
+    assert await names(other, f"{LEDGER}/", f"{LEDGER}/b") == [f"{LEDGER}/{name}" for name in ("c", "d/e", "f")]
+    await other.get_file(f"{LEDGER}/c", str(tmp_path / "local"))
+    assert (tmp_path / "local").read_bytes() == contents["c"]
+    with pytest.raises(ObjectExistsError):
+        await other.put(f"{LEDGER}/c", b"other")
+
+
+async def test_an_append_may_be_tried_again(store: ChangelogStore, another: Opener) -> None:
+    for handle in (store, store, another()):
+        with contextlib.suppress(ObjectExistsError):
+            await handle.append("a/b", b"same")
+        await settled(handle)
+        assert await handle.get("a/b") == b"same"
+    assert [(info.name, info.size) async for info in store.list("")] == [("a/b", 4)]
+    await another().delete("a/b")
+    for handle in (store, another()):
+        with pytest.raises(ObjectMissingError):
+            await handle.get("a/b")
+
+
+async def test_of_writers_that_append_in_one_folder_none_disturbs_another(
+    store: ChangelogStore, another: Opener
+) -> None:
+    handles = [store, another(), another()]
+    contents = {f"{LEDGER}/{n:03}": random.Random(n).randbytes(n * 7) for n in range(150)}
+    await asyncio.gather(*(handles[n % 3].append(name, data) for n, (name, data) in enumerate(contents.items())))
+    assert await names(store, f"{LEDGER}/") == list(contents)
+    for name, data in contents.items():
+        assert await handles[1].get(name) == data
+
+
+async def test_what_was_appended_can_be_deleted_by_everybody(store: ChangelogStore, another: Opener) -> None:
+    other = another()
+    for name in ("a/b", "a/c", "a/d"):
+        await store.append(name, name.encode())
+    await settled(store)
+    assert await other.get("a/b") == b"a/b"
+    await another().delete("a/b")
+    await store.delete("a/d")
+    for handle in (store, other, another()):
+        for name in ("a/b", "a/d"):
+            with pytest.raises(ObjectMissingError):
+                await handle.get(name)
+        assert await names(handle, "") == ["a/c"]
+    await store.append("a/b", b"again")
+    await other.put("a/d", b"again")
+    await settled(store, other)
+    for handle in (store, other, another()):
+        assert [await handle.get(name) for name in ("a/b", "a/d")] == [b"again"] * 2
+    await other.delete_folder("a/")
+    for handle in (store, other, another()):
+        assert await names(handle, "") == []
+        with pytest.raises(ObjectMissingError):
+            await handle.get("a/c")
+    await store.append("a/c", b"new")
+    assert await other.get("a/c") == b"new"
+    assert await names(other, "") == ["a/c"]
+
+
+async def test_appends_go_on_while_the_folder_is_deleted(store: ChangelogStore, another: Opener) -> None:
+    async def append(number: int) -> None:
+        await store.append(f"d/e/{number}", b"x")
+
+    other = another()
+    await asyncio.gather(*(append(number) for number in range(20)), *(other.delete_folder("d/") for _ in range(3)))
+    assert set(await names(store, "")) <= {f"d/e/{number}" for number in range(20)}
+    await store.append("d/e/last", b"y")
+    assert await other.get("d/e/last") == b"y"
 
 
 async def test_an_empty_object_is_an_object(store: ChangelogStore, tmp_path: Path) -> None:
@@ -167,6 +260,8 @@ async def test_names_stay_inside(store: ChangelogStore, name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
         await store.put(name, b"")
     with pytest.raises(ValueError, match="not a name"):
+        await store.append(name, b"")
+    with pytest.raises(ValueError, match="not a name"):
         await store.get(name)
     with pytest.raises(ValueError, match="not a name"):
         await store.delete(name)
@@ -182,6 +277,8 @@ async def test_a_closed_store_refuses(store: ChangelogStore) -> None:
         await store.get("a")
     with pytest.raises(StoreUnavailableError):
         await store.put("b", b"")
+    with pytest.raises(StoreUnavailableError):
+        await store.append("b", b"")
     with pytest.raises(StoreUnavailableError):
         await store.delete("a")
     with pytest.raises(StoreUnavailableError):

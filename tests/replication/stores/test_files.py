@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from replication.interface import ObjectExistsError, ObjectMissingError, StoreFullError, StoreUnavailableError
-from replication.stores.files import FileStore, StoreFiles
+from replication.stores.files import FileStore
+from replication.stores.store_files import StoreFiles
 
 
 class FaultyFiles(StoreFiles):
@@ -39,6 +40,12 @@ class FaultyFiles(StoreFiles):
         self._paths[fd] = path
         return fd
 
+    def reopen(self, path: str) -> int:
+        self._do("reopen", path)
+        fd = super().reopen(path)
+        self._paths[fd] = path
+        return fd
+
     def write(self, fd: int, data: bytes | memoryview, offset: int) -> None:
         self._do("write", self._paths[fd])
         super().write(fd, data, offset)
@@ -46,6 +53,10 @@ class FaultyFiles(StoreFiles):
     def sync(self, fd: int) -> None:
         self._do("sync", self._paths.get(fd, "directory"))
         super().sync(fd)
+
+    def sync_data(self, fd: int) -> None:
+        self._do("sync data", self._paths.get(fd, "unknown"))
+        super().sync_data(fd)
 
     def sync_directory(self, path: str) -> None:
         self._do("sync directory", path)

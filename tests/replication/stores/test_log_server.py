@@ -16,7 +16,13 @@ import aiohttp
 import pytest
 
 from catalog.errors import SqlError
-from replication.interface import ObjectExistsError, ObjectMissingError, StoreFullError, StoreUnavailableError
+from replication.interface import (
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreFullError,
+    StoreUnavailableError,
+)
 from replication.stores import log_server, open_store
 from replication.stores.files import FileStore
 from replication.stores.log_client import LogStore
@@ -95,6 +101,33 @@ async def test_a_body_that_does_not_match_its_crc_is_no_object(served: Served) -
     assert (await request(served, "GET", "/objects/a"))[0] == 404
     await served.store.run(lambda: None)
     assert [info async for info in served.store.list("")] == []
+
+
+async def test_appends_go_into_packs_and_damage_is_told(served: Served) -> None:
+    client = served.client()
+    for name in ("l/a", "l/b"):
+        await client.append(name, name.encode() * 100)
+    await client.put("l/c", b"x")
+    with pytest.raises(ObjectExistsError):
+        await client.append("l/a", b"l/a" * 100)
+    (pack,) = Path(served.store.directory).rglob("*.pack")
+    assert sorted(os.listdir(pack.parent.parent)) == ["c", "~packs"]
+    place = pack.read_bytes().index(b"l/al/a")
+    with open(pack, "r+b") as file:
+        file.seek(place)
+        file.write(b"L")
+    with pytest.raises(ObjectDamagedError):
+        await client.get("l/a")
+    assert await client.get("l/b") == b"l/b" * 100
+    with open(pack, "r+b") as file:
+        file.write(b"broken")
+    await served.store.close()
+    served.store = served.server._store = FileStore(served.store.directory)
+    with pytest.raises(ObjectDamagedError):
+        await client.get("l/a")
+    with pytest.raises(ObjectDamagedError):
+        [info async for info in client.list("l/")]
+    await client.close()
 
 
 async def _chunks() -> AsyncIterator[bytes]:

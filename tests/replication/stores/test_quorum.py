@@ -474,7 +474,8 @@ async def test_members_that_cannot_be_are_refused_and_nothing_changes(cluster: C
 # --- with real servers --------------------------------------------------------------------------------------------
 
 
-async def test_nothing_acknowledged_is_lost_when_a_log_store_is_killed_or_stopped() -> None:
+@pytest.mark.parametrize("call", ["put", "append"])
+async def test_nothing_acknowledged_is_lost_when_a_log_store_is_killed_or_stopped(call: str) -> None:
     with LogProcess() as first, LogProcess() as second, LogProcess() as third:
         store = open_store("quorum(3,3,2):" + ",".join(server.url for server in (first, second, third)), timeout=5.0)
         written: list[str] = []
@@ -483,7 +484,7 @@ async def test_nothing_acknowledged_is_lost_when_a_log_store_is_killed_or_stoppe
             for _ in range(count):
                 name = f"{LEDGER}/{len(written):020}"
                 written.append(name)
-                await store.put(name, name.encode())
+                await getattr(store, call)(name, name.encode())
 
         async def check() -> None:
             assert await names(store, f"{LEDGER}/") == sorted(written)

@@ -15,6 +15,7 @@ from replication.log import BulkFiles, Committer, LogSettings, Position, Replica
 from replication.log.layout import decode_spec, encode, node_path, paths, tablespace_folder
 from replication.log.settings import SystemClock
 from replication.stores import open_store
+from replication.stores.files import FileStore
 from replication.stores.members import QuorumUrl, parse_quorum
 from shoal.cluster.mending import MendingSettings, StoreMender
 from tests.replication.log.test_zookeeper import Engine
@@ -103,7 +104,7 @@ class World:
     def objects(self, name: str) -> set[str]:
         """The objects of a member, by their names."""
         root = self.directory / name
-        return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and "~" not in str(path)}
+        return {info.name for info in FileStore(str(root)).walk("", "")} if root.is_dir() else set()
 
     def whole(self) -> bool:
         """Whether all of the three members in the spec hold the same."""
@@ -205,15 +206,24 @@ async def test_what_a_member_lost_is_copied_now_and_then(world: World) -> None:
     await until(lambda: world.objects("c") == world.objects("a"))
 
 
-async def test_a_damaged_copy_is_not_passed_on(world: World) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+async def test_a_damaged_copy_is_not_passed_on(world: World, packed: bool) -> None:
     await world.write(1)
     await until(lambda: all(any("ledger-" in name for name in world.objects(member)) for member in "abc"))
     (name,) = (name for name in world.objects("a") if "ledger-" in name)
-    good = (world.directory / "b" / name).read_bytes()
-    (world.directory / "a" / name).chmod(0o600)
-    (world.directory / "a" / name).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
-    (world.directory / "c" / name).unlink()
+    first, second, third = (FileStore(str(world.directory / member)) for member in "abc")
+    good = await second.get(name)
+    damaged = good[:-1] + bytes([good[-1] ^ 1])
+    if packed:
+        (pack,) = (world.directory / "a").rglob("*.pack")
+        pack.write_bytes(pack.read_bytes().replace(good, damaged))
+    else:
+        await first.delete(name)
+        await first.put(name, damaged)
+    await third.delete(name)
     leader = world.replica.leader
     assert leader is not None
     await world.mender.once(leader)
-    assert (world.directory / "c" / name).read_bytes() == good
+    assert await third.get(name) == good
+    for store in (first, second, third):
+        await store.close()

@@ -1,0 +1,408 @@
+"""Packs: files of a directory store that hold many small objects, one record behind the other, and how they are read.
+
+    <folder>/~packs/<32 hex>.pack             records, then zeros; one writer, and never again after it has ended
+    <folder>/~packs/<32 hex>.pack-<offset>    empty: the record at the offset has been deleted
+
+    record    magic  crc  durable  size  crc of data  length of name  name  data  zeros up to a multiple of 8
+
+**A file, or a pack?** A file of its own costs two commits of the file system's journal (its data and inode, its name).
+An append within zeros that are on the disk costs the data alone, and one sync serves all that wait.
+
+**Reading.** A process remembers where the records of a folder lie, and up to where it has read each pack; a name that
+it does not know makes it read on from there. What is not a whole record ends the reading for now: it may be on its way,
+or be what a crash left, which nobody was told of. Every pack is opened anew for that, so that a shared file system
+shows what is new.
+
+**Damage** is told from such an end by what lies behind it: every record says how far its pack was on the disk before it
+was written (`durable`). One that says more than where the reading stands proves that something acknowledged is not
+there any more. Then the reading goes on behind it, and what cannot be read is an ObjectDamagedError, never missing: by
+its name if that is whole, else every name of the folder that is not found. The crc of a record's head starts from
+the names of the pack and the place, so that nothing that a user has stored looks like a record.
+
+**Deletes** are files beside the pack, so that nobody writes into a pack but who has made it. They are rare: a put
+that is taken back. What they delete takes room until the folder goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import struct
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replication.interface import ObjectDamagedError
+from replication.stores.log_protocol import crc32c
+from replication.stores.store_files import StoreFiles
+
+PACKS = "~packs"
+SUFFIX = ".pack"
+ALIGN = 8
+MAX_NAMES = 200_000  # that are remembered, of all folders, unless one alone has more
+MAX_FOLDERS = 64
+FIRST_LOOK = 16 << 10  # bytes that are read where something new may be
+PIECE = 1 << 20
+OLD = 2.0  # seconds without a write after which a pack's time stamp tells whether there has been another one
+MAX_TRIES = 10
+
+_MAGIC = b"\xc5SP1"
+_HEAD = struct.Struct("<4sI")
+_FIELDS = struct.Struct("<QIIH")
+_AT = struct.Struct("<Q")
+_FIXED = _HEAD.size + _FIELDS.size
+_MAX_HEAD = _FIXED + 256
+_OFFSET_BITS = _SIZE_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The head of a record; offsets count from the beginning of the bytes in which it was found."""
+
+    name: str
+    durable: int  # bytes of the pack that were on the disk before it was written
+    start: int  # of the data
+    size: int
+    crc: int
+
+    @property
+    def end(self) -> int:
+        return -(-(self.start + self.size) // ALIGN) * ALIGN
+
+    def data(self, found: bytes) -> bytes | None:
+        """Its data, None when they are not whole."""
+        data = found[self.start : self.start + self.size]
+        return data if len(data) == self.size and crc32c(data) == self.crc else None
+
+
+def pack_seed(pack: str) -> int:
+    """What the crcs of a pack's records start from; `pack` is its file's name."""
+    return crc32c(pack.encode())
+
+
+def encode_record(seed: int, at: int, durable: int, name: str, data: bytes) -> bytes:
+    """A record that lies at the offset `at` of its pack."""
+    text = name.encode()
+    fields = _FIELDS.pack(durable, len(data), crc32c(data), len(text)) + text
+    record = _HEAD.pack(_MAGIC, crc32c(fields, crc32c(_AT.pack(at), seed))) + fields + data
+    return record + bytes(-len(record) % ALIGN)
+
+
+def decode_record(found: bytes, start: int, at: int, seed: int) -> Record | None:
+    """The record whose head lies at `start` of the bytes, and at `at` of its pack; None if there is no whole head."""
+    if len(found) - start < _FIXED or found[start : start + 4] != _MAGIC:
+        return None
+    crc = _HEAD.unpack_from(found, start)[1]
+    durable, size, data_crc, length = _FIELDS.unpack_from(found, start + _HEAD.size)
+    end = start + _FIXED + length
+    if end > len(found) or crc32c(found[start + _HEAD.size : end], crc32c(_AT.pack(at), seed)) != crc:
+        return None
+    return Record(found[start + _FIXED : end].decode(), durable, end, size, data_crc)
+
+
+class _GoneError(Exception):
+    """A pack that was known is no longer there: the folder has been deleted."""
+
+
+class _Pack:
+    """How far a pack has been read."""
+
+    def __init__(self, path: str, number: int) -> None:
+        self.path = path
+        self.number = number
+        self.seed = pack_seed(os.path.basename(path))
+        self.end = 0
+        self.lost = False  # a record that was acknowledged cannot be read, not even its name
+        self.looked = (-1, -1, -1)  # size, time of change and `end` when nothing was found behind it
+
+
+class _Folder:
+    """Where the packed objects of one folder lie. A place is (number of the pack, offset, size) in one integer."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.places: dict[str, tuple[int, ...] | int] = {}
+        self._packs: dict[str, _Pack] = {}
+        self._numbered: list[_Pack] = []
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> tuple[int, ...]:
+        """The places of the records of that name: more than one after a put that was tried again."""
+        found = self.places.get(name, ())
+        return (found,) if isinstance(found, int) else found
+
+    @property
+    def damaged(self) -> bool:
+        return any(pack.lost for pack in self._numbered)
+
+    def at(self, place: int) -> tuple[str, int, int, int]:
+        """Path and seed of the pack, offset and size."""
+        pack = self._numbered[place >> (_OFFSET_BITS + _SIZE_BITS)]
+        offset = place >> _SIZE_BITS & (1 << _OFFSET_BITS) - 1
+        return pack.path, pack.seed, offset, place & (1 << _SIZE_BITS) - 1
+
+    def read_on(self, deep: bool) -> set[str]:
+        """Reads what is new; `deep`: also behind what may be damage. The names of all files of the folder. Raises
+        _GoneError, FileNotFoundError when there are no packs."""
+        with self._lock:
+            files = set(os.listdir(self.directory))
+            if not files.issuperset(self._packs):
+                raise _GoneError
+            for name in files:
+                if name.endswith(SUFFIX):
+                    self._read_pack(name, deep)
+            return files
+
+    def _read_pack(self, name: str, deep: bool) -> None:
+        pack = self._packs.get(name)
+        if pack is None:
+            pack = self._packs[name] = _Pack(os.path.join(self.directory, name), len(self._numbered))
+            self._numbered.append(pack)
+        try:
+            fd = os.open(pack.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise _GoneError from None
+        try:
+            self._scan(pack, fd)
+            while deep and self._look_behind(pack, fd):
+                self._scan(pack, fd)
+        except FileNotFoundError:
+            raise _GoneError from None
+        finally:
+            os.close(fd)
+
+    def _scan(self, pack: _Pack, fd: int) -> None:
+        """Takes in whole records up to where there is none."""
+        wanted = FIRST_LOOK
+        while True:
+            found = os.pread(fd, wanted, pack.end)
+            at, start = pack.end, 0
+            while (record := decode_record(found, start, at + start, pack.seed)) is not None:
+                if record.start + record.size > len(found):
+                    break
+                if record.data(found) is None:
+                    pack.end = at + start
+                    return
+                self._add(pack, at + start, record)
+                start = record.end
+            pack.end = at + start
+            if len(found) < wanted or (record is None and len(found) - start >= _MAX_HEAD):
+                return
+            wanted = PIECE if record is None else max(PIECE, record.end - start)
+
+    def _add(self, pack: _Pack, offset: int, record: Record) -> None:
+        place = (pack.number << _OFFSET_BITS | offset) << _SIZE_BITS | record.size
+        known = self.of(record.name)
+        self.places[record.name] = (*known, place) if known else place
+
+    def _look_behind(self, pack: _Pack, fd: int) -> bool:
+        """Whether what stands at the end of the reading is damage: then the reading stands behind it."""
+        status = os.fstat(fd)
+        state = (status.st_size, status.st_mtime_ns, pack.end)
+        if state == pack.looked or not self._proof(pack, os.pread(fd, max(status.st_size - pack.end, 0), pack.end)):
+            if time.time() - status.st_mtime > OLD:
+                pack.looked = state
+            return False
+        # What was on the disk before the proof was written is there now, if it can be read at all; from a shared file
+        # system, to whoever opens the file now.
+        again = os.open(pack.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = os.pread(again, max(status.st_size - pack.end, 0), pack.end)
+        finally:
+            os.close(again)
+        record = decode_record(found, 0, pack.end, pack.seed)
+        if record is None:
+            behind = next(_records(found, pack.end, pack.seed), None)
+            if behind is None:  # it cannot be read twice in the same way: a failing disk
+                return False
+            pack.lost = True
+            pack.end += behind[0]
+        elif record.data(found) is None:
+            self._add(pack, pack.end, record)
+            pack.end += record.end
+        return True
+
+    def _proof(self, pack: _Pack, found: bytes) -> bool:
+        return any(record.durable > pack.end for _, record in _records(found, pack.end, pack.seed))
+
+
+def _records(found: bytes, at: int, seed: int) -> Iterator[tuple[int, Record]]:
+    """Whole records behind the first byte, wherever they begin; `at` is that byte's offset in the pack."""
+    start = found.find(_MAGIC, 1)
+    while start >= 0:
+        record = decode_record(found, start, at + start, seed) if (at + start) % ALIGN == 0 else None
+        if record is not None and record.data(found) is not None:
+            yield start, record
+        start = found.find(_MAGIC, start + 1)
+
+
+def dead_mark(pack: str, offset: int) -> str:
+    """The file that says that a record has been deleted; `pack` is a path, or a file's name."""
+    return f"{pack}-{offset}"
+
+
+class Packs:
+    """The packed objects below a directory. `folder` is a path in the file system. For any thread; raises OSError."""
+
+    def __init__(self, files: StoreFiles) -> None:
+        self._files = files
+        self._folders: OrderedDict[str, _Folder] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def seen(self, folder: str) -> bool:
+        """Whether the folder had packs when it was last looked at."""
+        return folder in self._folders
+
+    def read(self, folder: str, name: str) -> bytes | None:
+        """The object, None if there is none. Raises ObjectDamagedError."""
+        for _ in range(MAX_TRIES):
+            try:
+                return self._read(folder, name)
+            except _GoneError:
+                self._forget(folder)
+        raise OSError(f"{folder} is deleted again and again")
+
+    def _read(self, folder: str, name: str) -> bytes | None:
+        known = self._folder(folder)
+        looked: set[int] = set()
+        damaged = ""
+        for deep in (None, False, True):
+            if deep is not None and not self._read_on(folder, known, deep):
+                return None
+            for place in known.of(name):
+                if place in looked:
+                    continue
+                looked.add(place)
+                data, whole = _read_place(known, place, name)
+                if data is not None:
+                    return data
+                if not whole:
+                    damaged = known.at(place)[0]
+        if damaged or known.damaged:
+            raise ObjectDamagedError(f"{damaged or known.directory} is damaged: {name} cannot be read")
+        return None
+
+    def sizes(self, folder: str, after: str = "") -> dict[str, int]:
+        """The packed objects of the folder itself behind a name, with their sizes in bytes. Raises ObjectDamagedError
+        if some may be missing."""
+        for _ in range(MAX_TRIES):
+            known = self._folder(folder)
+            try:
+                files = known.read_on(deep=True)
+            except (FileNotFoundError, NotADirectoryError):
+                self._forget(folder)
+                return {}
+            except _GoneError:
+                self._forget(folder)
+                continue
+            self._remember(folder, known)
+            if known.damaged:
+                raise ObjectDamagedError(f"{known.directory} is damaged: not all its objects can be told")
+            marked = any(not file.endswith(SUFFIX) for file in files)
+            return {
+                name: known.at(places[-1])[3]
+                for name in list(known.places)
+                if name > after
+                and (places := [place for place in known.of(name) if not (marked and _is_dead(known, place, files))])
+            }
+        raise OSError(f"{folder} is deleted again and again")
+
+    def delete(self, folder: str, name: str) -> None:
+        """The object is gone for every process, durably, when this returns, if there was one."""
+        for _ in range(MAX_TRIES):
+            known = self._folder(folder)
+            try:
+                if self._read_on(folder, known, deep=True) and known.of(name):
+                    for place in known.of(name):
+                        path, _, offset, _ = known.at(place)
+                        with contextlib.suppress(FileExistsError):
+                            fd = self._files.create(dead_mark(path, offset))
+                            try:
+                                self._files.sync(fd)
+                            finally:
+                                os.close(fd)
+                    self._files.sync_directory(known.directory)
+                return
+            except (_GoneError, FileNotFoundError):
+                self._forget(folder)
+        raise OSError(f"{folder} is deleted again and again")
+
+    def holds(self, folder: str, name: str) -> bool:
+        """Whether there is such an object, whole; it is on the disk then. Raises FileNotFoundError when the folder is
+        being deleted."""
+        try:
+            if self.read(folder, name) is None:
+                return False
+        except ObjectDamagedError:
+            return False
+        known = self._folder(folder)
+        try:
+            self._read_on(folder, known, deep=True)
+        except _GoneError:
+            raise FileNotFoundError(errno.ENOENT, f"{folder} is being deleted") from None
+        for path in {known.at(place)[0] for place in known.of(name)}:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                self._files.sync_data(fd)
+            finally:
+                os.close(fd)
+        self._files.sync_directory(known.directory)
+        self._files.sync_directory(folder)
+        return True
+
+    # --- what is remembered --------------------------------------------------------------------------------------
+
+    def _folder(self, folder: str) -> _Folder:
+        known = self._folders.get(folder)
+        return known if known is not None else _Folder(os.path.join(folder, PACKS))
+
+    def _read_on(self, folder: str, known: _Folder, deep: bool) -> bool:
+        """False if there are no packs."""
+        try:
+            known.read_on(deep)
+        except (FileNotFoundError, NotADirectoryError):
+            self._forget(folder)
+            return False
+        self._remember(folder, known)
+        return True
+
+    def _remember(self, folder: str, known: _Folder) -> None:
+        with self._lock:
+            self._folders[folder] = known
+            self._folders.move_to_end(folder)
+            names = sum(len(other.places) for other in self._folders.values())
+            while len(self._folders) > 1 and (names > MAX_NAMES or len(self._folders) > MAX_FOLDERS):
+                names -= len(self._folders.popitem(last=False)[1].places)
+
+    def _forget(self, folder: str) -> None:
+        with self._lock:
+            self._folders.pop(folder, None)
+
+
+def _is_dead(known: _Folder, place: int, files: set[str]) -> bool:
+    path, _, offset, _ = known.at(place)
+    return dead_mark(os.path.basename(path), offset) in files
+
+
+def _read_place(known: _Folder, place: int, name: str) -> tuple[bytes | None, bool]:
+    """The data, or None; and whether all is well: a record that is deleted, or was cut off as its writer failed, is
+    none. Raises _GoneError."""
+    path, seed, offset, size = known.at(place)
+    if os.path.lexists(dead_mark(path, offset)):
+        return None, True
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _GoneError from None
+    try:
+        length = _FIXED + len(name) + size
+        found = os.pread(fd, length, offset)
+    finally:
+        os.close(fd)
+    record = decode_record(found, 0, offset, seed)
+    if record is not None and record.name == name and (data := record.data(found)) is not None:
+        return data, True
+    return None, len(found) < length
