@@ -97,6 +97,7 @@ class FileStore:
         self._incoming = os.path.join(self.directory, INCOMING)
         self._rooted = False
         self._durable: set[str] = set()  # directories whose names are on the disk, up to the root of the store
+        self._wanted: list[tuple[str, asyncio.Future[bytes]]] = []  # in this turn of the loop
         self._packs = Packs(self.files)
         self._appends = Appends(self)
 
@@ -132,10 +133,34 @@ class FileStore:
                     self.later(incoming.discard)
 
     async def get(self, name: str) -> bytes:
+        """What one turn of the loop asks for is read by one thread: a follower reads a few small objects at a time, and
+        each would cost more for the hand-over than for its reading."""
         check_name(name)
         async with self._calls.begin():
-            data, _ = await self.run(self.read, name, 0, None)
-        return data
+            loop = asyncio.get_running_loop()
+            wanted: asyncio.Future[bytes] = loop.create_future()
+            if not self._wanted:
+                loop.call_soon(self._read_wanted, loop)
+            self._wanted.append((name, wanted))
+            return await self._outcome(lambda: wanted)
+
+    def _read_wanted(self, loop: asyncio.AbstractEventLoop) -> None:
+        wanted, self._wanted = self._wanted, []
+        try:
+            reading = loop.run_in_executor(self._threads, self._read_all, [name for name, _ in wanted])
+        except RuntimeError as error:  # the threads are shut down
+            _answer(wanted, [error] * len(wanted))
+            return
+        reading.add_done_callback(partial(_read_done, wanted))
+
+    def _read_all(self, names: Sequence[str]) -> list[bytes | Exception]:
+        found: list[bytes | Exception] = []
+        for name in names:
+            try:
+                found.append(self.read(name, 0, None)[0])
+            except Exception as error:  # each caller gets its own
+                found.append(error)
+        return found
 
     async def get_file(self, name: str, path: str) -> None:
         check_name(name)
@@ -396,6 +421,23 @@ class FileStore:
 
 def _piece(data: bytes, offset: int, limit: int | None) -> bytes:
     return data[offset:] if limit is None else data[offset : offset + limit]
+
+
+def _read_done(
+    wanted: Sequence[tuple[str, asyncio.Future[bytes]]], done: asyncio.Future[list[bytes | Exception]]
+) -> None:
+    closed: list[bytes | Exception] = [RuntimeError("closed")] * len(wanted)
+    _answer(wanted, closed if done.cancelled() else done.result())
+
+
+def _answer(wanted: Sequence[tuple[str, asyncio.Future[bytes]]], found: Sequence[bytes | Exception]) -> None:
+    for (_, future), answer in zip(wanted, found, strict=True):
+        if future.done():
+            continue  # its caller has gone
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
 
 
 def _read_at(fd: int, offset: int, size: int) -> bytes:
