@@ -116,7 +116,7 @@ class Committer:
         if not taken:
             return
         parts = {log: make_part(log, groups) for log, groups in taken.items()}
-        multi = Multi(parts)
+        multi = Multi(parts, leader.now())
         for part in parts:
             part.multi = multi
         task = asyncio.ensure_future(self._run(multi))
@@ -182,9 +182,11 @@ class Committer:
     def _done(self, multi: Multi, versions: list[int]) -> None:
         for (leader, part), version in zip(multi.parts.items(), versions, strict=True):
             leader.multi = None
+            leader.took(leader.now() - multi.began)
             leader.advance(part, version)
         for leader in multi.parts:  # before anybody is told: store and coordination work meanwhile
             self._next(leader)
+            leader.form()
         for leader in multi.parts:
             leader.tell_committed()
         if multi.final:
@@ -254,6 +256,7 @@ class Committer:
         for leader in multi.parts:
             leader.check_end()
             self._next(leader)
+            leader.form()
 
     def _cut_off_all(self, multi: Multi) -> None:
         """Nothing behind a multi that was given up is committed."""

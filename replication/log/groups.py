@@ -74,6 +74,7 @@ class Part:
 @dataclass(slots=True, eq=False)
 class Multi:
     parts: dict[LeaderLog, Part]
+    began: float  # clock time
     in_flight: bool = False
     doubtful: bool = False  # a request may have been carried out, or may still be
     final: bool = False  # it is not to be tried again: only what has become of it is to be found out

@@ -3,10 +3,12 @@
     submit -> gathered -> cut into an object -> PUT -> the committer's multi: check(epoch), set(head) -> on_committed
               `form`                 several at a time   (replication/log/committer.py)
 
-**Group commit.** When nothing is on its way to the store, what one turn of the loop submitted goes off as one object.
-While something is, later entries gather, and go off when the way is free, when there is much of them (`eager_bytes`),
-or, with a slow store, when a part of its usual answer time has passed: `max_puts` objects are on their way then, spread
-evenly. One multi is under way at a time, and carries the head over every object that is stored by then.
+**Group commit.** When nothing is on its way, what one turn of the loop submitted goes off as one object. While
+something is, later entries gather. One multi is under way at a time, and carries the head over every object that is
+stored by then; so with a quick store the next object is cut when the multi has ended: sooner it would only wait, and
+those behind it would need another. With others an object goes off when the way to the store is free, when there is
+much to send (`eager_bytes`), or, with a slow store, when a part of its usual answer time has passed: `max_puts` objects
+are on their way then, spread evenly.
 
 **Bulk files** lie in the folder of the ledger whose entry refers to them, so they live and are dropped with it. A
 ledger is not rolled while a file has been uploaded ahead of its entry.
@@ -64,6 +66,7 @@ log = logging.getLogger("shoal.log")
 
 State = Literal["leading", "draining", "resolving", "over"]
 
+QUICK_STORE = 0.5  # of a multi's time for a PUT, up to which an object is cut when the multi has ended
 SLOW_STORE = 0.02  # seconds for a PUT from which on objects are spread over its time: a busy machine is no slow store
 LEDGER_LIMIT = 16  # times its size: a ledger that waits for uploads is rolled nevertheless
 
@@ -141,6 +144,7 @@ class LeaderLog:
         self._puts: dict[GroupObject, asyncio.Task[None]] = {}
         self._put_bytes = 0
         self._put_seconds = 0.0  # smoothed
+        self._multi_seconds = 0.0  # the same
         self._last_put = float("-inf")
         self._called = False
         self._pace: asyncio.TimerHandle | None = None
@@ -314,7 +318,7 @@ class LeaderLog:
         if not self.pending or self.state in ("resolving", "over") or self._rolls():
             return False
         if not self._puts:
-            return True
+            return self.multi is None or self._put_seconds > QUICK_STORE * self._multi_seconds
         if len(self._puts) >= self._settings.max_puts or self._put_bytes >= self._settings.max_put_bytes:
             return False
         return self._gathered >= self._settings.eager_bytes or self._paced()
@@ -488,6 +492,13 @@ class LeaderLog:
     def holds(self, lsn: int) -> bool:
         """Whether the entry is pending."""
         return self._formed_lsn < lsn <= self._submitted_lsn and self.state in ("leading", "draining")
+
+    def now(self) -> float:
+        return self._clock.monotonic()
+
+    def took(self, seconds: float) -> None:
+        """A multi was under way for so long."""
+        self._multi_seconds += (seconds - self._multi_seconds) / 8
 
     def advance(self, part: Part, version: int) -> None:
         """A multi has carried the head over its part."""
