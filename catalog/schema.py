@@ -206,10 +206,13 @@ class IndexColumn:
     nulls_first: bool = False
     collation: int = 0
     type: TypeRef = TypeRef(25)
+    operator_class: int = 0  # its OID; 0 is the default one of the type
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
+    """`method` btree and hash are trees of keys; of the others nothing is stored (catalog/operator_classes.py)."""
+
     oid: int
     schema: int
     name: str
@@ -226,6 +229,11 @@ class Index:
     owner: int = BOOTSTRAP_ROLE_OID
     tablespace: int = DEFAULT_TABLESPACE_OID
     comment: str | None = None
+    options: tuple[tuple[str, str], ...] = ()  # storage parameters, which have no effect
+
+    @property
+    def is_tree(self) -> bool:
+        return self.method in ("btree", "hash")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog import types
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quoting import quote_identifier, quote_literal
+from catalog.operator_classes import operator_class
 from catalog.schema import Catalog, Constraint, Index, IndexColumn, Relation, Sequence, Table, View
 from catalog.system import numbering
 from catalog.system.content import Surroundings
@@ -145,11 +146,13 @@ def index_definition(surroundings: Surroundings, index: Index, table: Table, pre
     name = relation_name(catalog, surroundings.path, table) if pretty else qualified_name(catalog, table)
     columns = ", ".join(_index_column(surroundings, table, part, pretty) for part in index.columns)
     unique = "UNIQUE " if index.unique else ""
-    text = f"CREATE {unique}INDEX {quote_identifier(index.name)} ON {name} USING btree ({columns})"
+    text = f"CREATE {unique}INDEX {quote_identifier(index.name)} ON {name} USING {index.method} ({columns})"
     if index.include:
         text += f" INCLUDE ({_names(table, index.include)})"
     if index.nulls_not_distinct:
         text += " NULLS NOT DISTINCT"
+    if index.options:
+        text += f" WITH ({', '.join(f'{quote_identifier(name)}={_option(value)}' for name, value in index.options)})"
     if index.predicate is not None:
         text += f" WHERE {surroundings.expression(index.predicate, table, pretty)}"
     return text
@@ -159,11 +162,18 @@ def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, p
     text = _bare_index_column(surroundings, table, part, pretty)
     if part.collation and part.collation != _own_collation(table, part):
         text += f" COLLATE {quote_identifier({100: 'default', 950: 'C', 951: 'POSIX'}.get(part.collation, '?'))}"
+    if part.operator_class:
+        text += f" {quote_identifier(operator_class(part.operator_class).name)}"
     if part.descending:
         text += " DESC" if part.nulls_first else " DESC NULLS LAST"
     elif part.nulls_first:
         text += " NULLS FIRST"
     return text
+
+
+def _option(value: str) -> str:
+    """flatten_reloptions: as it is where it could be a name."""
+    return value if quote_identifier(value) == value else quote_literal(value)
 
 
 def _own_collation(table: Table, part: IndexColumn) -> int:

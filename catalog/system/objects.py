@@ -11,6 +11,7 @@ from functools import cache
 
 from catalog import types
 from catalog.functions.quoting import quote_identifier
+from catalog.operator_classes import METHODS, default_class
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
@@ -40,8 +41,7 @@ from catalog.system.content import (
     tables_and_views,
     views,
 )
-from catalog.system.relations import read_rows, system_relations
-from catalog.types import oids
+from catalog.system.relations import system_relations
 from catalog.types.array import vector_of
 from catalog.types.base import Array
 
@@ -97,11 +97,12 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
             referenced or any(constraint.kind == "f" for constraint in table.constraints) for table, referenced in items
         ],
         "relreplident": "d",
-        "reloptions": [
-            Array.of(tuple(f"{name}={value}" for name, value in table.options)) if table.options else None
-            for table in found
-        ],
+        "reloptions": [_options(table.options) for table in found],
     }
+
+
+def _options(options: tuple[tuple[str, str], ...]) -> Array | None:
+    return Array.of(tuple(f"{name}={value}" for name, value in options)) if options else None
 
 
 @content("pg_class", "catalog", indexes)
@@ -110,10 +111,11 @@ def _indexes(items: list[Item], _: Surroundings) -> Columns:
     return {
         **_relations(found),
         "relowner": [table.owner for _, table in items],
-        "relam": numbering.BTREE,
+        "relam": [METHODS[index.method].oid for index in found],
         "relfilenode": [index.storage_id for index in found],
         "reltablespace": [_tablespace(index.tablespace) for index in found],
         "relpersistence": [table.persistence for _, table in items],
+        "reloptions": [_options(index.options) for index in found],
         "relkind": "i",
         "relnatts": [len(index.columns) + len(index.include) for index in found],
     }
@@ -344,21 +346,9 @@ def _source_oid(name: str) -> int:
 # ---- pg_index, pg_constraint ----------------------------------------------------------------------------------------
 
 
-@cache
-def _operator_classes() -> dict[int, int]:
-    """The default btree operator class of each type that has one."""
-    return {
-        int(str(row["opcintype"])): int(str(row["oid"])) for row in read_rows("pg_opclass") if row["opcdefault"] == "t"
-    }
-
-
-def _operator_class(type_: int) -> int:
-    classes = _operator_classes()
-    if type_ == oids.VARCHAR:
-        return classes[oids.TEXT]
-    if type_ not in classes and types.element_of(type_):
-        return classes[oids.ANYARRAY]
-    return classes.get(type_, 0)
+def _operator_class(index: Index, part: IndexColumn, type_: int) -> int:
+    found = default_class(index.method, type_)
+    return part.operator_class or (0 if found is None else found.oid)
 
 
 def _deferrable(index: Index, table: Table) -> bool:
@@ -382,7 +372,15 @@ def _index_rows(items: list[Item], surroundings: Surroundings) -> Columns:
         "indislive": True,
         "indkey": [vector_of((*(part.number for part in index.columns), *index.include)) for index, _ in items],
         "indcollation": [vector_of(tuple(collation_of(column) for column in columns)) for columns in keys],
-        "indclass": [vector_of(tuple(_operator_class(column.type.oid) for column in columns)) for columns in keys],
+        "indclass": [
+            vector_of(
+                tuple(
+                    _operator_class(index, part, column.type.oid)
+                    for part, column in zip(index.columns, columns, strict=True)
+                )
+            )
+            for (index, _), columns in zip(items, keys, strict=True)
+        ],
         "indoption": [
             vector_of(tuple(int(part.descending) + 2 * int(part.nulls_first) for part in index.columns))
             for index, _ in items

@@ -19,13 +19,13 @@ def _spellings() -> dict[str, bool]:
     return words
 
 
-_SPELLINGS = _spellings()
+SPELLINGS = _spellings()
 
 
 def _decode_text(text: str) -> object:
-    value = _SPELLINGS.get(text)
+    value = SPELLINGS.get(text)
     if value is None:
-        value = _SPELLINGS.get(text.strip(WHITESPACE).lower()) if text.isascii() else None
+        value = SPELLINGS.get(text.strip(WHITESPACE).lower()) if text.isascii() else None
         if value is None:
             raise bad_syntax("boolean", text)
     return value

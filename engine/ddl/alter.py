@@ -21,9 +21,10 @@ from catalog.types.base import TypeRef
 from engine.ddl import grants, names
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.expressions import columns_used, default_text
+from engine.ddl.indexes import class_for
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
-from engine.ddl.tables import TableBuilder, layout, must_have_order
+from engine.ddl.tables import TableBuilder, layout
 from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import compile_expression
@@ -170,7 +171,7 @@ class Alteration:
             self.context.add_job(RewriteTable(self.old, table, tuple(self.conversions.items())))
         else:
             for index in self.builder.indexes:
-                if not index.primary:
+                if index.is_tree and not index.primary:
                     self.context.add_job(BuildIndex(table, index))
         for constraint in self.validations:
             self.context.add_job(ValidateConstraint(table, constraint))
@@ -343,9 +344,11 @@ class Alteration:
 
     def _retype_index(self, index: Index, column: Column) -> None:
         if any(item.number == column.number for item in index.columns):
-            must_have_order(column)
             keys = tuple(
-                replace(item, type=column.type) if item.number == column.number else item for item in index.columns
+                replace(item, type=column.type, operator_class=class_for(index.method, column.type.oid, item))
+                if item.number == column.number
+                else item
+                for item in index.columns
             )
             self.builder.indexes = [item for item in self.builder.indexes if item.oid != index.oid]
             self.builder.indexes.append(replace(index, columns=keys))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
+from catalog.operator_classes import METHODS, AccessMethod, default_class, named_class, operator_class
 from catalog.schema import Index, IndexColumn, Table
+from catalog.types import format_type
+from catalog.types.boolean import SPELLINGS
 from engine.ddl import names
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_index_expression, stored_predicate
-from engine.ddl.tables import must_have_order
+from engine.ddl.tables import must_be_a_key, must_have_class
 from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast
 from engine.sql.analyze.targets import column_name
@@ -18,10 +21,9 @@ MAX_KEYS = 32
 
 
 def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
-    """CREATE [UNIQUE] INDEX. Every access method's name makes a tree here; hash, gin, gist and their kin are refused,
-    for what they are asked for (operators of their own) is not there. Raises 42P07, 42703, 42704, 23505 (job)."""
-    if statement.method not in ("btree", "hash"):
-        not_supported(f'access method "{statement.method}"')
+    """CREATE [UNIQUE] INDEX. Raises 42P07, 42703, 42704, 42804, 0A000 for what the access method cannot do, 23505
+    (job)."""
+    statement = _with_method(context, statement)
     table = names.table_named(context, statement.relation, "share", materialized=True)
     if len(statement.elements) > MAX_KEYS:
         raise SqlError("54011", f"cannot use more than {MAX_KEYS} columns in an index")
@@ -35,7 +37,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         table.schema,
         name,
         table.oid,
-        tuple(_column(context, table, element) for element in statement.elements),
+        tuple(_column(context, table, element, statement.method) for element in statement.elements),
         context.new_storage_id(table.tablespace),
         unique=statement.unique,
         nulls_not_distinct=statement.nulls_not_distinct,
@@ -44,10 +46,11 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         method=statement.method,
         owner=table.owner,
         tablespace=place_of_index(context, statement.tablespace, table),
+        options=_options(METHODS[statement.method], statement.options),
     )
     changed = replace(table, indexes=(*table.indexes, index.oid))
     context.change({index.oid: index, table.oid: changed})
-    if not context.table_is_empty(table):
+    if index.is_tree and not context.table_is_empty(table):
         context.add_job(BuildIndex(changed, index))
     return "CREATE INDEX"
 
@@ -69,20 +72,97 @@ def _second(statement: ast.IndexStmt) -> str:
     return "_".join([*parts, *(name for name in statement.include if name not in parts)])
 
 
-def _column(context: DdlContext, table: Table, element: ast.IndexElement) -> IndexColumn:
+def _with_method(context: DdlContext, statement: ast.IndexStmt) -> ast.IndexStmt:
+    """The statement, if its access method can do what it asks for (DefineIndex)."""
+    name = statement.method
+    if name == "rtree":
+        message = 'substituting access method "gist" for obsolete method "rtree"'
+        context.notice(SqlError("00000", message, severity="NOTICE"))
+        name = "gist"
+    method = METHODS.get(name)
+    if method is None:
+        raise SqlError("42704", f'access method "{name}" does not exist')
+    elements = statement.elements
+    for wanted, able, what in (
+        (statement.unique, method.unique, "unique indexes"),
+        (bool(statement.include), method.include, "included columns"),
+        (len(elements) > 1, method.multicolumn, "multicolumn indexes"),
+    ):
+        if wanted and not able:
+            raise SqlError("0A000", f'access method "{name}" does not support {what}')
+    return replace(statement, method=name)
+
+
+def _options(method: AccessMethod, given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Raises 22023 for a storage parameter that the method does not have, or for a value that it cannot be."""
+    for name, value in given:
+        if name not in method.options:
+            raise SqlError("22023", f'unrecognized parameter "{name}"')
+        allowed = method.options[name]
+        if not allowed:
+            if value.lower() not in SPELLINGS:
+                raise SqlError("22023", f'invalid value for boolean option "{name}": {value}')
+        elif isinstance(allowed[0], str):
+            if value.lower() not in allowed:
+                words = ", ".join(f'"{word}"' for word in allowed[:-1]) + f', and "{allowed[-1]}"'
+                detail = f"Valid values are {words}."
+                raise SqlError("22023", f'invalid value for enum option "{name}": {value}', detail=detail)
+        else:
+            _check_number(name, value, allowed[0], int(allowed[1]))
+    return given
+
+
+def _check_number(name: str, value: str, least: int, most: int) -> None:
+    try:
+        number = int(value)
+    except ValueError:
+        raise SqlError("22023", f'invalid value for integer option "{name}": {value}') from None
+    if not least <= number <= most:
+        detail = f'Valid values are between "{least}" and "{most}".'
+        raise SqlError("22023", f'value {value} out of bounds for option "{name}"', detail=detail)
+
+
+def _column(context: DdlContext, table: Table, element: ast.IndexElement, method: str) -> IndexColumn:
     if element.collation and element.collation[-1] not in ("C", "POSIX", "default"):
         not_supported(f'collation "{element.collation[-1]}"')
+    if not METHODS[method].ordered:
+        for given, what in ((element.direction, "ASC/DESC"), (element.nulls, "NULLS FIRST/LAST")):
+            if given != "default":
+                raise SqlError("0A000", f'access method "{method}" does not support {what} options')
     descending = element.direction == "desc"
     nulls_first = element.nulls == "first" or (element.nulls == "default" and descending)
     if element.name is not None:
         column = table.column(element.name)
         if column is None:
             raise SqlError("42703", f'column "{element.name}" does not exist')
-        must_have_order(column)
-        return IndexColumn(column.number, None, descending, nulls_first, type=column.type)
-    assert element.expression is not None
-    text, type_ = stored_index_expression(context, table, element.expression)
-    return IndexColumn(0, text, descending, nulls_first, type=type_)
+        made = IndexColumn(column.number, None, descending, nulls_first, type=column.type)
+    else:
+        assert element.expression is not None
+        text, type_ = stored_index_expression(context, table, element.expression)
+        made = IndexColumn(0, text, descending, nulls_first, type=type_)
+    return replace(made, operator_class=_operator_class(method, made.type.oid, element.opclass))
+
+
+def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:
+    """ResolveOpClass: the OID of the class, 0 for the default one. Raises 42704, 42804."""
+    if not written:
+        must_have_class(method, type_)
+        return 0
+    found = named_class(method, written[-1]) if written[:-1] in ((), ("pg_catalog",)) else None
+    if found is None:
+        raise SqlError("42704", f'operator class "{".".join(written)}" does not exist for access method "{method}"')
+    if not found.takes(type_):
+        raise SqlError("42804", f'operator class "{written[-1]}" does not accept data type {format_type(type_)}')
+    if METHODS[method].ordered or method == "hash":
+        must_be_a_key(method, type_)
+    return 0 if found == default_class(method, type_) else found.oid
+
+
+def class_for(method: str, type_: int, column: IndexColumn) -> int:
+    """The operator class of an index column whose type becomes another: the one that it was given has to take it."""
+    return _operator_class(
+        method, type_, (operator_class(column.operator_class).name,) if column.operator_class else ()
+    )
 
 
 def _included(table: Table, name: str) -> int:

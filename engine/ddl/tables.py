@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
+from catalog.operator_classes import default_class
 from catalog.schema import (
     Column,
     Constraint,
@@ -30,6 +31,7 @@ from engine.ddl.sequences import new_sequence
 from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
+from engine.sql.analyze.errors import fail
 
 SERIAL_TYPES = {
     "serial": 23, "serial4": 23, "bigserial": 20, "serial8": 20, "smallserial": 21, "serial2": 21,
@@ -244,17 +246,31 @@ class TableBuilder:
         return tuple(numbers)
 
     def _key_from_index(self, constraint: ast.ConstraintDef, primary: bool) -> Constraint:
-        if primary:
-            not_supported("ADD PRIMARY KEY USING INDEX")
+        """ADD PRIMARY KEY | UNIQUE USING INDEX: the index becomes the constraint's, and has its name. Raises 42704,
+        42809 for an index that is not like the one that the constraint would make."""
         found = self.context.catalog.relation(self.table.schema, constraint.using_index or "")
-        if not isinstance(found, Index) or found.table != self.table.oid:
-            raise SqlError("42704", f'index "{constraint.using_index}" does not exist')
-        if not found.unique or found.predicate or any(item.number == 0 for item in found.columns):
-            raise SqlError(
-                "42809", f'"{found.name}" is not a unique index', detail="Cannot create a constraint using it."
-            )
+        if not isinstance(found, Index):
+            fail("42704", f'index "{constraint.using_index}" does not exist', constraint)
+        if found.table != self.table.oid:
+            fail("42809", f'index "{found.name}" does not belong to table "{self.table.name}"', constraint)
+        if any(item.index == found.oid for item in self.table.constraints):
+            fail("55000", f'index "{found.name}" is already associated with a constraint', constraint)
+        _check_like_constraint(found, constraint)
         numbers = tuple(item.number for item in found.columns)
-        return Constraint(self.context.new_oid(), constraint.name or found.name, "u", numbers, index=found.oid)
+        name = constraint.name or found.name
+        if name != found.name:
+            names.refuse_if_taken(self.context, self.table.schema, name, False)
+            text = f'ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index "{found.name}" to "{name}"'
+            self.context.notice(SqlError("00000", text, severity="NOTICE"))
+            found = replace(found, name=name)
+        if primary:
+            for number in numbers:
+                self.change_column(replace(self.table.column_by_number(number), not_null=True))
+            self.context.drop_storage(found.storage_id)
+            found = replace(found, primary=True, storage_id=self.table.storage_id)
+            self.table = replace(self.table, key_columns=numbers)
+        self.indexes.append(found)
+        return Constraint(self.context.new_oid(), name, "p" if primary else "u", numbers, index=found.oid)
 
     # ---- the result -----------------------------------------------------------------------------------------------
 
@@ -266,20 +282,53 @@ class TableBuilder:
         return found
 
 
+def _check_like_constraint(index: Index, constraint: ast.ConstraintDef) -> None:
+    """42809 for an index that is not as a constraint's own would be."""
+    complaint = ""
+    if not index.unique:
+        complaint = f'"{index.name}" is not a unique index'
+    elif any(item.number == 0 for item in index.columns):
+        complaint = f'index "{index.name}" contains expressions'
+    elif index.predicate is not None:
+        complaint = f'"{index.name}" is a partial index'
+    for number, item in enumerate(index.columns, 1):
+        if not complaint and (item.descending or item.nulls_first or item.operator_class):
+            complaint = f'index "{index.name}" column number {number} does not have default sorting behavior'
+    if complaint:
+        detail = "Cannot create a primary key or unique constraint using such an index."
+        fail("42809", complaint, constraint, detail=detail)
+
+
 def layout(version: int, columns: tuple[Column, ...]) -> Layout:
     """The row layout that holds these columns."""
     return Layout(version, tuple(column.number for column in columns), tuple(column.type for column in columns))
 
 
 def must_have_order(column: Column) -> None:
-    """42704 for a column type that no key can hold."""
-    if lookup(column.type.oid).key_encoder() is None:
-        raise SqlError(
-            "42704",
-            f'data type {format_type(column.type.oid)} has no default operator class for access method "btree"',
-            hint="You must specify an operator class for the index or define a default operator class for the data "
-            "type.",
-        )
+    """42704 for a column type that no btree index can hold."""
+    must_have_class("btree", column.type.oid)
+
+
+def must_have_class(method: str, type_: int) -> None:
+    """42704 for a type that the access method has no default operator class for."""
+    if default_class(method, type_) is None:
+        raise _without_class(method, type_)
+    if method in ("btree", "hash"):
+        must_be_a_key(method, type_)
+
+
+def must_be_a_key(method: str, type_: int) -> None:
+    """42704 for a type whose values are no keys of a tree."""
+    if lookup(type_).key_encoder() is None:
+        raise _without_class(method, type_)
+
+
+def _without_class(method: str, type_: int) -> SqlError:
+    return SqlError(
+        "42704",
+        f'data type {format_type(type_)} has no default operator class for access method "{method}"',
+        hint="You must specify an operator class for the index or define a default operator class for the data type.",
+    )
 
 
 def quote(name: str) -> str:

@@ -206,7 +206,7 @@ def index_columns(table: Table, index: Index) -> tuple[KeyColumn, ...]:
 
 def usable(index: Index) -> bool:
     """Whether scans may use it: complete, over all rows, and not the table's own key again."""
-    return index.ready and index.predicate is None and not index.primary
+    return index.ready and index.is_tree and index.predicate is None and not index.primary
 
 
 def fixed_size(type_: TypeRef) -> bool:

@@ -116,7 +116,7 @@ class TableWriter:
         self.indexes = [
             IndexWriter(catalog, table, catalog.index(oid), settings)
             for oid in sorted(table.indexes)
-            if not catalog.index(oid).primary
+            if catalog.index(oid).is_tree and not catalog.index(oid).primary
         ]
         self.required = [
             (position, column.name)

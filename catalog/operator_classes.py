@@ -1,0 +1,108 @@
+"""Access methods of indexes and their operator classes, as PostgreSQL 15 declares them (PostgreSQL 16 manual, 11.10).
+
+A btree or hash index is a tree of keys here. Of the other methods an index is kept as it was declared, shown and
+dumped, and holds nothing: an index never changes an answer, so queries are answered without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+
+from catalog import types
+from catalog.system.relations import read_rows
+from catalog.types import oids
+from catalog.types.range import RANGE_OIDS
+
+_ANY_ARRAY, _ANY_ENUM, _ANY_RANGE = 2277, 3500, 3831
+_BINARY_ALIKE = {oids.VARCHAR: (oids.TEXT,), oids.CIDR: (oids.INET,)}
+
+
+_FILLED: Mapping[str, tuple[int, int] | tuple[str, ...]] = {"fillfactor": (10, 100)}
+
+
+@dataclass(frozen=True, slots=True)
+class AccessMethod:
+    """What CREATE INDEX may ask of a method (pg_am, amcan... of its handler). `options`: its storage parameters, each
+    with the least and the greatest number, or with the words that it may be (none: a boolean)."""
+
+    oid: int
+    name: str
+    options: Mapping[str, tuple[int, int] | tuple[str, ...]]
+    unique: bool = False
+    multicolumn: bool = True
+    include: bool = False
+    ordered: bool = False
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        AccessMethod(403, "btree", {**_FILLED, "deduplicate_items": ()}, unique=True, include=True, ordered=True),
+        AccessMethod(405, "hash", _FILLED, multicolumn=False),
+        AccessMethod(783, "gist", {**_FILLED, "buffering": ("on", "off", "auto")}, include=True),
+        AccessMethod(2742, "gin", {"fastupdate": (), "gin_pending_list_limit": (64, 2147483647)}),
+        AccessMethod(3580, "brin", {"pages_per_range": (1, 131072), "autosummarize": ()}),
+        AccessMethod(4000, "spgist", _FILLED, multicolumn=False, include=True),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorClass:
+    """A row of pg_opclass."""
+
+    oid: int
+    method: int
+    name: str
+    type: int
+    default: bool
+
+    def takes(self, oid: int) -> bool:
+        """Whether it indexes values of the type: its own, one of the same binary form, or any of its kind."""
+        return self.type == oid or self.type in _BINARY_ALIKE.get(oid, ()) or self.type == _family(oid)
+
+
+@cache
+def _classes() -> dict[int, OperatorClass]:
+    rows = chain(read_rows("pg_opclass"), read_rows("extensions/pg_opclass"))
+    found = [
+        OperatorClass(
+            int(row["oid"] or 0),
+            int(row["opcmethod"] or 0),
+            row["opcname"] or "",
+            int(row["opcintype"] or 0),
+            row["opcdefault"] == "t",
+        )
+        for row in rows
+    ]
+    return {item.oid: item for item in found}
+
+
+def _family(oid: int) -> int:
+    """The pseudo-type under which classes take all arrays, enums, ranges or records; 0 for other types."""
+    if types.element_of(oid):
+        return _ANY_ARRAY
+    if oid in RANGE_OIDS:
+        return _ANY_RANGE
+    row = types.type_row(oid)
+    kind = row.kind if row is not None else "b"
+    return {"e": _ANY_ENUM, "r": _ANY_RANGE, "c": oids.RECORD}.get(kind, 0)
+
+
+def operator_class(oid: int) -> OperatorClass:
+    return _classes()[oid]
+
+
+def default_class(method: str, type_: int) -> OperatorClass | None:
+    """GetDefaultOpClass: of the type itself before one that takes it."""
+    own = METHODS[method].oid
+    found = [item for item in _classes().values() if item.method == own and item.default and item.takes(type_)]
+    return min(found, key=lambda item: item.type != type_, default=None)
+
+
+def named_class(method: str, name: str) -> OperatorClass | None:
+    own = METHODS[method].oid
+    return next((item for item in _classes().values() if item.method == own and item.name == name), None)
