@@ -75,8 +75,8 @@ def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
     owner = _find(context, Role, statement.owner).oid if statement.owner else context.user_oid
     schema = Schema(context.new_oid(), context.catalog.database, name, owner)
     context.change({schema.oid: schema})
-    if statement.elements:
-        not_supported("CREATE SCHEMA with schema elements")
+    if statement.elements and owner != context.user_oid:
+        not_supported("CREATE SCHEMA AUTHORIZATION of another role with schema elements")
     return "CREATE SCHEMA"
 
 

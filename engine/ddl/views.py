@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Column, View
+from catalog.schema import Column, Table, View
+from catalog.schema import Sequence as SequenceObject
+from catalog.types import format_type
 from engine.ddl import names
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
@@ -21,8 +24,12 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     if isinstance(statement.query, ast.SelectStmt) and statement.query.changes_data:
         raise SqlError("0A000", "views must not contain data-modifying statements in WITH")
     relation = statement.relation
-    schema = context.creation_schema(relation, statement.persistence)
     analyzed = analyze(statement.query, context.environment)
+    persistence = statement.persistence
+    if persistence == "p" and _reads_temporary(context, analyzed.relations):
+        persistence = "t"
+        context.notice(SqlError("00000", f'view "{relation.name}" will be a temporary view', severity="NOTICE"))
+    schema = context.creation_schema(relation, persistence)
     query = analyzed.statement
     assert isinstance(query, tree.Query)
     if analyzed.parameter_types:
@@ -54,6 +61,13 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     )
     context.change({existing.oid: changed})
     return "CREATE VIEW"
+
+
+def _reads_temporary(context: DdlContext, relations: Iterable[int]) -> bool:
+    """isQueryUsingTempRelation: what reads a temporary relation is temporary itself."""
+    found = [context.catalog.get(oid) for oid in relations]
+    schemas = {item.schema for item in found if isinstance(item, Table | View | SequenceObject)}
+    return any(context.catalog.schema_name(schema).startswith("pg_temp_") for schema in schemas)
 
 
 def _recursive(statement: ast.ViewStmt) -> ast.ViewStmt:
@@ -113,4 +127,6 @@ def _must_extend(view: View, columns: tuple[Column, ...]) -> None:
             hint = "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead."
             raise SqlError("42P16", message, hint=hint)
         if old.type != new.type:
-            raise SqlError("42P16", f'cannot change data type of view column "{old.name}"')
+            types = [format_type(item.type.declared, item.type.typmod) for item in (old, new)]
+            message = f'cannot change data type of view column "{old.name}" from {types[0]} to {types[1]}'
+            raise SqlError("42P16", message)

@@ -89,7 +89,7 @@ class QueryCompiler:
             (query.has_set_functions, "set-returning function"),
             (query.limit_with_ties, "FETCH WITH TIES"),
             (query.grouping_sets, "grouping sets"),
-            (query.row_marks and (self.parent is not None or len(query.range_table) != 1), "row locks of a join"),
+            (query.row_marks and self.parent is not None, "row locks of a sub-query"),
         ):
             if present:
                 raise NotOnRowPath(name)
@@ -506,57 +506,80 @@ class QueryCompiler:
     def _write_locked(self, steps: list[Step], output: Output) -> None:
         """FOR UPDATE and its kin: find the rows, put them in order, then lock one after the other up to LIMIT.
 
-        A row that changed since the snapshot is judged again by its newest version (READ COMMITTED).
+        A row of the result is left out where one of the rows that it was made of is gone, or has changed since the
+        snapshot and its newest version no longer meets the conditions (READ COMMITTED).
         """
         query, code = self.query, self.code
-        if query.has_aggregates or query.group_by or query.distinct is not None or len(steps) != 1:
+        if query.has_aggregates or query.group_by or query.distinct is not None:
             raise NotOnRowPath("row locks")
-        step, mark = steps[0], query.row_marks[0]
-        if not isinstance(step.access, Access):
-            raise NotOnRowPath("row locks")
-        code.line("found = []")
+        marks = self._lockable_marks(steps)
         keys = [clause.expression for clause in query.order_by]
-
-        def collect() -> None:
-            if step.filters:
-                code.indent(f"if {' and '.join(map(self.expressions.true, step.filters))}:")
-            values = "".join(f"{self.expressions.value(key).source}, " for key in keys)
-            code.line(f"found.append((key, value, {values}))")
-
+        code.line("found = []")
         depth = code.depth
         self.scan_limit = LOCKING_LIMIT
-        names = RowNames("key", "value")
+        others: list[tuple[int, int]] = []
 
-        def row() -> None:
-            self.write_columns(step.relation, names)
-            collect()
+        def collect() -> None:
+            others.extend(sorted(place for place in self.columns if all(place[0] != mark.relation for mark in marks)))
+            rows = [name for mark in marks for name in self._row_of(mark.relation)]
+            values = [self.columns[place].source for place in others]
+            sorts = [self.expressions.value(key).source for key in keys]
+            code.line(f"found.append(({', '.join([*rows, *values, *sorts])},))")
 
-        ordered = bool(query.order_by)
-        ScanWriter(code, self.expressions, self.scan_limit).write(step.access, names, row, step.reverse, ordered)
+        self._write_rest(steps, collect)
         code.dedent_to(depth)
         if not output.sorted_already:
-            write_sort(code, "found", query.order_by, range(2, 2 + len(keys)))
+            first = 2 * len(marks) + len(others)
+            write_sort(code, "found", query.order_by, range(first, first + len(keys)))
         output.sorted_already = True
         output.start()
         code.line("get_locked = context.transaction.get_locked")
-        code.indent("for found_row in found:")
-        strength, wait = STRENGTHS[mark.strength], mark.wait
-        code.line("key = found_row[0]")
-        table = query.range_table[step.relation]
-        assert isinstance(table, tree.RangeTable)
-        if wait == "nowait":
-            locked = code.constant(lock_nowait(table.table.name), "lock_nowait")
-            code.line(f"value = {locked}(get_locked, key, {strength})")
-        else:
-            code.line(f"value = get_locked(key, {strength}, {wait!r})")
-        code.indent("if value is not None:")
-        self.write_columns(step.relation, names)
-        conditions = conjuncts(query.where)
+        rows = [RowNames(code.temporary("key"), code.temporary("value")) for _ in marks]
+        olds = [code.temporary("old") for _ in marks]
+        names = [code.temporary("c") for _ in others]
+        heads = [name for row, old in zip(rows, olds, strict=True) for name in (row.key, old)]
+        code.indent(f"for {', '.join([*heads, *names, *(['_'] * len(keys))])}, in found:")
+        for place, name in zip(others, names, strict=True):
+            self.columns[place] = Value(name, nullable=True, atom=True)
+        for mark, row in zip(marks, rows, strict=True):
+            self._write_lock(mark, row)
+        conditions = [*conjuncts(query.where), *_inner_conditions(query.from_items)]
         if conditions:
+            same = " and ".join(f"{row.value} == {old}" for row, old in zip(rows, olds, strict=True))
             again = " and ".join(map(self.expressions.true, conditions))
-            code.indent(f"if value == found_row[1] or {again}:")
+            code.indent(f"if ({same}) or ({again}):")
         output.row()
         code.dedent_to(depth)
+
+    def _lockable_marks(self, steps: list[Step]) -> list[tree.RowMark]:
+        """The marks, all of them on tables whose rows are at hand under their keys. Raises 0A000 (nullable side)."""
+        nullable = {relation for step in steps if step.outer for relation in (step.relation, *step.group)}
+        for mark in self.query.row_marks:
+            if mark.relation in nullable:
+                message = f"FOR {mark.strength.upper()} cannot be applied to the nullable side of an outer join"
+                raise SqlError("0A000", message)
+            step = next((item for item in steps if item.relation == mark.relation), None)
+            if step is None or not isinstance(step.access, Access):
+                raise NotOnRowPath("row locks")
+        return list(self.query.row_marks)
+
+    def _row_of(self, relation: int) -> tuple[str, str]:
+        names = self.row_names[relation]
+        return names.key, names.value
+
+    def _write_lock(self, mark: tree.RowMark, row: RowNames) -> None:
+        """Locks a row that was found, and reads its newest version; opens the block for one that is still there."""
+        code = self.code
+        strength = STRENGTHS[mark.strength]
+        table = self.query.range_table[mark.relation]
+        assert isinstance(table, tree.RangeTable)
+        if mark.wait == "nowait":
+            locked = code.constant(lock_nowait(table.table.name), "lock_nowait")
+            code.line(f"{row.value} = {locked}(get_locked, {row.key}, {strength})")
+        else:
+            code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r})")
+        code.indent(f"if {row.value} is not None:")
+        self.write_columns(mark.relation, row)
 
     # ---- sub-queries ------------------------------------------------------------------------------------------------
 
@@ -617,6 +640,19 @@ def write_decoding(
         if number < 0:
             raise NotOnRowPath("a system column")
         columns[relation, number] = Value(name, nullable=number not in not_null and number != 0, atom=True)
+
+
+def _inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:
+    """The conditions of the inner joins, but those on the nullable side of an outer one."""
+    found: list[tree.Expr] = []
+    for item in items:
+        if not isinstance(item, tree.FromJoin):
+            continue
+        if item.kind in ("inner", "cross"):
+            found += [*_inner_conditions((item.left, item.right)), *conjuncts(item.condition)]
+        else:
+            found += _inner_conditions((item.left if item.kind == "left" else item.right,))
+    return found
 
 
 def lock_nowait(table: str) -> Callable[[Callable[..., bytes | None], bytes, int], bytes | None]:

@@ -215,9 +215,45 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
         for job in context.jobs:
             await backfill.run(session, job)
     session.notices += context.notices
+    if isinstance(statement, ast.CreateSchemaStmt) and statement.elements:
+        await _create_elements(session, statement, whole)
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create" and session.node.replica is not None:
         await _until_it_stands(session, statement.name)
     return tag
+
+
+_ELEMENTS = (ast.SequenceStmt, ast.CreateStmt, ast.ViewStmt, ast.IndexStmt, ast.GrantStmt)
+
+
+async def _create_elements(session: Session, statement: ast.CreateSchemaStmt, whole: ast.Statement) -> None:
+    """The elements of CREATE SCHEMA, in the order of transformCreateSchemaStmtElements, with the new schema in front of
+    the search path. Raises 42P15."""
+    name = statement.name or statement.owner
+    assert name is not None
+    kept = session.search_path
+    session.search_path = (name, *kept)
+    try:
+        for element in sorted((_within(name, item) for item in statement.elements), key=_place_of_element):
+            await execute(session, element, whole.of(element))
+    finally:
+        session.search_path = kept
+
+
+def _place_of_element(element: ast.Node) -> int:
+    return next(place for place, kind in enumerate(_ELEMENTS) if isinstance(element, kind))
+
+
+def _within(schema: str, element: ast.Node) -> ast.Node:
+    """The element with the schema that is being created."""
+    if isinstance(element, ast.GrantStmt):
+        return element
+    if not isinstance(element, ast.SequenceStmt | ast.CreateStmt | ast.ViewStmt | ast.IndexStmt):
+        not_supported(f"{type(element).__name__} within CREATE SCHEMA")
+    given = element.relation.schema
+    if given is not None and given != schema:
+        message = f"CREATE specifies a schema ({given}) different from the one being created ({schema})"
+        raise SqlError("42P15", message)
+    return dataclasses.replace(element, relation=dataclasses.replace(element.relation, schema=schema))
 
 
 async def _until_unused(session: Session, statement: ast.DropDatabaseStmt) -> None:

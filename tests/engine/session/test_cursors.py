@@ -168,3 +168,22 @@ def test_an_error_of_a_row_comes_when_it_is_fetched(pair: Pair) -> None:
         "select 'on'",
         "commit",
     )
+
+
+def test_where_current_of_over_a_join_with_for_update(pair: Pair) -> None:
+    pair.run(*TABLES)
+    pair.same(
+        "begin",
+        "declare c cursor for select k.n, d.area from keyless k join keyed d on d.id = k.n where d.area > '' "
+        "order by 1 for update of k",
+        "fetch 2 from c",
+        "update keyless set t = 'joined' where current of c",
+        "delete from keyed where current of c",
+        "rollback",
+        "begin",
+        "declare c cursor for select 1 from keyless a, keyless b where a.n = b.n + 1 for update",
+        "fetch c",
+        "delete from keyless where current of c",
+        "rollback",
+        "explain (costs off) declare c cursor for select 1",
+    )

@@ -132,3 +132,35 @@ def test_views_that_can_be_changed_and_those_that_cannot(both_paths: Pair) -> No
         "select count(*) from v6",
         "delete from v6 where id % 2 = 0",
     )
+
+
+def test_what_reads_a_temporary_relation_is_temporary(pair: Pair) -> None:
+    pair.run("create table kept (a int)", "create temp table passing (a int)")
+    pair.same(
+        "create view one as select * from kept",
+        "create view two as select * from kept where exists (select 1 from passing)",
+        "create view three as select * from two",
+        "create view statements.four as select * from passing",
+        "select relname, relpersistence from pg_class where relname in ('one', 'two', 'three', 'four')",
+        "create or replace view one as select a::text from kept",
+        "drop view three, two",
+        "drop table passing",
+    )
+
+
+def test_a_schema_with_its_elements(pair: Pair) -> None:
+    try:
+        pair.same(
+            "create schema whole create view v as select * from b create table b (j int primary key references a) "
+            "create table a (i int primary key)",
+            "create schema whole create view v as select * from b create table a (i int primary key) "
+            "create table b (j int references a) create index on b (j) create sequence s grant select on b to public",
+            "select relname, relkind from pg_class where relnamespace = 'whole'::regnamespace",
+            "select * from whole.v",
+            "create schema other create table whole.c (i int)",
+            "create schema other create temp view v as select 1",
+            "show search_path",
+        )
+    finally:
+        for connection in (pair.shoal, pair.postgres):
+            connection.execute(b"drop schema if exists whole cascade")
