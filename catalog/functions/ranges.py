@@ -47,32 +47,40 @@ def _constructor(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., obj
 # ---- comparing ----
 
 
-def _both(decide: Callable[[Any, Any, Any, Any], bool]) -> Maker:
+def over_ends(decide: Callable[[Any, Any, Any, Any], bool]) -> Callable[[RangeType], Callable[..., bool]]:
     """An operator over the ends (lower, upper, lower, upper) of two ranges; FALSE where one is empty."""
 
-    def make(known: RangeType) -> Callable[..., object]:
+    def make(known: RangeType) -> Callable[..., bool]:
         ends = known.ends
         return lambda one, other: not (one.empty or other.empty) and decide(*ends(one), *ends(other))
 
-    return _of_first(make)
+    return make
 
 
-def _contains(known: RangeType) -> Callable[..., bool]:
-    def contains(one: Range, other: Range) -> bool:
+PLACES: dict[str, Callable[[Any, Any, Any, Any], bool]] = {
+    "before": lambda low, high, other_low, other_high: high < other_low,
+    "after": lambda low, high, other_low, other_high: low > other_high,
+    "overleft": lambda low, high, other_low, other_high: high <= other_high,
+    "overright": lambda low, high, other_low, other_high: low >= other_low,
+}
+
+
+def contains(known: RangeType) -> Callable[..., bool]:
+    def decide(one: Range, other: Range) -> bool:
         if other.empty or one.empty:
             return other.empty
         (low, high), (inner_low, inner_high) = known.ends(one), known.ends(other)
         return bool(low <= inner_low and inner_high <= high)
 
-    return contains
+    return decide
 
 
 def _contained(known: RangeType) -> Callable[..., bool]:
-    contains = _contains(known)
-    return lambda one, other: contains(other, one)
+    inside = contains(known)
+    return lambda one, other: inside(other, one)
 
 
-def _has(known: RangeType, value: Range, element: Any) -> bool:
+def has(known: RangeType, value: Range, element: Any) -> bool:
     if value.empty:
         return False
     low, high = known.ends(value)
@@ -82,12 +90,12 @@ def _has(known: RangeType, value: Range, element: Any) -> bool:
 
 def _has_element(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
     known = _range_type(types[0].oid)
-    return lambda value, element: _has(known, value, element)
+    return lambda value, element: has(known, value, element)
 
 
 def _element_of(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
     known = _range_type(types[1].oid)
-    return lambda element, value: _has(known, value, element)
+    return lambda element, value: has(known, value, element)
 
 
 def _meet(known: RangeType, one: Range, other: Range) -> bool:
@@ -97,7 +105,7 @@ def _meet(known: RangeType, one: Range, other: Range) -> bool:
     return bool(known.key(one.upper) == known.key(other.lower) and one.upper_inclusive != other.lower_inclusive)
 
 
-def _adjacent(known: RangeType) -> Callable[..., bool]:
+def adjacent(known: RangeType) -> Callable[..., bool]:
     return lambda one, other: not (one.empty or other.empty) and (_meet(known, one, other) or _meet(known, other, one))
 
 
@@ -126,7 +134,7 @@ def _span(known: RangeType, one: Range, other: Range) -> Range:
     return Range(first.lower, last.upper, first.lower_inclusive, last.upper_inclusive)
 
 
-def _overlap(known: RangeType, one: Range, other: Range) -> bool:
+def overlap(known: RangeType, one: Range, other: Range) -> bool:
     if one.empty or other.empty:
         return False
     (low, high), (other_low, other_high) = known.ends(one), known.ends(other)
@@ -134,25 +142,25 @@ def _overlap(known: RangeType, one: Range, other: Range) -> bool:
 
 
 def _union(known: RangeType) -> Callable[..., object]:
-    adjacent = _adjacent(known)
+    touch = adjacent(known)
 
     def union(one: Range, other: Range) -> Range:
-        if not (one.empty or other.empty or _overlap(known, one, other) or adjacent(one, other)):
+        if not (one.empty or other.empty or overlap(known, one, other) or touch(one, other)):
             raise SqlError("22000", "result of range union would not be contiguous")
         return _span(known, one, other)
 
     return union
 
 
-def _intersection(known: RangeType) -> Callable[..., object]:
-    def intersection(one: Range, other: Range) -> Range:
-        if not _overlap(known, one, other):
+def intersection(known: RangeType) -> Callable[[Range, Range], Range]:
+    def intersect(one: Range, other: Range) -> Range:
+        if not overlap(known, one, other):
             return EMPTY
         (low, high), (other_low, other_high) = known.ends(one), known.ends(other)
         first, last = one if low >= other_low else other, one if high <= other_high else other
         return known.make(first.lower, last.upper, first.lower_inclusive, last.upper_inclusive)
 
-    return intersection
+    return intersect
 
 
 def _difference(known: RangeType) -> Callable[..., object]:
@@ -182,18 +190,16 @@ implement("range_lower_inc", lambda value: value.lower_inclusive)
 implement("range_upper_inc", lambda value: value.upper_inclusive)
 implement("range_lower_inf", lambda value: value.lower is None and not value.empty)
 implement("range_upper_inf", lambda value: value.upper is None and not value.empty)
-implement("range_contains", python_for_types=_of_first(_contains))
+implement("range_contains", python_for_types=_of_first(contains))
 implement("range_contained_by", python_for_types=_of_first(_contained))
 implement("range_contains_elem", python_for_types=_has_element)
 implement("elem_contained_by_range", python_for_types=_element_of)
-implement("range_overlaps", python_for_types=_of_first(lambda known: lambda one, other: _overlap(known, one, other)))
-implement("range_before", python_for_types=_both(lambda low, high, other_low, other_high: high < other_low))
-implement("range_after", python_for_types=_both(lambda low, high, other_low, other_high: low > other_high))
-implement("range_overleft", python_for_types=_both(lambda low, high, other_low, other_high: high <= other_high))
-implement("range_overright", python_for_types=_both(lambda low, high, other_low, other_high: low >= other_low))
-implement("range_adjacent", python_for_types=_of_first(_adjacent))
+implement("range_overlaps", python_for_types=_of_first(lambda known: lambda one, other: overlap(known, one, other)))
+for _place, _decide in PLACES.items():
+    implement(f"range_{_place}", python_for_types=_of_first(over_ends(_decide)))
+implement("range_adjacent", python_for_types=_of_first(adjacent))
 implement("range_union", python_for_types=_of_first(_union))
-implement("range_intersect", python_for_types=_of_first(_intersection))
+implement("range_intersect", python_for_types=_of_first(intersection))
 implement("range_minus", python_for_types=_of_first(_difference))
 implement("range_merge", python_for_types=_of_first(lambda known: lambda one, other: _span(known, one, other)))
 implement("range_cmp", python_for_types=_of_first(_compared))

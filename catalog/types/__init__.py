@@ -30,6 +30,7 @@ from catalog.types.interval import INTERVAL
 from catalog.types.json import JSON, JSONB
 from catalog.types.jsonpath import JsonPathType
 from catalog.types.macaddr import MACADDR, MACADDR8
+from catalog.types.multirange import MULTIRANGES
 from catalog.types.network import INET
 from catalog.types.numeric import Numeric
 from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
@@ -116,6 +117,7 @@ _SCALARS: tuple[SqlType, ...] = (
     JSONB,
     JsonPathType(),
     *RANGES,
+    *MULTIRANGES,
     BIT,
     VARBIT,
     MACADDR,

@@ -18,6 +18,7 @@ through the engine in one *internal form*, chosen so that rows and keys encode b
     timestamp timestamptz     int, microseconds since 2000-01-01 00:00 (UTC for tz); -2**63, 2**63-1 = infinities
     interval                  Interval(months, days, microseconds)
     T[]                       Array(elements, dimensions, lower_bounds)
+    ranges, multiranges       Range (catalog/types/range.py), a tuple of them
     record                    tuple
     SQL NULL                  None, everywhere
 """

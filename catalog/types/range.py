@@ -228,4 +228,3 @@ RANGES: tuple[RangeType, ...] = (
     RangeType(oids.TSTZRANGE, oids.TSTZRANGE_ARRAY, "tstzrange", TIMESTAMPTZ),
     RangeType(oids.DATERANGE, oids.DATERANGE_ARRAY, "daterange", DATE, True),
 )
-RANGE_OIDS = frozenset(known.oid for known in RANGES)

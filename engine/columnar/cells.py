@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from catalog import types
 from catalog.types import oids
 from catalog.types.base import FormatSettings
-from catalog.types.range import RANGE_OIDS
+from catalog.types.multirange import RANGE_OIDS
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.worker.values import from_arrow
 from engine.storage.columns import column_form, numbers_of

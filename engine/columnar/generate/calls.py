@@ -16,7 +16,7 @@ from catalog.functions.base import Function, Implementation
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
-from catalog.types.range import RANGE_OIDS
+from catalog.types.multirange import RANGE_OIDS
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.comparisons import COMPARISONS, compare
 from engine.columnar.generate.forms import (

@@ -16,7 +16,7 @@ from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from catalog.types.range import RANGE_OIDS
+from catalog.types.multirange import RANGE_OIDS
 from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, unify
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import function_signature, is_composite, key_signature
@@ -29,7 +29,7 @@ _PREFIXES = (
     "bool", "int2", "int4", "int8", "int24", "int42", "int28", "int82", "int48", "int84", "float4", "float8", "float48",
     "float84", "text", "name", "nametext", "textname", "bytea", "oid", "char", "uuid_", "date_", "time_", "timestamp_",
     "timestamptz_", "interval_", "numeric_", "bpchar", "jsonb_", "timetz_", "array_", "record_", "enum_", "range_",
-    "citext_", "hstore_",
+    "citext_", "hstore_", "multirange_",
 )
 # fmt: on
 

@@ -12,7 +12,7 @@ from catalog import types
 from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
-from catalog.types.range import RANGE_OIDS
+from catalog.types.multirange import RANGE_OIDS
 from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, text_literal, unify
 from engine.columnar.generate.state import Scope, makes
 from engine.columnar.generate.udf import is_composite

@@ -28,10 +28,10 @@ from engine.columnar.interface import UdfSignature
 POLYMORPHIC = frozenset({2276, 2277, 2283, 2776, 3500, 3831, 4537, 5077, 5078, 5079, 5080, 4538})
 _OF_SETTINGS = frozenset(
     {oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.BYTEA, oids.FLOAT4, oids.FLOAT8, oids.TIMETZ}
-    | {oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE}
+    | {oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, oids.TSMULTIRANGE, oids.TSTZMULTIRANGE, oids.DATEMULTIRANGE}
 )
 _INPUT_OF_SETTINGS = frozenset({oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.TIMETZ}) | {
-    oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE
+    oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, oids.TSMULTIRANGE, oids.TSTZMULTIRANGE, oids.DATEMULTIRANGE,
 }  # fmt: skip
 TEXT = TypeRef(oids.TEXT)
 

@@ -1,0 +1,188 @@
+"""Multiranges: int4multirange, nummultirange, ... Internal form: a tuple of `Range`s in order, none of them empty, no
+two of which overlap or touch, so that equal sets are equal tuples (PostgreSQL 16 manual, 8.17; multirangetypes.c).
+
+On columns they are carried as text, as ranges are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.range import RANGES, Range, RangeType
+from catalog.types.texts import WHITESPACE
+
+_COUNT = struct.Struct(">i")
+Multirange = tuple[Range, ...]
+
+
+def _malformed(text: str, detail: str) -> SqlError:
+    return SqlError("22P02", f'malformed multirange literal: "{text}"', detail=detail)
+
+
+class _Reader:
+    """Takes a literal apart into the texts of its ranges; empty ones are left out."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def ranges(self) -> list[str]:
+        found: list[str] = []
+        if self._next() != "{":
+            raise _malformed(self.text, "Missing left brace.")
+        seen = 0
+        while True:
+            char = self._next()
+            if char == "}" and not seen:
+                break
+            seen += 1
+            if char in ("[", "("):
+                found.append(self._range())
+            elif self.text[self.at - 1 : self.at + 4].lower() == "empty":
+                self.at += 4
+            else:
+                raise _malformed(self.text, "Expected range start.")
+            after = self._next()
+            if after == "}":
+                break
+            if after != ",":
+                raise _malformed(self.text, "Expected comma or end of multirange.")
+        if self.text[self.at :].strip(WHITESPACE):
+            raise _malformed(self.text, "Junk after closing right brace.")
+        return found
+
+    def _next(self) -> str:
+        """The next character that is no white space; it is taken."""
+        while self.text[self.at : self.at + 1] in tuple(WHITESPACE):
+            self.at += 1
+        if self.at >= len(self.text):
+            if self.at and "{" in self.text:
+                raise _malformed(self.text, "Unexpected end of input.")
+            return ""
+        self.at += 1
+        return self.text[self.at - 1]
+
+    def _range(self) -> str:
+        """From its bracket to the one that closes it, which may not be quoted."""
+        start = self.at - 1
+        quoted = False
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            self.at += 1
+            if char == "\\":
+                self.at += 1
+            elif char == '"':
+                quoted = not quoted
+            elif char in "])" and not quoted:
+                return self.text[start : self.at]
+        raise _malformed(self.text, "Unexpected end of input.")
+
+
+class MultirangeType(SqlType):
+    """The multirange over a range type."""
+
+    category = "R"
+    preferred = False
+    length = -1
+
+    def __init__(self, oid: int, array_oid: int, name: str, range_type: RangeType) -> None:
+        self.oid = oid
+        self.array_oid = array_oid
+        self.name = self.sql_name = name
+        self.range = range_type
+        self.storage = Storage(None, self.binary_encoder(), self.binary_decoder())  # type: ignore[arg-type]
+
+    def make(self, ranges: Iterable[Range]) -> Multirange:
+        """The set of all values that are in one of the ranges."""
+        ends = self.range.ends
+        found: list[Range] = []
+        for item in sorted((item for item in ranges if not item.empty), key=ends):
+            if found and self._touch(found[-1], item):
+                last = found[-1]
+                upper = item if ends(item)[1] > ends(last)[1] else last
+                found[-1] = Range(last.lower, upper.upper, last.lower_inclusive, upper.upper_inclusive)
+            else:
+                found.append(item)
+        return tuple(found)
+
+    def _touch(self, one: Range, other: Range) -> bool:
+        """Whether nothing lies between two ranges, the first of which begins no later."""
+        if other.lower is None or one.upper is None or self.range.ends(other)[0] <= self.range.ends(one)[1]:
+            return True
+        key = self.range.key
+        return bool(key(one.upper) == key(other.lower) and one.upper_inclusive != other.lower_inclusive)
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        decode = self.range.text_decoder(settings)
+        return lambda text: self.make([decode(part) for part in _Reader(text).ranges()])  # type: ignore[misc]
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        encode = self.range.text_encoder(settings)
+        return lambda value: b"{" + b",".join(map(encode, value)) + b"}"
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        decode = self.range.binary_decoder()
+
+        def receive(data: bytes) -> object:
+            def count(at: int) -> int:
+                if at + 4 > len(data):
+                    raise SqlError("08P01", "insufficient data left in message")
+                return int(_COUNT.unpack_from(data, at)[0])
+
+            parts: list[Any] = []
+            at = 4
+            for _ in range(count(0)):
+                length = count(at)
+                at += 4 + length
+                if length < 0 or at > len(data):
+                    raise SqlError("08P01", "insufficient data left in message")
+                parts.append(decode(data[at - length : at]))
+            if at != len(data):
+                raise SqlError("22P03", "incorrect binary data format")
+            return self.make(parts)
+
+        return receive
+
+    def binary_encoder(self) -> Callable[[Any], bytes]:
+        encode = self.range.binary_encoder()
+
+        def send(value: Any) -> bytes:
+            parts = [_COUNT.pack(len(value))]
+            for item in value:
+                data = encode(item)
+                parts += (_COUNT.pack(len(data)), data)
+            return b"".join(parts)
+
+        return send
+
+    def sort_key(self) -> Callable[[Any], object]:
+        """Range by range; the one that ends first is less."""
+        key = self.range.sort_key()
+        return lambda value: tuple(map(key, value))
+
+    def key_encoder(self) -> Callable[[Any], bytes]:
+        encode = self.range.key_encoder()
+        return lambda value: b"".join([b"\1" + encode(item) for item in value]) + b"\0"
+
+    def duckdb_type(self, typmod: int = -1) -> str:
+        return "VARCHAR"
+
+
+_OIDS = {
+    "int4": (oids.INT4MULTIRANGE, oids.INT4MULTIRANGE_ARRAY),
+    "int8": (oids.INT8MULTIRANGE, oids.INT8MULTIRANGE_ARRAY),
+    "num": (oids.NUMMULTIRANGE, oids.NUMMULTIRANGE_ARRAY),
+    "ts": (oids.TSMULTIRANGE, oids.TSMULTIRANGE_ARRAY),
+    "tstz": (oids.TSTZMULTIRANGE, oids.TSTZMULTIRANGE_ARRAY),
+    "date": (oids.DATEMULTIRANGE, oids.DATEMULTIRANGE_ARRAY),
+}
+MULTIRANGES: tuple[MultirangeType, ...] = tuple(
+    MultirangeType(*_OIDS[known.name.removesuffix("range")], known.name.replace("range", "multirange"), known)
+    for known in RANGES
+)
+RANGE_OIDS = frozenset(known.oid for known in (*RANGES, *MULTIRANGES))  # carried as text
