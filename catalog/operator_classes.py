@@ -14,7 +14,7 @@ from itertools import chain
 from catalog import types
 from catalog.system.relations import read_rows
 from catalog.types import oids
-from catalog.types.range import RANGE_OIDS
+from catalog.types.multirange import RANGE_OIDS
 
 _ANY_ARRAY, _ANY_ENUM, _ANY_RANGE = 2277, 3500, 3831
 _BINARY_ALIKE = {oids.VARCHAR: (oids.TEXT,), oids.CIDR: (oids.INET,)}
