@@ -59,7 +59,7 @@ class Checks:
         if node.report_check is None:
             raise SqlError("55000", "this node is not part of a cluster: it has no replicas to compare")
         identity = secrets.token_bytes(ID_BYTES)
-        if node.replica is not None and not node.replica.leads:
+        if node.replica is not None and not node.replica.leads_in((b"",)):
             raise SqlError("55000", "checks are begun by the leader of the tablespace, which this node is not")
         space = spaces_of(node)[DEFAULT]
         others = node.store.usable()[1:] if isinstance(node.store, Stores) else []

@@ -238,11 +238,17 @@ class Node:
         self.sequences.forget()
         self._row_numbers.clear()
 
-    def step_down_in(self, space: Store, committed: int, error: SqlError, lose: bool) -> None:
-        """The same for another tablespace than pg_default. `lose`: transactions have not ended yet, because this node
-        goes on leading pg_default."""
-        for session in list(self.sessions.values()) if lose else ():
-            session.lose_transaction(error)
+    def lead_in(self) -> None:
+        """This node has become the leader of another tablespace than pg_default, and has applied all that its last
+        leader knew of the schema."""
+        self._row_numbers.clear()
+        self.commits.schema_version = self.store.of(0).durable_lsn
+
+    def step_down_in(self, space: Store, committed: int, error: SqlError) -> None:
+        """As `step_down`, for another tablespace than pg_default: transactions that have to do with it end."""
+        for session in list(self.sessions.values()):
+            if space.tablespace_id in session.stands_on:
+                session.lose_transaction(error)
         self.give_up_in(space, committed, error)
         if isinstance(self.store, Stores) and space in self.store.spaces:
             self.store.undo_above(committed, space.slot)

@@ -13,6 +13,7 @@ commit and answer strong reads: its epoch stands, and its session with the coord
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Protocol
 
 from catalog.errors import SqlError
@@ -25,7 +26,26 @@ class Replica(Protocol):
 
     @property
     def leads(self) -> bool:
-        """Whether this node may commit and answer strong reads now. Cheap: asked for every batch of messages."""
+        """Whether this node may commit and answer strong reads now, whatever they have to do with: it leads pg_default
+        and all other tablespaces. Cheap: asked for every batch of messages."""
+
+    def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
+        """The same of these tablespaces alone, by id; b"" is pg_default."""
+
+    @property
+    def tablespaces(self) -> frozenset[bytes]:
+        """All that there are, by id, with b"" for pg_default."""
+
+    def led_together(self, tablespaces: Iterable[bytes]) -> bool:
+        """Whether one node leads all of them, as far as is known here."""
+
+    async def gather(self, tablespaces: Iterable[bytes]) -> None:
+        """Brings the leadership of tablespaces to this node, which leads pg_default. Raises 57P03 when that takes
+        longer than `commit_timeout`."""
+
+    def begin_to_gather(self, tablespaces: Iterable[bytes]) -> None:
+        """Sees to it that the node that leads pg_default leads these tablespaces too, in a while: this node asks for
+        what it does not lead, or gives away what it leads."""
 
     @property
     def staleness(self) -> float:

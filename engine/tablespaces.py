@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID, Index, SchemaObject, Table, Tablespace
-from engine.storage.stores import ObservedStores, Stores
+from engine.storage.stores import ObservedStores, Stores, not_here
 from engine.storage.tablespace import Tablespace as Store
+from engine.touching import places_of_changes
 from engine.txn.joint import JointCommits
 from engine.txn.locks import LockSpace
 from engine.txn.transaction import Transaction
@@ -59,6 +60,9 @@ class TablespaceStorage(Protocol):
 
     async def stands(self, identity: bytes) -> bool:
         """Waits until a tablespace whose CREATE has committed can be written to; False if that takes too long."""
+
+    def attached(self, space: Store) -> None:
+        """It is used from now on."""
 
     def keep(self, identity: bytes) -> None:
         """Its CREATE has committed, or its DROP has not."""
@@ -166,11 +170,7 @@ class NodeTablespaces:
     @property
     def lacking(self) -> int:
         """How many tablespaces the catalog knows and this node does not have."""
-        if self._stores is None:
-            return 0
-        catalog = self._node.shared_catalog
-        known = (catalog.get(oid) for oid in catalog.tablespaces.values() if self.lacks(oid))
-        return sum(isinstance(item, Tablespace) and bool(item.identity) for item in known)
+        return 0 if self._stores is None else sum(map(self._lacks, self._node.shared_catalog.tablespaces.values()))
 
     def _attach(self, oid: int, space: Store, came: bool = False) -> None:
         stores = self._stores or self._become_several()
@@ -180,6 +180,8 @@ class NodeTablespaces:
         assert isinstance(commits, JointCommits)
         commits.add(space)
         self._node.columnar.add_tablespace(space)
+        if self._storage is not None:
+            self._storage.attached(space)
 
     def _become_several(self) -> Stores:
         node = self._node
@@ -187,13 +189,48 @@ class NodeTablespaces:
         stores = self._stores = Stores(node.store)
         node.store = stores
         assert not isinstance(node.commits, JointCommits)
-        node.commits = JointCommits(stores, node.commits, node.clock, lambda: node.sequences.last_logged_lsn)
+        sequences = node.sequences
+        node.commits = JointCommits(
+            stores, node.commits, node.clock, lambda: sequences.last_logged_lsn, self._concerned
+        )
         node.new_transaction = _observing
         node.columnar.use(stores)
         for session in node.sessions.values():
             if session.transaction is not None:
                 session.transaction.move_to(ObservedStores(stores))
         return stores
+
+    def _concerned(self, changes: Mapping[int, SchemaObject | None]) -> Collection[int]:
+        """Slots of the tablespaces in which a schema change has a part; a node alone needs none. Raises 57P03."""
+        if self._node.replica is None:
+            return ()
+        places = places_of_changes(self._node.catalogs, changes)
+        if places is None:
+            places = frozenset(self._node.shared_catalog.tablespaces.values())
+        if any(map(self._lacks, places)):
+            raise not_here()
+        return [self._spaces[oid].slot for oid in places if oid in self._spaces]
+
+    def _lacks(self, oid: int) -> bool:
+        """Whether there is such a tablespace, and this node does not have it."""
+        item = self._node.shared_catalog.get(oid)
+        return isinstance(item, Tablespace) and bool(item.identity) and oid not in self._spaces
+
+    def stood_on(self, transaction: Transaction) -> frozenset[bytes]:
+        """The tablespaces, by id, in which a transaction has locks, or has looked at what is not durable yet; b"" is
+        pg_default."""
+        stores = self._stores
+        if stores is None:
+            return frozenset((b"",))
+        store = transaction.store
+        slots = set(store.observed) if isinstance(store, ObservedStores) else {0}
+        catalog = transaction.catalog or self._node.shared_catalog
+        for oid in transaction.table_locks:
+            item = catalog.get(oid) if isinstance(oid, int) else None
+            place = item.oid if isinstance(item, Tablespace) else getattr(item, "tablespace", DEFAULT_TABLESPACE_OID)
+            space = self._spaces.get(place)
+            slots.add(0 if space is None else space.slot)
+        return frozenset(space.tablespace_id if slot else b"" for slot in slots if (space := stores.spaces[slot]))
 
     def _detach(self, oid: int) -> None:
         assert self._stores is not None and self._storage is not None

@@ -25,6 +25,7 @@ from replication.log.layout import (
     decode_replica,
     decode_spec,
 )
+from replication.log.presence import TIED
 from replication.picture import RETRY_PAUSE, Picture
 
 PAUSE = 0.2  # seconds between two reads of a head, or of a replica's report
@@ -42,6 +43,12 @@ class Observed:
     ledgers: tuple[Ledger, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     replicas: Mapping[str, Replica] = field(default_factory=dict)  # by node; those that live
+
+    @property
+    def tied(self) -> int:
+        """When it was last needed together with other tablespaces, as its leader says; microseconds since 2000-01-01,
+        0: it was not."""
+        return max((int(replica.detail.get(TIED, "0")) for replica in self.replicas.values()), default=0)
 
     @property
     def name(self) -> str:

@@ -3,20 +3,21 @@
 `plan` is a pure function. Whoever holds the znode `controller` calls it every few seconds, carries out what it says
 (shoal/cluster/controller.py), and calls it again with what has come of it. One change at a time, and in this order:
 
-    1  a tablespace gets a replica on every node that its user has named, and on the one that leads all of them
+    1  a tablespace gets a replica on every node that its user has named, and on the one that leads pg_default
     2  a tablespace with fewer replicas than expected gets one more, on the node with the least to do. Replicas on nodes
        that are away count for `replace_after` seconds. pg_default is held by every node
     3  a replica on a node that has been away for longer is given up, once enough others are ready; so is one that is
        more than are expected, where nobody has asked for it and nobody leads
     4  a tablespace with a preferred leader is led by it, when it is ready and not overloaded
     5  an overloaded node loses a tablespace to one that stays clearly below it with that tablespace's share of the load
-    6  of two nodes one of which leads two tablespaces more than the other, the first gives one away
+    6  of two nodes one of which leads two tablespaces more than the other, the first gives one away, but not pg_default
 
 Why it comes to rest: 3 leaves at least as many as 2 wants, and never takes what 1 has added; 4 moves a tablespace to
 its preferred leader, from where 5 and 6 never take it; 5 and 6 never move a tablespace back to a node that it has left
 lately (`left`); otherwise 6 makes the counts more even each time. The last ready replica is never given up.
 
-Where one node leads all tablespaces (`Picture.home`), only pg_default is moved, to nodes that hold all the others.
+The node that leads pg_default (`Picture.home`) holds all the others: it is where they are led when they are needed
+together. So pg_default goes to nodes that hold them all; and what was needed together lately rests.
 
 A leader is moved by a request, the znode `moves/<tablespace>`, which names the epoch that it ends: the leader commits
 what it has, steps down, and says who should be next. So no commit is lost to a move, and an old request does nothing.
@@ -72,7 +73,7 @@ class Picture:
     resting: frozenset[bytes] = frozenset()  # tablespaces whose leader was moved a moment ago
     settling: frozenset[str] = frozenset()  # nodes whose loads do not show yet what was moved
     left: frozenset[tuple[bytes, str]] = frozenset()  # (tablespace, node that was made to give it away lately)
-    home: str = ""  # the node that leads pg_default, and with it all the others; '': each is led by itself
+    home: str = ""  # the node that leads pg_default, and holds all the others; '': it need not
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +205,11 @@ def _movable(picture: Picture, item: Placed) -> bool:
 
 
 def _heirs(picture: Picture, item: Placed) -> frozenset[str]:
-    """The other nodes that may lead it; all that go with it, too."""
+    """The other nodes that may lead it."""
     others = (item.able & picture.nodes.keys()) - {item.leader}
-    return others.intersection(*(other.able for other in picture.tablespaces)) if picture.home else others
+    if not picture.home or item.spec.name != DEFAULT_TABLESPACE:
+        return others
+    return others.intersection(*(other.able for other in picture.tablespaces))
 
 
 def _prefer(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
@@ -253,8 +256,6 @@ def _relieve(picture: Picture, settings: PlacementSettings) -> MoveLeader | None
 
 
 def _spread(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
-    if picture.home:
-        return None
     led = _led(picture)
     counts = {node: len(items) for node, items in led.items()}
     moves = [
@@ -263,6 +264,7 @@ def _spread(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
         for item in items
         for target in _targets(picture, item)
         if counts[node] - counts[target] >= 2 and picture.nodes[target] < settings.overloaded
+        if not (picture.home and item.spec.name == DEFAULT_TABLESPACE)  # what is needed with it would follow it
     ]
     if not moves:
         return None

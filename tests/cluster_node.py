@@ -21,7 +21,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import uvloop
@@ -135,6 +135,20 @@ class ScriptedReplica:
     @property
     def leads(self) -> bool:
         return self.log.leads and not self.suspended
+
+    tablespaces = frozenset((b"",))
+
+    def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
+        return self.leads
+
+    def led_together(self, tablespaces: Iterable[bytes]) -> bool:
+        return True
+
+    async def gather(self, tablespaces: Iterable[bytes]) -> None:
+        raise AssertionError("there is one tablespace")
+
+    def begin_to_gather(self, tablespaces: Iterable[bytes]) -> None:
+        raise AssertionError("there is one tablespace")
 
     async def catch_up(self) -> None:
         if self.deaf:

@@ -16,6 +16,11 @@ A block that was begun here is begun again at the leader when it is carried, so 
 that is READ ONLY and has read here stays, and refuses what only the leader can do (25006). A block in which this node
 has worked as the leader is lost with the leadership (40001): it cannot go on elsewhere.
 
+Tablespaces may be led by different nodes. A cycle runs where all that it has to do with is led (wire/reaching.py): what
+has nothing to do with pg_default at the leader of its tablespaces, everything else at the leader of pg_default, which
+is given the leaderships that it lacks first (`Replica.gather`). A block that has begun to work elsewhere and then needs
+more ends with 40001, and the leaderships are brought together meanwhile; so does one whose snapshot is older than that.
+
 A session that another node carries here is refused (40001, routine NotLeading) when this node does not lead: nothing
 has been done then, and the other node's relay goes on at the new leader. If the leadership is lost while such a session
 is idle it ends (57P01, NotLeading). It is told what its client is not: every setting, `_shoal.holds`, and more.
@@ -31,23 +36,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Catalog, Table, View
-from catalog.schema import Sequence as SequenceObject
-from engine.node import Node
 from engine.replica import Replica, admit_read, parse_token, token
 from engine.session.leadership import commits_lost, deposed, is_untouched
-from engine.session.routing import INVALID, LONG_READ, Needs, Route, Routes, of_trees
+from engine.session.reach import AT_HOME, HOME, Reached
+from engine.session.routing import Needs, Route, Routes
 from engine.session.session import Session
 from engine.session.settings import milliseconds
 from engine.storage.moments import SLOT_SHIFT
-from engine.txn.interface import SERIALIZABLE, WaitTicket
+from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, WaitTicket
 from wire import core, messages
 from wire.client import ConnectionLostError
 from wire.connection import BIND, FLUSH_AT, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connection, Host
 from wire.peering import Peer, PeerVerifier
+from wire.reaching import Reaching, name_of
 from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
 
-TABLESPACE = "pg_default"
 ADVISORY_LOCKS = "advisory locks"
 LINGER = 5.0  # seconds that another node has to close a connection that was ended here
 FRESH_START = 1.0  # seconds that a new session waits at most for the newest catalog
@@ -80,6 +83,15 @@ def refused() -> SqlError:
         "this node does not lead the tablespace",
         hint="Nothing was done. Retry at the leader.",
         routine=NOT_LEADING,
+    )
+
+
+def led_apart() -> SqlError:
+    """What a transaction ends with that needs more than what is led where it has begun to work."""
+    return SqlError(
+        "40001",
+        "the transaction needs tablespaces that are led by different nodes",
+        hint="Nothing was committed. Retry it in a moment: it will find them led by one node.",
     )
 
 
@@ -139,7 +151,9 @@ class ClusterConnection(Connection):
         super().__init__(host)
         self._cluster = cluster
         self._replica = cluster.replica
-        self._relay: Relay | None = None
+        self._relay: Relay | None = None  # the one that is used, or was used last
+        self._relays: dict[bytes, Relay] = {}  # by the tablespace to whose leader they go
+        self._carried_to = HOME
         self._carrying: asyncio.Task[None] | None = None
         self._cleared = 0  # bytes in the core that may run here although the node does not lead
         self._admitting = False
@@ -149,7 +163,8 @@ class ClusterConnection(Connection):
         self._startup: Mapping[str, str] = {}
         self._peer: Peer | None = None
         self._reports = {"_shoal.holds": "", "_shoal.unwaited": "", "_shoal.last_commit": token(0)}
-        self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
+        self._reaching = Reaching(cluster.routes, cluster.replica)
+        self._at_home = False  # a session that another node carries here has been where pg_default is led
 
     # ---- what arrives -----------------------------------------------------------------------------------------------
 
@@ -192,8 +207,8 @@ class ClusterConnection(Connection):
             route = None if sql is None else self._cluster.routes.of(sql)
         else:
             found = self.core.whole_execution(data) if data[0] == BIND else None
-            route = None if found is None else self._prepared_route(session, found[0].statement)
-        if route is None or self._peer is not None or self._needs(session, route) is not Needs.READ:
+            route = None if found is None else self._reaching.prepared_route(session, found[0].statement)
+        if route is None or self._peer is not None or self._reaching.needs(session, route) is not Needs.READ:
             return False
         return not route.opens_writable and self._admission(session) is None
 
@@ -212,7 +227,7 @@ class ClusterConnection(Connection):
 
     def _granted(self, event: core.Query | core.Bind | core.Whole, ticket: WaitTicket) -> None:
         session = self.session
-        if session is None or self.closing or not session.must_lead or self._replica.leads:
+        if session is None or self.closing or not session.must_lead or session.leads_on:
             super()._granted(event, ticket)
             return
         self.busy = False
@@ -222,7 +237,7 @@ class ClusterConnection(Connection):
 
     def _follow(self, session: Session) -> None:
         """As `_process`, on a node that does not lead, and for sessions that are owed an error."""
-        if session.must_lead:
+        if session.must_lead and not session.leads_on:
             session.must_lead = False
             transaction = session.transaction
             if transaction is not None and session.status != "E" and not is_untouched(transaction):
@@ -292,17 +307,17 @@ class ClusterConnection(Connection):
         for event in events:
             if isinstance(event, core.Query):
                 route = self._cluster.routes.of(event.sql)
-                cycle.add(route, self._needs(session, route), bound=True)
+                cycle.add(route, self._reaching.needs(session, route), bound=True)
             elif isinstance(event, core.Parse):
                 route = parsed[event.name] = self._cluster.routes.of(event.sql)
-                cycle.add(route, self._needs(session, route), bound=False)
+                cycle.add(route, self._reaching.needs(session, route), bound=False)
             elif isinstance(event, core.Bind):
                 bound.add(event.portal)
-                route = parsed.get(event.statement) or self._prepared_route(session, event.statement)
-                cycle.add(route, self._needs(session, route), bound=True)
+                route = parsed.get(event.statement) or self._reaching.prepared_route(session, event.statement)
+                cycle.add(route, self._reaching.needs(session, route), bound=True)
             elif isinstance(event, core.Describe) and event.kind == "S":
-                route = parsed.get(event.name) or self._prepared_route(session, event.name)
-                cycle.add(route, self._needs(session, route), bound=False)
+                route = parsed.get(event.name) or self._reaching.prepared_route(session, event.name)
+                cycle.add(route, self._reaching.needs(session, route), bound=False)
             elif isinstance(event, core.Execute | core.Describe):
                 name = event.portal if isinstance(event, core.Execute) else event.name
                 cycle.own_portals |= name in session.portals and name not in bound
@@ -311,44 +326,6 @@ class ClusterConnection(Connection):
                 cycle.speaks = True
                 cycle.needs = cycle.binds = Needs.LEADER
         return cycle
-
-    def _prepared_route(self, session: Session, name: bytes) -> Route:
-        prepared = session.prepared.get(name)
-        if prepared is None:
-            return INVALID
-        if prepared.route is None:
-            unplanned = prepared.kind == "unplanned"
-            statement = prepared.statement
-            prepared.route = (
-                self._cluster.routes.of(statement.text.encode()) if unplanned else of_trees([statement.tree])
-            )
-        return prepared.route
-
-    def _needs(self, session: Session, route: Route) -> Needs:
-        """What a route needs in this session: with what EXECUTE runs, sequences, which only the leader can read, and
-        tables in tablespaces that this node does not hold, all of which the leader has."""
-        needs = route.needs
-        for name in route.executes:
-            needs = max(needs, self._needs(session, self._prepared_route(session, name.encode())))
-        if needs is Needs.READ and route.relations and not self._is_here(session, route):
-            return Needs.LEADER
-        if route is LONG_READ and session.node.held.lacking:
-            return Needs.LEADER  # nobody has looked at what it reads
-        return needs
-
-    def _is_here(self, session: Session, route: Route) -> bool:
-        """Whether this node has all that a query reads."""
-        catalog, holdings = session.committed_catalog, session.node.held.holdings
-        if self._here[0] is not catalog or self._here[1] != holdings:
-            self._here = (catalog, holdings, set())
-        here = self._here[2]
-        if route in here:
-            return True
-        find = session.environment.find_relation
-        if not all(_is_readable(session.node, catalog, find(*name)) for name in route.relations):
-            return False
-        here.add(route)
-        return True
 
     # ---- where it runs ----------------------------------------------------------------------------------------------
 
@@ -366,22 +343,80 @@ class ClusterConnection(Connection):
             if cycle.needs is Needs.NOTHING or not cycle.ends_first:
                 return self._run_here(cycle)
             session.forgive(ended=True)  # ROLLBACK, and more that does not run here
-        if self._peer is not None and cycle.speaks:
+        if self._peer is not None and cycle.speaks and not self._leads_something():
             raise refused()
         if not session.in_block:
             self._has_read = False
-        if cycle.needs is Needs.NOTHING:
-            relay = self._relay
-            if relay is not None and (cycle.discards or (cycle.unlocks and relay.holds == ADVISORY_LOCKS)):
-                relay.close()  # with it ends what the leader holds for the session
-            elif relay is not None and cycle.unlocks and ADVISORY_LOCKS in relay.holds:
-                self._carry(session)
-                return False
-            return self._run_here(cycle)
-        if self._is_carried(session, cycle):
-            self._carry(session)
+        if cycle.needs is not Needs.NOTHING:
+            return self._place(session, cycle)
+        relay = self._relays.get(HOME)
+        for other in self._relays.values() if cycle.discards else ():
+            other.close()  # with it ends what the leader holds for the session
+        if relay is not None and cycle.unlocks and relay.holds == ADVISORY_LOCKS:
+            relay.close()
+        elif relay is not None and cycle.unlocks and ADVISORY_LOCKS in relay.holds:
+            self._carry(session, HOME)
             return False
-        return self._admit(session, cycle)
+        return self._run_here(cycle)
+
+    def _place(self, session: Session, cycle: _Cycle) -> bool:
+        """Where a cycle runs that reads or writes, on a node that does not lead everything."""
+        replica, transaction = self._replica, session.transaction
+        needed = self._reaching.of_events(session, cycle.events)
+        if session.must_lead and transaction is not None and not is_untouched(transaction):
+            return self._go_on(session, cycle, needed)
+        session.must_lead, session.alone = False, None
+        carried = self._is_carried(session, cycle)
+        if not carried and (session.in_block or needed is None or not replica.leads_in(needed)):
+            return self._admit(session, cycle)
+        alone = None if cycle.own_portals else self._reaching.alone(session, needed)
+        if alone is not None and replica.leads_in(alone):
+            return self._lead(session, cycle, alone)
+        if alone is not None and self._peer is None:
+            self._carry(session, min(alone))
+            return False
+        if not replica.leads_in(AT_HOME) or (alone is not None and not self._at_home):
+            if self._peer is not None:
+                raise refused()
+            self._carry(session, HOME)
+            return False
+        missing = self._reaching.missing(needed)
+        return self._gather(cycle, missing) if missing else self._lead(session, cycle, None)
+
+    def _go_on(self, session: Session, cycle: _Cycle, needed: Reached | None) -> bool:
+        """The same of a transaction that has worked here, where what it has to do with is led."""
+        missing = self._reaching.missing(needed)
+        transaction = session.transaction
+        assert transaction is not None
+        if not missing:
+            alone = None if session.alone is None or needed is None else session.alone | needed
+            return self._lead(session, cycle, alone)
+        again = transaction.isolation == READ_COMMITTED or not transaction.has_snapshot
+        if again and self._replica.leads_in(AT_HOME):
+            return self._gather(cycle, missing)
+        self._replica.begin_to_gather(missing | session.stands_on)
+        raise led_apart()
+
+    def _lead(self, session: Session, cycle: _Cycle, alone: Reached | None) -> bool:
+        """It runs here, where all that it has to do with is led: `alone`, or with pg_default."""
+        if alone is None or self._replica.leads_in(AT_HOME):
+            alone, self._at_home = None, self._at_home or alone is None
+        session.must_lead, session.alone = True, alone
+        return self._run_here(cycle)
+
+    def _gather(self, cycle: _Cycle, missing: Reached) -> bool:
+        """Has the leaderships brought here; then the cycle is looked at again."""
+        self._extended = not isinstance(cycle.events[0], core.Query)
+        self._admitting = True
+        self._start(self._gathered(missing))
+        return False
+
+    async def _gathered(self, missing: Reached) -> None:
+        try:
+            await self._replica.gather(missing)
+        except SqlError as error:
+            self._fail_cycle(error)
+        self._admitting = False
 
     def _run_here(self, cycle: _Cycle) -> bool:
         self._cleared = cycle.size
@@ -438,8 +473,8 @@ class ClusterConnection(Connection):
         consistency = settings.get("read_consistency")
         token = settings.get("read_after")
         after = parse_token(token) if token else 0
-        relay = self._relay
-        early = consistency == "strong" and relay is not None and relay.unwaited  # the head may not be there yet
+        # The head may not be there yet.
+        early = consistency == "strong" and any(relay.unwaited for relay in self._relays.values())
         if session.last_commit and (early or consistency == "session"):
             after = max(after, session.last_commit)
         if after and not after >> SLOT_SHIFT and after <= session.node.store.durable_lsn:
@@ -480,12 +515,13 @@ class ClusterConnection(Connection):
 
     # ---- carrying ---------------------------------------------------------------------------------------------------
 
-    def _carry(self, session: Session) -> None:
+    def _carry(self, session: Session, to: bytes) -> None:
         if session.transaction is not None and not session.in_block:
             session.finish()  # of statements that looked at nothing
-        relay = self._relay
+        relay = self._relays.get(to)
         if relay is None:
-            relay = self._relay = Relay(self, self._cluster.locator, deadline=self._cluster.deadline)
+            relay = self._relays[to] = Relay(self, self._cluster.locator, deadline=self._cluster.deadline)
+        self._relay, self._carried_to = relay, to
         address = session.client_address
         client = f"{address[0]}:{address[1]}" if address is not None else ""
         image = SessionImage(self._startup, session.settings.outside(), session.block_image(), client)
@@ -505,7 +541,7 @@ class ClusterConnection(Connection):
             timer = asyncio.get_running_loop().call_later(session.statement_timeout / 1000, relay.interrupt, error)
         failure: SqlError | None = None
         try:
-            await relay.carry(TABLESPACE, image)
+            await relay.carry(name_of(session, self._carried_to), image)
         except LeadsHereError:
             pass
         except (ClientGoneError, ConnectionLostError):
@@ -559,15 +595,15 @@ class ClusterConnection(Connection):
             self._carrying.cancel()
 
     def _end_session(self) -> None:
-        if self._relay is not None:
-            self._relay.close()
+        for relay in self._relays.values():
+            relay.close()
         super()._end_session()
 
     # ---- RelayHost --------------------------------------------------------------------------------------------------
 
     @property
     def leads_here(self) -> bool:
-        return self._replica.leads
+        return self._replica.leads_in((self._carried_to,))
 
     def started(self, sql: bytes) -> None:
         session = self.session
@@ -651,7 +687,7 @@ class ClusterConnection(Connection):
 
     def _led(self) -> None:
         """This node leads now: what the session was told at another one is there, or is not."""
-        if self._relay is not None and self._relay.unwaited:
+        if any(relay.unwaited for relay in self._relays.values()):
             self.commits_lost()
 
     def end_block(self) -> None:
@@ -669,7 +705,7 @@ class ClusterConnection(Connection):
 
     def _on_startup(self, event: core.Startup) -> None:
         self._peer, parameters = self._cluster.verifier.check(event.parameters)
-        if self._peer is not None and not self._replica.leads:
+        if self._peer is not None and not self._leads_something():
             raise SqlError("57P03", "this node does not lead the tablespace", severity="FATAL")
         self._startup = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
         if self._peer is None and not self._replica.leads:
@@ -679,6 +715,10 @@ class ClusterConnection(Connection):
         super()._on_startup(core.Startup(event.minor, parameters))
         self._watch_leadership()
         self._started_for_peer()
+
+    def _leads_something(self) -> bool:
+        replica = self._replica
+        return any(replica.leads_in((tablespace,)) for tablespace in replica.tablespaces)
 
     async def _start_fresh(self, event: core.Startup) -> None:
         """Starts the session of a client with the roles, databases and their settings as the leader has them, where
@@ -762,16 +802,6 @@ class ClusterConnection(Connection):
                     self._reports[name] = value
                     self._write(messages.parameter_status(name, value))
         super()._ready(answer)
-
-
-def _is_readable(node: Node, catalog: Catalog, relation: object) -> bool:
-    """Whether a node that follows can read a relation: it is no sequence, and its tablespace is on the node; so is
-    everything behind a view."""
-    if isinstance(relation, Table):
-        return not node.held.lacks(relation.tablespace)
-    if isinstance(relation, View):
-        return all(_is_readable(node, catalog, catalog.get(oid)) for oid in relation.depends_on)
-    return not isinstance(relation, SequenceObject)
 
 
 def _state_of(session: Session) -> Iterable[tuple[str, str]]:

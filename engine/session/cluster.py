@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog.functions.system import RELEASE
 from catalog.types.base import Interval
-from engine.cluster_view import Alone, ClusterView, NodeView, here, spaces_of
+from engine.cluster_view import DEFAULT, Alone, ClusterView, NodeView, here, spaces_of
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -132,8 +132,10 @@ def _log_status(session: Session, cluster: ClusterView) -> list[Row]:
     rows: list[Row] = []
     for name, space in spaces_of(node).items():
         item = told.get(space.tablespace_id)
-        role = "leader" if replica is None or replica.leads else roles.get(space.tablespace_id, "follower")
-        if role == "leader" and replica is not None and not replica.leads:
+        place = b"" if name == DEFAULT else space.tablespace_id
+        leads = replica is None or replica.leads_in((place,))
+        role = "leader" if leads else roles.get(space.tablespace_id, "follower")
+        if role == "leader" and not leads:
             role = "follower"  # what is told is older than what this node knows
         rows.append({
             "tablespace": name, "node": cluster.node, "role": role, "epoch": 0 if item is None else item.epoch,

@@ -55,6 +55,8 @@ def commits_lost() -> SqlError:
 
 
 class LedSession(TransactionalSession):
+    alone: frozenset[bytes] | None = None
+    """The tablespaces, by id, that its transaction has to do with, on a node that does not lead pg_default."""
     must_lead = False  # what it runs is for the leader alone: set by the connection, which asks before each batch
     owed: SqlError | None = None  # how the transaction has ended, which the client does not know
     carried = ""  # '' | active, or the status of ReadyForQuery (I T E): of a session that is carried to another node
@@ -96,9 +98,24 @@ class LedSession(TransactionalSession):
 
     def check_leads(self) -> None:
         """Raises 40001 for work that only the leader may do, on a node that leads no more."""
-        replica = self.node.replica
-        if self.must_lead and replica is not None and not replica.leads:
+        if self.must_lead and not self.leads_on:
             raise deposed()
+
+    @property
+    def stands_on(self) -> frozenset[bytes]:
+        """The tablespaces, by id (b"": pg_default), that the node must lead for what the session has done in its
+        transaction."""
+        transaction = self.transaction
+        if transaction is None:
+            return frozenset()
+        found = self.node.held.stood_on(transaction)
+        return found | ({b""} if self.alone is None else self.alone)
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether this node still leads what the session stands on."""
+        replica = self.node.replica
+        return replica is None or replica.leads or replica.leads_in(self.stands_on)
 
     async def wait_for(self, wait: LockWait) -> None:
         await super().wait_for(wait)

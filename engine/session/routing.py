@@ -37,7 +37,7 @@ class Needs(IntEnum):
 
 
 # What draws from sequences, or has an effect on others, or shows what only the leader knows.
-_LEADER_FUNCTIONS = frozenset((
+LEADER_FUNCTIONS = frozenset((
     "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint", "shoal_check",
     "lo_create", "lo_creat", "lo_open", "lo_close", "loread", "lowrite", "lo_lseek", "lo_lseek64", "lo_tell",
     "lo_tell64", "lo_truncate", "lo_truncate64", "lo_unlink", "lo_from_bytea", "lo_get", "lo_put", "lo_import",
@@ -57,6 +57,13 @@ _ALONE = (
     ast.TransactionStmt, ast.ShowStmt, ast.DeallocateStmt, ast.FetchStmt, ast.ClosePortalStmt, ast.DiscardStmt,
     ast.CheckPointStmt, ast.DoStmt,
 )  # fmt: skip
+_MAKES = (ast.CreateStmt, ast.CreateTableAsStmt)
+# Changes of the schema whose text names the relations that they have to do with.
+_SCHEMA = (
+    *_MAKES, ast.IndexStmt, ast.DropStmt, ast.AlterTableStmt, ast.ViewStmt, ast.SequenceStmt, ast.RefreshMatViewStmt,
+    ast.TruncateStmt,
+)  # fmt: skip
+_TELLING = (ast.SelectStmt, ast.ExecuteStmt, ast.CopyStmt, ast.LockStmt, *_SCHEMA)
 _OFF = ("off", "false", "0")
 _ENDS = frozenset(("commit", "end", "rollback", "abort"))
 
@@ -75,6 +82,10 @@ class Route:
     rolls_back: bool = False  # it is a ROLLBACK and nothing else
     discards: bool = False
     unlocks: bool = False  # it calls pg_advisory_unlock_all(), which has to do where the locks are
+    told: bool = False  # `relations` and `places` tell everything that it has to do with (engine/session/reach.py)
+    shared: bool = False  # it has to do with what is for all tablespaces: the schema, sequences, advisory locks
+    places: frozenset[str] = frozenset()  # tablespaces that it names
+    makes: bool = False  # it makes a table that may lie in `default_tablespace`
 
 
 # What cannot be parsed fails, on any node, in the same way.
@@ -87,7 +98,7 @@ LONG = Route(Needs.LEADER, opens_writable=True, commits=True)
 # words too: then it is carried, which is always right.
 _READS = re.compile(rb"[\s(]*(?:select|values|table|with)\b", re.IGNORECASE)
 _MAY_WRITE = re.compile(
-    rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;|pg_advisory" % "|".join(_LEADER_FUNCTIONS).encode(),
+    rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;|pg_advisory" % "|".join(LEADER_FUNCTIONS).encode(),
     re.IGNORECASE,
 )
 
@@ -132,7 +143,7 @@ def of_trees(statements: Sequence[ast.Node]) -> Route:
     return Route(
         max(map(needs, statements)),
         tuple(node.name for node in nodes if isinstance(node, ast.ExecuteStmt)),
-        frozenset((node.schema, node.name) for node in nodes if isinstance(node, ast.RangeVar)),
+        frozenset(_relations(nodes)),
         any(
             node.kind in ("begin", "start") and (node.read_only is not True or node.isolation == SERIALIZABLE)
             for node in controls
@@ -142,7 +153,46 @@ def of_trees(statements: Sequence[ast.Node]) -> Route:
         len(statements) == 1 and isinstance(first, ast.TransactionStmt) and first.kind in ("rollback", "abort"),
         any(isinstance(node, ast.DiscardStmt) for node in statements),
         any(isinstance(node, ast.FuncCall) and node.names[-1] == "pg_advisory_unlock_all" for node in nodes),
+        all(map(_is_told, statements)) and not any(map(_reaches_everything, nodes)),
+        any(map(_is_shared, nodes)),
+        frozenset(_places(nodes)),
+        any(isinstance(node, _MAKES) and node.tablespace is None and node.persistence == "p" for node in nodes),
     )
+
+
+def _relations(nodes: Sequence[ast.Node]) -> Iterator[tuple[str | None, str]]:
+    for node in nodes:
+        if isinstance(node, ast.RangeVar):
+            yield node.schema, node.name
+        elif isinstance(node, ast.DropStmt):
+            yield from ((parts[-2] if len(parts) > 1 else None, parts[-1]) for parts in node.names)
+
+
+def _places(nodes: Sequence[ast.Node]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, _MAKES) and node.tablespace is not None:
+            yield node.tablespace
+        elif isinstance(node, ast.AlterTableCmd) and node.action == "tablespace" and node.value is not None:
+            yield node.value
+
+
+def _is_told(statement: ast.Node) -> bool:
+    if isinstance(statement, ast.ExplainStmt | ast.DeclareCursorStmt):
+        held = isinstance(statement, ast.DeclareCursorStmt) and "hold" in statement.options
+        return not held and _is_told(statement.query)
+    if isinstance(statement, ast.DropStmt):
+        return statement.kind in ("table", "index", "view", "matview", "sequence")
+    return isinstance(statement, (*_TELLING, *_WRITES)) or needs(statement) is Needs.NOTHING
+
+
+def _is_shared(node: ast.Node) -> bool:
+    return isinstance(node, _SCHEMA) or (isinstance(node, ast.FuncCall) and _node(node) is Needs.LEADER)
+
+
+def _reaches_everything(node: ast.Node) -> bool:
+    if isinstance(node, ast.SelectStmt):
+        return node.into is not None
+    return isinstance(node, ast.FuncCall) and node.names[-1] in ("shoal_check", "shoal_checkpoint")
 
 
 def needs(statement: ast.Node) -> Needs:
@@ -183,7 +233,7 @@ def _node(node: ast.Node) -> Needs:
         return Needs.LEADER if node.locking or node.into is not None else Needs.NOTHING
     if isinstance(node, ast.FuncCall):
         name = node.names[-1]
-        if name in _LEADER_FUNCTIONS or (name.startswith("pg_advisory") and name not in _OWN_FUNCTIONS):
+        if name in LEADER_FUNCTIONS or (name.startswith("pg_advisory") and name not in _OWN_FUNCTIONS):
             return Needs.LEADER
         return Needs.NOTHING if name in _OWN_FUNCTIONS else Needs.READ
     if isinstance(node, ast.SqlValueFunction):

@@ -149,6 +149,9 @@ class LocalTablespaces:
     def altered(self) -> None:
         """Options have no effect here."""
 
+    def attached(self, space: Tablespace) -> None:
+        return
+
     def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:
         """All of them are kept, and those of a cluster have no effect."""
 

@@ -57,19 +57,6 @@ class _Nowhere:
 NOWHERE = _Nowhere()
 
 
-class _Shut:
-    """In the place of a tablespace that nobody may use for a while."""
-
-    def __init__(self, error: Callable[[], SqlError]) -> None:
-        self.error = error
-
-    def get(self, key: bytes) -> bytes | None:
-        raise self.error()
-
-    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        raise self.error()
-
-
 class _Outstanding:
     """A commit over several tablespaces that is not durable yet; `left` parts do not show it."""
 
@@ -89,11 +76,9 @@ class Stores:
 
     def __init__(self, first: Tablespace) -> None:
         self.slots: dict[bytes, int] = {}  # storage id -> slot, but pg_default's
-        self.views: dict[
-            bytes, CurrentView | _Nowhere | _Shut
-        ] = {}  # storage id -> newest durable state, but pg_default's
+        self.views: dict[bytes, CurrentView | _Nowhere] = {}  # storage id -> newest durable state, but pg_default's
         self.spaces: list[Tablespace | None] = []  # by slot; None: dropped
-        self._shut: dict[int, _Shut] = {}  # by slot
+        self._guarded: dict[int, Callable[[], SqlError]] = {}  # by slot
         self._came: set[int] = set()  # slots of tablespaces that had rows already when this node got them
         self._callbacks: list[list[Callable[[int], None]]] = []
         self._durable: list[int] = []
@@ -127,7 +112,7 @@ class Stores:
         """The tablespace has been dropped: nothing is in it, nothing refers to it any more."""
         self.spaces[space.slot] = None
         self._callbacks[space.slot] = []
-        self._shut.pop(space.slot, None)
+        self._guarded.pop(space.slot, None)
         for prefix in [prefix for prefix, slot in self.slots.items() if slot == space.slot]:
             del self.slots[prefix], self.views[prefix]
 
@@ -135,7 +120,7 @@ class Stores:
         """The tablespace lives on, and is no longer on this node: what would read or write there ends with 57P03."""
         self.spaces[space.slot] = None
         self._callbacks[space.slot] = []
-        self._shut.pop(space.slot, None)
+        self._guarded.pop(space.slot, None)
         for prefix in [prefix for prefix, slot in self.slots.items() if slot == space.slot]:
             self.slots[prefix], self.views[prefix] = MAX_SLOT, NOWHERE
 
@@ -144,30 +129,21 @@ class Stores:
         not on this node."""
         prefix = storage_id.to_bytes(PREFIX, "big")
         self.slots[prefix] = MAX_SLOT if space is None else space.slot
-        self.views[prefix] = NOWHERE if space is None else self._shut.get(space.slot, space.current)
+        self.views[prefix] = NOWHERE if space is None else space.current
 
-    def shut(self, space: Tablespace, error: Callable[[], SqlError]) -> None:
-        """Until `reopen` whatever reads or writes in this tablespace, which is not pg_default, ends with the error."""
-        self._shut[space.slot] = _Shut(error)
-        self._renew_views(space)
+    def guard(self, space: Tablespace, error: Callable[[], SqlError]) -> None:
+        """Until `reopen` whatever looks at what is sequenced in this tablespace, or writes there, ends with the error:
+        this node does not lead it. What is durable is read as ever."""
+        self._guarded[space.slot] = error
 
     def reopen(self, space: Tablespace) -> None:
-        """Undoes `shut`."""
-        if self._shut.pop(space.slot, None) is not None:
-            self._renew_views(space)
-
-    def _renew_views(self, space: Tablespace) -> None:
-        view = self._shut.get(space.slot, space.current)
-        for prefix, slot in self.slots.items():
-            if slot == space.slot:
-                self.views[prefix] = view
+        """Undoes `guard`."""
+        self._guarded.pop(space.slot, None)
 
     def check_open(self, slot: int) -> None:
-        """Raises 57P03 for a tablespace that is not on this node, and what `shut` was told."""
+        """Raises 57P03 for a tablespace that is not on this node."""
         if slot == MAX_SLOT:
             raise not_here()
-        if slot in self._shut:
-            raise self._shut[slot].error()
 
     def of(self, storage_id: int) -> Tablespace:
         """The tablespace that has a storage id."""
@@ -185,8 +161,8 @@ class Stores:
         return self._came
 
     def usable(self) -> list[Tablespace]:
-        """Those that are here and not shut, pg_default first."""
-        return [space for space in self.open_spaces() if space.slot not in self._shut]
+        """Those that are here and not guarded, pg_default first."""
+        return [space for space in self.open_spaces() if space.slot not in self._guarded]
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -202,17 +178,21 @@ class Stores:
         runs: Sequence[BulkRun] = (),
         observed: Collection[int] = (),
         everywhere: bool = False,
+        concerned: Collection[int] = (),
     ) -> int:
         """As Tablespace.sequence, for edits of any tablespaces; the position of one of its parts. `runs`: in place of
         those of `edits`, which do not tell where they belong. `observed`: slots of the tablespaces that the commit
-        stands on (see the module's text). `everywhere`: it gets a part in all that are `usable`."""
+        stands on (see the module's text). `everywhere`: it gets a part in all that are `usable`. `concerned`: slots of
+        further ones that get a part."""
         parts = self._split(edits, runs)
         for space in self.usable() if everywhere else ():
             parts.setdefault(space.slot, Edits())
         for slot in observed:
             if slot not in parts and (space := self._space(slot)).sequenced_lsn > space.durable_lsn:
                 parts[slot] = Edits()
-        spaces = [(slot, self._space(slot)) for slot in sorted(parts)]
+        for slot in concerned:
+            parts.setdefault(slot, Edits())
+        spaces = [(slot, self._led(slot)) for slot in sorted(parts)]
         if len(spaces) == 1:
             slot, space = spaces[0]
             return position(slot, space.sequence(parts[slot], commit_time, schema_version))
@@ -225,6 +205,7 @@ class Stores:
         )
         outstanding = _Outstanding(len(spaces))
         for number, (slot, space) in enumerate(spaces):
+            space.tied = commit_time
             try:
                 lsn = space.sequence(parts[slot], commit_time, schema_version, joint)
             except BaseException as error:
@@ -238,9 +219,13 @@ class Stores:
         space = self.spaces[slot] if slot < len(self.spaces) else None
         if space is None:
             raise not_here()
-        if slot in self._shut:
-            raise self._shut[slot].error()
         return space
+
+    def _led(self, slot: int) -> Tablespace:
+        """As `_space`, for what only its leader may do."""
+        if slot in self._guarded:
+            raise self._guarded[slot]()
+        return self._space(slot)
 
     def _split(self, edits: Edits, runs: Sequence[BulkRun]) -> dict[int, Edits]:
         """The edits of each tablespace, by slot."""
@@ -286,13 +271,13 @@ class Stores:
     def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
         """As Tablespace.newest; the LSN as a position."""
         slot = self.slots.get(key[:PREFIX], 0)
-        found = self._space(slot).newest(key)
+        found = self._led(slot).newest(key)
         if found is None or slot == 0:
             return found
         return position(slot, found[0]), found[1]
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        return self._of(low).scan_newest(low, high, reverse)
+        return self._led(self.slots.get(low[:PREFIX], 0)).scan_newest(low, high, reverse)
 
     def snapshot(self) -> StoresSnapshot:
         """A view of all tablespaces that stays as it is, at the durable moment."""

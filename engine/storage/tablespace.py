@@ -62,6 +62,8 @@ class Tablespace:
         self.path = path
         self.slot = 0
         """Its number among the tablespaces of this node (engine/storage/stores.py)."""
+        self.tied = 0
+        """When it was last needed here together with other tablespaces; microseconds since 2000-01-01."""
         self._lock = lock
         self._engine_thread = engine_thread
         self._flush_bytes = flush_bytes

@@ -12,9 +12,10 @@ durable yet stands on pg_default (engine/storage/stores.py).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from catalog.errors import SqlError
+from catalog.schema import SchemaObject
 from engine.storage.edits import Edits
 from engine.storage.moments import LSN_MASK, SEVERAL, SLOT_SHIFT, Lsn, position
 from engine.storage.stores import ObservedStores, Stores
@@ -25,15 +26,22 @@ from engine.txn.transaction import Transaction
 
 class JointCommits:
     """CommitQueue for `stores`. `first` is pg_default's queue, in which sessions may be waiting already; `last_logged`
-    tells the LSN of the last record of a sequence."""
+    tells the LSN of the last record of a sequence, `concerned` the slots of the tablespaces that schema changes have to
+    do with."""
 
     def __init__(
-        self, stores: Stores, first: CommitQueue, clock: Callable[[], int], last_logged: Callable[[], int]
+        self,
+        stores: Stores,
+        first: CommitQueue,
+        clock: Callable[[], int],
+        last_logged: Callable[[], int],
+        concerned: Callable[[Mapping[int, SchemaObject | None]], Collection[int]],
     ) -> None:
         self._stores = stores
         self._first = first
         self._clock = clock
         self._last_logged = last_logged
+        self._concerned = concerned
         self._queues: dict[int, CommitQueue] = {0: first}
         self._pairs: dict[int, tuple[int, int]] = {}
         self._numbers = itertools.count(1)
@@ -64,7 +72,11 @@ class JointCommits:
             if self._last_logged() > self._stores.durable_lsn:
                 observed.add(0)
             edits = Edits(transaction.writes, [], transaction.dropped_storage)
-            at = self._stores.sequence(edits, self._clock(), self.schema_version, transaction.runs, observed)
+            changed = transaction.changed_objects
+            concerned = self._concerned(changed) if changed else ()
+            at = self._stores.sequence(
+                edits, self._clock(), self.schema_version, transaction.runs, observed, concerned=concerned
+            )
         if not transaction.changed_objects:
             transaction.release()
         return at

@@ -97,7 +97,10 @@ class Election:
         if place is None:
             return None
         if epoch.leader != self._node:
-            await asyncio.sleep(place * self._settings.rank_pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(place * self._settings.rank_pause):
+                    await self._wake.wait()
+                    return None  # something has changed: who is the best may have, too
         again = await coordination.get(where.epoch)
         checks = await self._vacancy(coordination, epoch)
         if checks is None or again is None or again.version != znode.version:

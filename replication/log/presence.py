@@ -32,6 +32,8 @@ from replication.log.settings import Clock, LogSettings
 
 LEASE = "lease"
 LACKS = "lacks"
+TIED = "tied"
+TIED_UNIT = 5_000_000  # microseconds: as exactly as it is told since when
 WRITES_PER_LEASE = 4
 IDLE_PERIODS = 10
 

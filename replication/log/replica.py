@@ -38,7 +38,7 @@ from replication.log.interface import ReplicaEngine, Role
 from replication.log.layout import decode_spec, paths
 from replication.log.leader import LeaderLog, Term, Told
 from replication.log.ledger_object import Position
-from replication.log.presence import LACKS, Presence
+from replication.log.presence import LACKS, TIED, TIED_UNIT, Presence
 from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
 from replication.log.takeover import LostElectionError, abdicate, claim_epoch, take_over, vacate
 from replication.log.waiting import LsnWaiters
@@ -75,6 +75,8 @@ class ReplicatedLog:
         self.spec: Spec | None = None
         self.lacks: Callable[[], int] = lambda: 0
         """How much this node lacks of what the leader has to have beside the log: who lacks less goes first."""
+        self.tied: Callable[[], int] = lambda: 0
+        """When it was last needed together with other tablespaces, microseconds since 2000-01-01; 0: never."""
         self.check_store: Callable[[str], Awaitable[None]] | None = None
         """Raises SqlError or StoreUnavailableError for the URL of a store that this node cannot use for the log."""
         self._checked_store = ""
@@ -338,6 +340,8 @@ class ReplicatedLog:
             role = "bootstrapping"
         lacks = self.lacks()
         detail = {LACKS: str(lacks)} if lacks else {}
+        if role == "leader" and (tied := self.tied()):
+            detail[TIED] = str(tied // TIED_UNIT * TIED_UNIT)
         return Replica(self.node, role, self.applied_lsn, self._engine.flushed_lsn, detail=detail)
 
     async def _answer_awaited(self) -> None:

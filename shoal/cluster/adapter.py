@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -132,8 +132,8 @@ class EngineReplica:
     async def lead(self, leader: Leader) -> None:
         self.store.use_changelog(leader)
         self.leading = True
+        self._spaces.leaderships.lead()
         self.node.lead()
-        self._spaces.lead()
 
     def on_committed(self, lsn: int) -> None:
         self.store.committed(lsn)
@@ -146,7 +146,7 @@ class EngineReplica:
         self.leading = False
         self.store.use_changelog(self._follower_log)
         self.node.step_down(last_committed, deposed())
-        self._spaces.follow()
+        self._spaces.leaderships.follow()
 
 
 class NodeReplica:
@@ -165,7 +165,29 @@ class NodeReplica:
         if not self._engine.leading:
             return False
         now = self._clock()
-        return now < self._log.may_serve_until and self._spaces.may_serve(now)
+        return now < self._log.may_serve_until and self._spaces.leaderships.leads_all(now)
+
+    def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
+        now = self._clock()
+        return all(
+            self._spaces.leaderships.leads(tablespace, now)
+            if tablespace
+            else self._engine.leading and now < self._log.may_serve_until
+            for tablespace in tablespaces
+        )
+
+    @property
+    def tablespaces(self) -> frozenset[bytes]:
+        return self._spaces.leaderships.known
+
+    def led_together(self, tablespaces: Iterable[bytes]) -> bool:
+        return self._spaces.leaderships.led_together(tablespaces)
+
+    async def gather(self, tablespaces: Iterable[bytes]) -> None:
+        await self._spaces.leaderships.gather(tablespaces)
+
+    def begin_to_gather(self, tablespaces: Iterable[bytes]) -> None:
+        self._spaces.leaderships.begin_to_gather(tablespaces)
 
     @property
     def staleness(self) -> float:

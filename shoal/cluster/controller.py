@@ -56,7 +56,8 @@ class ControllerSettings:
     settle: float = 30.0  # after which nodes' loads show what was moved
     remember: float = 3600.0  # in which a tablespace is not moved back
     close: int = 20_000  # LSNs behind the head at which a replica may still be asked to lead
-    together: bool = False  # all tablespaces are led where pg_default is, which is the only one that is moved
+    gathers: bool = False  # the node that leads pg_default holds all tablespaces
+    tied: float = 300.0  # in which a tablespace stays where it was needed together with others
     placement: PlacementSettings = dataclasses.field(default_factory=PlacementSettings)
 
 
@@ -165,9 +166,9 @@ class Controller:
         made = list(self._moved.values())
         resting = {item.move.tablespace: item for item in made if now - item.at < settings.rest}
         settling = (item.move for item in made if now - item.at < settings.settle)
-        together = settings.together
-        led_with_it = [item.tablespace for item in seen if together and item.spec.name != DEFAULT_TABLESPACE]
-        home = [item.epoch.leader for item in seen if together and item.spec.name == DEFAULT_TABLESPACE]
+        home = [item.epoch.leader for item in seen if settings.gathers and item.spec.name == DEFAULT_TABLESPACE]
+        since = self._clock.wall() - settings.tied * 1e6
+        tied = (item.tablespace for item in seen if item.tied > since)
         return Picture(
             nodes,
             [
@@ -175,7 +176,7 @@ class Controller:
                 for item in sorted(seen, key=lambda item: item.spec.name)
             ],
             {node: now - since for node, since in self._away.items()},
-            frozenset((*resting, *led_with_it)),
+            frozenset((*resting, *tied)),
             frozenset(node for move in settling for node in (move.leader, move.to)),
             frozenset(key for key, item in self._moved.items() if item.move.why != "preferred"),
             home[0] if home else "",

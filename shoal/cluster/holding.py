@@ -101,14 +101,19 @@ class Holdings:
         ConflictError."""
         spaces = self._spaces
         self.look()
+
+        def at_home() -> bool:
+            return spaces.leaderships.at_home
+
         for identity, spec in self.specs.items():
             replica = spaces.replica(identity)
             if identity == spaces.place.first:
                 continue
             if not self.is_mine(spec):
-                if spaces.may_lead:  # it is to lead it: placement would say the same in a while
+                if at_home():  # it is to have all of them: placement would say the same in a while
                     await hold(spaces.place.coordination(), identity, self._node)
-                elif replica is not None and await self._is_excluded(identity) and not spaces.may_lead:
+                elif replica is not None and await self._is_excluded(identity) and not at_home():
+                    await replica.log.step_down()
                     self.leave(replica)
             elif replica is None:
                 self._bring(identity)

@@ -342,6 +342,7 @@ class Member:
                 self._specs,
                 self._catch_up_first,
                 self._claim,
+                self._leader_of,
             )
         )
 
@@ -349,6 +350,10 @@ class Member:
         if self._directory.stale:
             return None
         return {item.tablespace: item.spec for item in self._directory.tablespaces.values() if item.spec.name}
+
+    def _leader_of(self, tablespace: bytes) -> str:
+        found = self._directory.tablespaces.get(tablespace or self._log.tablespace)
+        return "" if found is None else found.epoch.leader
 
     async def _catch_up_first(self) -> None:
         head = await self._log.read_head()
@@ -417,15 +422,15 @@ class Member:
             self._directory,
             lambda: self._sessions.current,
             self.clock,
-            ControllerSettings(together=True),
+            ControllerSettings(gathers=True),
         )
         controller.start()
         self._undo.push_async_callback(controller.stop)
         hand_overs = HandOvers(
             self.name,
             lambda: self._sessions.current,
-            {tablespace: self._log}.get,
-            lambda tablespace: self.node.settle(),
+            self._log_of,
+            lambda asked: self.node.settle() if asked == tablespace else None,
         )
         hand_overs.start()
         self._undo.callback(hand_overs.stop)
@@ -434,6 +439,10 @@ class Member:
         )
         mender.start()
         self._undo.callback(mender.stop)
+
+    def _log_of(self, tablespace: bytes) -> ReplicatedLog | None:
+        replica = self._spaces.replica(tablespace)
+        return self._log if tablespace == self._log.tablespace else None if replica is None else replica.log
 
     async def _catch_up(self) -> None:
         """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends

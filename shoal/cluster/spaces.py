@@ -10,12 +10,8 @@
 A tablespace never has znodes before its row is durable, so a crash at any step leaves nothing that the leader cannot
 tell apart: a row without znodes gets them, znodes without a row go.
 
-Every node holds every tablespace, unless its options say otherwise (holding.py), and the node that leads pg_default
-leads all of them: it may be elected for another one only while it leads pg_default, and steps down from all when it
-loses that. So a transaction over several is one `multi` of one node's committer. It therefore holds all of them:
-placement gives it a replica of what it lacks. While a tablespace has no leader yet (its log is caught up with, or its
-store does not answer) nothing may use it on the leader (57P03); when pg_default has just been taken over, all of them
-are waited for first, for at most `commit_timeout`.
+Every node holds every tablespace, unless its options say otherwise (holding.py); the node that leads pg_default holds
+all of them: placement gives it a replica of what it lacks. Who leads which: leading.py.
 
 Followers show a transaction over several tablespaces whole, and entries never ahead of their schema (arrivals.py).
 """
@@ -37,7 +33,6 @@ from catalog.schema import DEFAULT_TABLESPACE_OID
 from catalog.schema import Tablespace as CatalogItem
 from engine.checkpoint import Described, EntryMark
 from engine.node import Node as EngineNode
-from engine.storage.stores import Stores
 from engine.storage.tablespace import Tablespace
 from replication.interface import (
     ConflictError,
@@ -59,6 +54,7 @@ from shoal.cluster.arrivals import Arrivals
 from shoal.cluster.checkpoints import CheckpointKeeper
 from shoal.cluster.holding import Holdings, asked_nodes, with_replicas
 from shoal.cluster.joining import hold, join_other
+from shoal.cluster.leading import Leaderships
 from shoal.cluster.mending import StoreMender
 
 log = logging.getLogger("shoal.cluster")
@@ -95,6 +91,7 @@ class Place:
     specs: Callable[[], Mapping[bytes, Spec] | None]  # of all tablespaces, as far as is known; None: that is old
     catch_up: Callable[[], Awaitable[None]]  # with pg_default's head
     claim: Claim
+    leader_of: Callable[[bytes], str]  # the node that leads a tablespace, by id, as far as is known; '': none
 
 
 class SpaceReplica:
@@ -153,13 +150,13 @@ class SpaceReplica:
             await asyncio.sleep(PRESSURE_PAUSE)
 
     async def lead(self, leader: Leader) -> None:
-        if not self._spaces.may_lead:
-            self._spaces.leave(self)
+        if not await self._spaces.leaderships.has_schema(leader):
             return
         self.store.use_changelog(leader)
+        self._spaces.node.lead_in()
         self.leading = True
         self.led.set()
-        self._spaces.gate(self)
+        self._spaces.leaderships.gate()
 
     def on_committed(self, lsn: int) -> None:
         self.store.committed(lsn)
@@ -171,13 +168,12 @@ class SpaceReplica:
     def on_deposed(self, last_committed: int) -> None:
         self._lose()
         self.store.use_changelog(self._follower_log)
-        # Without pg_default all transactions have ended already, and readers go on.
-        self._spaces.node.step_down_in(self.store, last_committed, deposed(), lose=self._spaces.may_lead)
+        self._spaces.node.step_down_in(self.store, last_committed, deposed())
 
     def _lose(self) -> None:
         self.leading = False
         self.led.clear()
-        self._spaces.gate(self)
+        self._spaces.leaderships.gate()
 
 
 class ClusterTablespaces:
@@ -187,12 +183,11 @@ class ClusterTablespaces:
         self.place = place
         self.arrivals = Arrivals(place.first)
         self.holdings = Holdings(self)
+        self.leaderships = Leaderships(self)
         self.found: dict[bytes, Tablespace] = {}
         self.node: EngineNode
-        self.may_lead = False  # this node leads pg_default
         self._positions: dict[bytes, Position] = {}
         self._replicas: dict[bytes, SpaceReplica] = {}
-        self._patient_until = float("-inf")  # loop time
         self._started = False
         self._wake = asyncio.Event()
         self._reconciling: asyncio.Task[None] | None = None
@@ -243,7 +238,7 @@ class ClusterTablespaces:
 
     async def caught_up(self) -> None:
         """Returns when everything is applied that was committed in any of them before the call."""
-        await asyncio.gather(*(self._catch_up(replica) for replica in self._attached()))
+        await asyncio.gather(*(self._catch_up(replica) for replica in self.attached_replicas()))
 
     async def _catch_up(self, replica: SpaceReplica) -> None:
         try:
@@ -312,8 +307,7 @@ class ClusterTablespaces:
         """It is as far as all others: it answers, and may be led here."""
         self.found[replica.identity] = replica.store
         replica.log.bootstrapping = False
-        replica.log.set_electable(self.may_lead)
-        self.gate(replica)
+        replica.log.set_electable(True)
 
     def forget(self, replica: SpaceReplica) -> None:
         """It is not here any more; `end` it."""
@@ -349,10 +343,10 @@ class ClusterTablespaces:
         if position is None or position.lsn != store.flushed_lsn:
             position = Position(store.flushed_lsn, None)
         replica.log = place.make_log(identity, replica, bulk, position)
+        replica.log.tied = lambda: store.tied
         replica.whole = whole
         self._replicas[identity] = replica
         if whole:
-            replica.log.set_electable(self.may_lead)
             self.found[identity] = store
             self.arrivals.join(identity, replica)
         else:
@@ -459,60 +453,16 @@ class ClusterTablespaces:
 
     async def write_checkpoints(self) -> None:
         """Of all of them. Raises as CheckpointKeeper.write."""
-        for replica in self._attached():
+        for replica in self.attached_replicas():
             if replica.checkpoints is not None:
                 await replica.checkpoints.write()
 
-    # --- leading -------------------------------------------------------------------------------------------------
+    # --- what this node has ------------------------------------------------------------------------------------------
 
-    def lead(self) -> None:
-        """This node leads pg_default from now on."""
-        self.may_lead = True
-        self._patient_until = asyncio.get_running_loop().time() + self.place.patience
-        for replica in self._replicas.values():
-            replica.log.set_electable(replica.whole)
-            self.gate(replica)
-        self._wake.set()
-
-    def follow(self) -> None:
-        """It does not, any more."""
-        if not self.may_lead:
-            return
-        self.may_lead = False
-        for replica in self._replicas.values():
-            replica.log.set_electable(False)
-            self.leave(replica)
-            self.gate(replica)
-
-    def leave(self, replica: SpaceReplica) -> None:
-        """Gives the leadership of one up, after what has been submitted."""
-        if replica.log.leader is not None:
-            self._background(replica.log.step_down())
-
-    def gate(self, replica: SpaceReplica) -> None:
-        """A tablespace that its leader's node does not lead yet is not to be used there."""
-        store = self.node.store
-        if not isinstance(store, Stores) or replica.store not in store.spaces:
-            return
-        if self.may_lead and not replica.leading:
-            store.shut(replica.store, _no_leader)
-        else:
-            store.reopen(replica.store)
-
-    def may_serve(self, now: float) -> bool:
-        """Whether the leader of pg_default may serve, as far as it depends on the others. `now`: clock time."""
-        if not self._replicas:
-            return True
-        patient = self._patient_until > float("-inf") and asyncio.get_running_loop().time() < self._patient_until
-        settled = True
-        for replica in self._attached():
-            if not replica.leading:
-                settled = False
-            elif now >= replica.log.may_serve_until:
-                return False
-        if settled:
-            self._patient_until = float("-inf")
-        return settled or not patient
+    @property
+    def replicas(self) -> Mapping[bytes, SpaceReplica]:
+        """What this node has, by id."""
+        return self._replicas
 
     def lacking(self) -> int:
         """How many tablespaces this node would have to get before it could lead all of them."""
@@ -521,9 +471,9 @@ class ClusterTablespaces:
     @property
     def staleness(self) -> float:
         """Of the one that is furthest behind, in seconds."""
-        return max((replica.log.lag.seconds for replica in self._attached()), default=0.0)
+        return max((replica.log.lag.seconds for replica in self.attached_replicas()), default=0.0)
 
-    def _attached(self) -> list[SpaceReplica]:
+    def attached_replicas(self) -> list[SpaceReplica]:
         """Those that the catalog knows and the cluster has."""
         return [
             self._replicas[store.tablespace_id]
@@ -551,10 +501,11 @@ class ClusterTablespaces:
         self._run(replica)
         return replica.store if replica.whole else None
 
+    def attached(self, space: Tablespace) -> None:
+        self.leaderships.gate()
+
     def keep(self, identity: bytes) -> None:
-        replica = self._replicas[identity]
-        self.gate(replica)
-        self._run(replica)
+        self._run(self._replicas[identity])
 
     def doubt(self, identity: bytes) -> None:
         return
@@ -564,7 +515,7 @@ class ClusterTablespaces:
         self.found.pop(space.tablespace_id, None)
         if replica is not None:
             self.arrivals.leave(replica.identity)
-            self._background(self._remove(replica))
+            self.background(self._remove(replica))
 
     async def _remove(self, replica: SpaceReplica) -> None:
         await self.end(replica)
@@ -579,11 +530,6 @@ class ClusterTablespaces:
         default = item is not None and item.oid == DEFAULT_TABLESPACE_OID
         if default and not options.keys().isdisjoint(("replicas", "expected_replicas")):
             not_supported("replicas of pg_default on some nodes only", hint="It has the catalog: every node holds it.")
-        if "leader" in options and not default:
-            not_supported(
-                'tablespace option "leader" in a cluster',
-                hint="The node that leads pg_default leads all tablespaces: set it there.",
-            )
         if "store" in options and item is not None:
             not_supported(
                 'changing the "store" of a tablespace',
@@ -607,13 +553,10 @@ class ClusterTablespaces:
                 raise SqlError("58030", f"changelog store {url} cannot be used: {reason}") from error
 
     async def stands(self, identity: bytes) -> bool:
-        replica = self._replicas.get(identity)
-        if replica is None:
-            return False
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.place.patience):
-                await replica.led.wait()
-        return replica.leading
+        with contextlib.suppress(SqlError):
+            await self.leaderships.gather((identity,))
+            return True
+        return False
 
     # --- what the leader sees to ---------------------------------------------------------------------------------
 
@@ -622,7 +565,7 @@ class ClusterTablespaces:
             self._wake.clear()
             try:
                 await self.holdings.follow()
-                if self.may_lead:
+                if self.leaderships.at_home:
                     await self.reconcile()
             except (CoordinationUnavailableError, StoreUnavailableError, ConflictError) as error:
                 log.info("tablespaces are not brought up to date for now: %s", error)
@@ -675,16 +618,10 @@ class ClusterTablespaces:
         found = await coordination.get(paths(self.place.first).spec)
         return decode_spec(found.data).store if found is not None else ""
 
-    def _background(self, work: Awaitable[None]) -> None:
+    def background(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _no_leader() -> SqlError:
-    return SqlError(
-        "57P03", "the tablespace has no leader at the moment", hint="Its log is being taken over. Retry in a moment."
-    )
 
 
 def first_spec(item: CatalogItem, url: str, node: str) -> Spec:
@@ -698,10 +635,9 @@ def _with_options(spec: Spec, item: CatalogItem) -> Spec:
     options = dict(item.options)
     inactivity = options.get("max_leader_inactivity")
     seconds = 0.0 if inactivity is None else _seconds(inactivity)
-    changed = dataclasses.replace(spec, name=item.name, max_leader_inactivity=seconds)
-    if item.oid == DEFAULT_TABLESPACE_OID:
-        return dataclasses.replace(changed, preferred_leader=options.get("leader", ""))
-    return with_replicas(changed, item)
+    preferred = options.get("leader", "")
+    changed = dataclasses.replace(spec, name=item.name, max_leader_inactivity=seconds, preferred_leader=preferred)
+    return changed if item.oid == DEFAULT_TABLESPACE_OID else with_replicas(changed, item)
 
 
 def _seconds(duration: str) -> float:

@@ -82,6 +82,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     lead = _parser(commands, "lead", "have another node lead", LEAD_EXAMPLES)
     _cluster(lead)
     lead.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
+    lead.add_argument("--tablespace", metavar="NAME", default="pg_default", help="default: pg_default")
     lead.add_argument("node", metavar="NODE", help="the node that is to lead")
     _store(_parser(commands, "store", "change the store, or the members of a quorum store", STORE_EXAMPLES))
 

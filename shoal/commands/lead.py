@@ -1,7 +1,7 @@
 """`shoal lead`: another node leads, because somebody wants it so.
 
 The command leaves the request that the controller leaves too (`moves/<ts>`, shoal/cluster/controller.py): the leader
-commits what it has, steps down and names its successor. It leads every tablespace, so every one must be on it.
+commits what it has, steps down and names its successor. Who is to lead pg_default must hold every tablespace.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import time
 
 from catalog.errors import SqlError
+from catalog.functions.quoting import quote_identifier
 from replication.interface import ConflictError
 from replication.log.layout import decode_epoch, decode_ledgers, paths
 from replication.observer import Observed
@@ -24,30 +25,32 @@ LOOK = 0.5  # seconds between two looks that no watch has asked for
 
 async def run(options: argparse.Namespace) -> int:
     to: str = options.node
+    name: str = options.tablespace
     async with looking_at(options.cluster) as cluster:
-        default = cluster.tablespace(DEFAULT_TABLESPACE)
-        leader = default.epoch.leader
+        asked = cluster.tablespace(name)
+        leader = asked.epoch.leader
         if leader == to:
             print(f"{to} leads already")
             return 0
-        cluster.leader(default)  # that there is one
-        _check(cluster, to)
-        await _ask(cluster, default, Move(leader, to, default.epoch.epoch))
+        cluster.leader(asked)  # that there is one
+        _check(cluster, asked, to)
+        await _ask(cluster, asked, Move(leader, to, asked.epoch.epoch))
         began = time.monotonic()
-        await _wait(cluster, default, to, options.timeout)
+        await _wait(cluster, asked, to, options.timeout)
         print(f"{to} leads in place of {leader}, after {time.monotonic() - began:.1f} s")
-        if default.spec.preferred_leader not in ("", to):
+        if asked.spec.preferred_leader not in ("", to):
             print(
-                f"{default.spec.preferred_leader} is the preferred leader, and will be asked to lead again: "
-                f"ALTER TABLESPACE pg_default SET (leader = '{to}') keeps {to}"
+                f"{asked.spec.preferred_leader} is the preferred leader, and will be asked to lead again: "
+                f"ALTER TABLESPACE {quote_identifier(name)} SET (leader = '{to}') keeps {to}"
             )
     return 0
 
 
-def _check(cluster: Cluster, to: str) -> None:
+def _check(cluster: Cluster, asked: Observed, to: str) -> None:
     """Raises ConfigError for a node that could not lead, or only after a long time without a leader."""
     cluster.address(to)
-    for item in sorted(cluster.observer.tablespaces.values(), key=lambda item: item.name):
+    everything = sorted(cluster.observer.tablespaces.values(), key=lambda item: item.name)
+    for item in everything if asked.name == DEFAULT_TABLESPACE else (asked,):
         replica = item.replicas.get(to)
         if replica is None or replica.role == "bootstrapping":
             raise ConfigError(f'node {to} has no replica of tablespace "{item.name}" that could lead it')
@@ -56,9 +59,9 @@ def _check(cluster: Cluster, to: str) -> None:
             raise ConfigError(f'node {to} is {behind} entries behind the head of tablespace "{item.name}"')
 
 
-async def _ask(cluster: Cluster, default: Observed, move: Move) -> None:
+async def _ask(cluster: Cluster, asked: Observed, move: Move) -> None:
     """Leaves the request. Raises ConfigError when another one is under way."""
-    path, coordination = move_path(default.tablespace), cluster.coordination
+    path, coordination = move_path(asked.tablespace), cluster.coordination
     while True:
         try:
             await coordination.create(path, encode_move(move))
@@ -81,17 +84,17 @@ async def _ask(cluster: Cluster, default: Observed, move: Move) -> None:
             continue
 
 
-async def _wait(cluster: Cluster, default: Observed, to: str, timeout: float) -> None:
+async def _wait(cluster: Cluster, asked: Observed, to: str, timeout: float) -> None:
     """Returns when the node leads. Raises ConfigError when another one does, or nobody in time."""
-    where, asked = paths(default.tablespace), default.epoch
+    where, before = paths(asked.tablespace), asked.epoch
     deadline = time.monotonic() + timeout
     while True:
         wake = asyncio.Event()
         found = await cluster.coordination.get(where.epoch, wake.set)
         ledgers = await cluster.coordination.get(where.ledgers, wake.set)
-        epoch = decode_epoch(found.data) if found is not None else asked
+        epoch = decode_epoch(found.data) if found is not None else before
         opened = decode_ledgers(ledgers.data)[-1].epoch if ledgers is not None else 0
-        if epoch.leader and epoch.epoch > asked.epoch and opened == epoch.epoch:
+        if epoch.leader and epoch.epoch > before.epoch and opened == epoch.epoch:
             if epoch.leader == to:
                 return
             raise ConfigError(f"{epoch.leader} leads now, not {to}: it was quicker, or {to} could not")

@@ -198,26 +198,25 @@ def test_what_is_not_on_this_node_is_refused(tmp_path: Path) -> None:
     spaces.close()
 
 
-def test_a_tablespace_that_is_shut_is_used_by_nobody_until_it_is_reopened(tmp_path: Path) -> None:
+def test_a_tablespace_that_is_guarded_shows_what_is_durable_and_nothing_else_until_it_is_reopened(tmp_path: Path) -> None:
     spaces = Spaces(tmp_path)
     spaces.commit({key(1, 100): b"a", key(1, 101): b"b"})
     stores = spaces.stores
     with stores.snapshot() as snapshot:
-        stores.shut(spaces.spaces[1], lambda: SqlError("57P03", "no leader"))
+        stores.guard(spaces.spaces[1], lambda: SqlError("40001", "led elsewhere"))
         stores.route(102, spaces.spaces[1])
         for call in (
-            lambda: stores.current.get(key(1, 101)),
-            lambda: list(stores.current.scan(key(1, 102), key(2, 102))),
             lambda: stores.newest(key(1, 101)),
-            lambda: stores.of(101),
-            lambda: snapshot.get(key(1, 101)),
+            lambda: stores.scan_newest(key(1, 102), key(2, 102)),
             lambda: spaces.sequence({key(1, 100): b"x", key(1, 101): b"x"}),
+            lambda: spaces.sequence({key(1, 101): b"x"}),
         ):
-            with pytest.raises(SqlError, match="no leader"):
+            with pytest.raises(SqlError, match="led elsewhere"):
                 call()
-        assert stores.current.get(key(1, 100)) == snapshot.get(key(1, 100)) == b"a"
-        stores.reopen(spaces.spaces[1])
         assert stores.current.get(key(1, 101)) == snapshot.get(key(1, 101)) == b"b"
+        assert stores.newest(key(1, 100)) == (1, b"a")
+        stores.reopen(spaces.spaces[1])
+        assert stores.newest(key(1, 101)) is not None
     assert stores.current.get(key(1, 102)) is None
     spaces.close()
 

@@ -161,7 +161,7 @@ class Cluster:
 
 
 def rows(view: str, leads: bool = False, cluster: Cluster | None = None) -> list[dict[str, object]]:
-    replica = SimpleNamespace(leads=leads, staleness=0.25)
+    replica = SimpleNamespace(leads=leads, leads_in=lambda tablespaces: leads, staleness=0.25)
     node = SimpleNamespace(
         store=Space(), replica=replica, cluster_view=cluster or Cluster(), sessions={1: None}, clock=lambda: 100
     )

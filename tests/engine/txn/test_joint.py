@@ -27,7 +27,7 @@ class Node:
         first = CommitQueue(self.spaces.spaces[0], lambda: 0)
         self.stores.on_durable(first.on_durable)
         self.logged = 0
-        self.commits = JointCommits(self.stores, first, lambda: 0, lambda: self.logged)
+        self.commits = JointCommits(self.stores, first, lambda: 0, lambda: self.logged, lambda changes: ())
         self.commits.add(self.spaces.spaces[1])
         self.rows, self.tables = LockSpace(ROW_CONFLICTS), TableLocks()
         self.told: list[str] = []

@@ -10,6 +10,7 @@ import pytest
 
 from replication.interface import Coordination, Epoch, Head, Node, Replica, Spec
 from replication.log.layout import decode_spec, encode, encode_head, encode_list, node_path, paths
+from replication.log.presence import TIED
 from replication.observer import Observer
 from replication.placement import (
     AddReplica,
@@ -70,7 +71,9 @@ class World:
         await self.writer.delete(node_path(name))
         await until(lambda: name not in self.observer.nodes)
 
-    async def tablespace(self, tablespace: bytes, spec: Spec, leader: str, *, live: str, applied: int = 7) -> None:
+    async def tablespace(
+        self, tablespace: bytes, spec: Spec, leader: str, *, live: str, applied: int = 7, tied: int = 0
+    ) -> None:
         where = paths(tablespace)
         await self.writer.create(where.spec, encode(spec))
         await self.writer.create(where.epoch, encode(Epoch(3, leader)))
@@ -78,7 +81,9 @@ class World:
         await self.writer.create(where.ledgers, encode_list(()))
         for node in live:
             role = "leader" if node == leader else "follower"
-            await self.writer.create(where.replica(node), encode(Replica(node, role, applied)), ephemeral=True)  # type: ignore[arg-type]
+            detail = {TIED: str(tied)} if tied and node == leader else {}
+            replica = Replica(node, role, applied, detail=detail)  # type: ignore[arg-type]
+            await self.writer.create(where.replica(node), encode(replica), ephemeral=True)
         await until(lambda: self._seen(tablespace, live))
 
     def _seen(self, tablespace: bytes, live: str) -> bool:
@@ -308,6 +313,9 @@ async def test_hand_overs_outlive_a_broken_connection_and_requests_that_cannot_b
     hand_overs.stop()
 
 
-async def test_tablespaces_that_are_led_where_pg_default_is_are_not_moved_by_themselves(world: World) -> None:
-    await world.tablespace(T, Spec("t", ("a", "b"), 2, preferred_leader="b"), "a", live="ab")
-    assert await (await world.controller("a", settings=replace(SETTINGS, together=True))).cycle() is None
+async def test_a_tablespace_that_was_needed_together_with_others_stays_for_a_while(world: World) -> None:
+    await world.tablespace(T, Spec("t", ("a", "b"), 2, preferred_leader="b"), "a", live="ab", tied=world.clock.wall())
+    controller = await world.controller("a", settings=replace(SETTINGS, tied=30.0))
+    assert await controller.cycle() is None
+    world.clock.now += 31.0
+    assert await controller.cycle() == MoveLeader(T, "a", "b", "preferred")

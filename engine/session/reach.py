@@ -1,0 +1,51 @@
+"""Which tablespaces a statement has to do with: what decides where it may run, if they have leaders of their own.
+
+    what it names          its relations, and what is behind them (engine/touching.py)
+    what it changes        besides, what changes of these touch
+    what is shared         the schema, sequences, advisory locks are in pg_default
+    everything             what does more than its text tells; long texts, at which nobody has looked
+
+A relation that is not found counts as pg_default's, where it may be by now.
+"""
+
+from __future__ import annotations
+
+from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Table, Tablespace
+from engine.session.routing import Needs, Route
+from engine.sql.analyze.environment import Environment
+from engine.touching import add_touched, tables_behind
+
+Reached = frozenset[bytes]
+"""Tablespaces by their ids; pg_default is HOME."""
+
+HOME = b""
+AT_HOME: Reached = frozenset((HOME,))
+NOWHERE: Reached = frozenset()
+
+
+def reached(route: Route, needs: Needs, environment: Environment, default_place: str) -> Reached | None:
+    """What a route has to do with; None: everything. `default_place`: `default_tablespace`."""
+    if needs is Needs.NOTHING:
+        return NOWHERE
+    if not route.told:
+        return None
+    catalog = environment.catalog
+    tables: dict[int, Table] = {}
+    shared = route.shared
+    for name in route.relations:
+        shared |= tables_behind(catalog, environment.find_relation(*name), tables)
+    if needs is Needs.LEADER:
+        shared |= add_touched(catalog, tables)
+    found = {table.tablespace for table in tables.values()}
+    found.update(catalog.tablespaces.get(name, DEFAULT_TABLESPACE_OID) for name in route.places)
+    if route.makes and default_place:
+        found.add(catalog.tablespaces.get(default_place, DEFAULT_TABLESPACE_OID))
+    if shared or not found:
+        found.add(DEFAULT_TABLESPACE_OID)
+    return frozenset(identity_of(catalog, oid) for oid in found)
+
+
+def identity_of(catalog: Catalog, oid: int) -> bytes:
+    """The id of the tablespace with an OID."""
+    item = catalog.get(oid)
+    return bytes.fromhex(item.identity) if isinstance(item, Tablespace) else HOME

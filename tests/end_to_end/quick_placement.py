@@ -1,0 +1,12 @@
+"""In a node's process: placement looks often, and soon forgets what transactions have needed together."""
+
+from __future__ import annotations
+
+import functools
+
+from shoal.cluster import member
+from shoal.cluster.controller import ControllerSettings
+
+
+def install() -> None:
+    member.ControllerSettings = functools.partial(ControllerSettings, interval=0.3, rest=1.0, tied=1.5)  # type: ignore[misc,assignment]

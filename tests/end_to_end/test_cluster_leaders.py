@@ -1,0 +1,255 @@
+"""Tablespaces with leaders of their own: where transactions run, what brings leaderships together, fail-over."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from replication.log.layout import decode_epoch
+from tests.cluster import ShoalCluster
+from tests.end_to_end.test_cluster_commands import shoal
+from tests.end_to_end.test_cluster_tablespaces import GOES_ON, checked, others, rows, until_taken
+from tests.zookeeper_server import ZooKeeper
+
+
+def leader_of(cluster: ShoalCluster, tablespace: str) -> str:
+    identity = others(cluster)[tablespace]
+    return decode_epoch(cluster.watcher.get(f"tablespaces/{identity}/epoch") or b"").leader
+
+
+def lead(cluster: ShoalCluster, tablespace: str, node: str) -> None:
+    """Returns when the node leads it."""
+    deadline = time.monotonic() + GOES_ON
+    while leader_of(cluster, tablespace) != node:
+        status, shown, error = shoal("lead", "--cluster", cluster.url, "--tablespace", tablespace, node)
+        assert status == 0 or time.monotonic() < deadline, shown + error
+
+
+@pytest.fixture
+def cluster(zookeeper_server: ZooKeeper) -> Iterator[ShoalCluster]:
+    with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
+        for statement in (
+            "CREATE TABLESPACE own",
+            "CREATE TABLE near (id int PRIMARY KEY, v int)",
+            "CREATE TABLE far (id int PRIMARY KEY, v int) TABLESPACE own",
+            "CREATE TABLE counted (id serial PRIMARY KEY, v int) TABLESPACE own",
+            "INSERT INTO near SELECT g, 100 FROM generate_series(1, 10) g",
+            "INSERT INTO far SELECT g, 100 FROM generate_series(1, 10) g",
+        ):
+            until_taken(cluster, statement)
+        yield cluster
+
+
+def test_transactions_run_where_their_tablespace_is_led(cluster: ShoalCluster) -> None:
+    home, (second, third) = cluster.leader(), cluster.followers()
+    lead(cluster, "own", third)
+    assert cluster.leader() == home
+    epoch = cluster.epoch().epoch
+    for n, name in enumerate(cluster.nodes):
+        with cluster.connect(name) as connection:
+            connection.execute("UPDATE far SET v = v + 1 WHERE id = 1")
+            assert connection.execute("SELECT v FROM far WHERE id = 1").fetchone() == (101 + 2 * n,)
+            with connection.transaction():
+                assert connection.execute("SELECT v FROM far WHERE id = 1 FOR UPDATE").fetchone() == (101 + 2 * n,)
+                connection.execute("UPDATE far SET v = v + %s WHERE id = 1", (1,))
+                connection.execute("SAVEPOINT s")
+                connection.execute("DELETE FROM far")
+                connection.execute("ROLLBACK TO s")
+            connection.execute("UPDATE near SET v = v + 1 WHERE id = 1")
+            with pytest.raises(errors.UniqueViolation):
+                connection.execute("INSERT INTO far VALUES (1, 1)")
+            query = "SELECT n.v, f.v FROM near n JOIN far f USING (id) WHERE id = 1"
+            assert connection.execute(query).fetchone() == (101 + n, 102 + 2 * n)
+            assert rows(cluster, second, "SELECT v FROM far WHERE id = 1") == [(102 + 2 * n,)]
+    assert (leader_of(cluster, "own"), cluster.leader(), cluster.epoch().epoch) == (third, home, epoch)
+    for name in cluster.nodes:
+        with cluster.connect(name) as connection:
+            shown = dict(connection.execute("SELECT tablespace, leader FROM shoal_tablespaces").fetchall())
+            assert shown == {"pg_default": home, "own": third}
+
+
+@pytest.mark.parametrize("what", ["joint", "late", "schema", "serial", "check"])
+def test_what_needs_more_brings_the_leaderships_together(cluster: ShoalCluster, what: str) -> None:
+    home, (second, third) = cluster.leader(), cluster.followers()
+    lead(cluster, "own", third)
+    for name in (second, home, third):
+        lead(cluster, "own", third)
+        with cluster.connect(name) as connection:
+            if what == "joint":
+                with connection.transaction():
+                    connection.execute("UPDATE near SET v = v - 1 WHERE id = 1")
+                    connection.execute("UPDATE far SET v = v + 1 WHERE id = 1")
+            elif what == "late":
+                with pytest.raises(errors.SerializationFailure), connection.transaction():
+                    connection.execute("UPDATE far SET v = v + 1 WHERE id = 1")
+                    connection.execute("UPDATE near SET v = v - 1 WHERE id = 1")
+                cluster.wait_until(lambda: leader_of(cluster, "own") == home, "it has gone home")
+                with connection.transaction():
+                    connection.execute("UPDATE far SET v = v + 1 WHERE id = 1")
+                    connection.execute("UPDATE near SET v = v - 1 WHERE id = 1")
+            elif what == "schema":
+                connection.execute(f"ALTER TABLE far ADD COLUMN c_{name} int DEFAULT 7".encode())
+                assert connection.execute(f"SELECT sum(c_{name}) FROM far".encode()).fetchone() == (70,)
+            elif what == "serial":
+                connection.execute("INSERT INTO counted (v) VALUES (1)")
+            else:
+                assert checked(cluster) == (0, {"pg_default": set(cluster.nodes), "own": set(cluster.nodes)})
+        assert cluster.leader() == home
+    if what in ("joint", "late"):
+        for name in cluster.nodes:
+            query = "SELECT (SELECT v FROM near WHERE id = 1), (SELECT v FROM far WHERE id = 1)"
+            assert rows(cluster, name, query) == [(97, 103)]
+
+
+class Load:
+    """Clients of one tablespace, of two at once, changes of the schema, and readers that add up."""
+
+    TOTAL = 20 * 100
+
+    def __init__(self, cluster: ShoalCluster, seed: int) -> None:
+        self.cluster = cluster
+        self.over = threading.Event()
+        self.random = random.Random(seed)
+        self.acknowledged: dict[str, set[int]] = {"near": set(), "far": set()}
+        self.unknown: dict[str, set[int]] = {"near": set(), "far": set()}
+        self.columns = 0
+        self.reads = 0
+        self.joint = 0
+        self.wrong: list[object] = []
+        self.failures: list[BaseException] = []
+        for table, place in (("near", "pg_default"), ("far", "own")):
+            until_taken(cluster, f"CREATE TABLE told_{table} (n int PRIMARY KEY) TABLESPACE {place}")
+
+    def _name(self) -> str:
+        return self.random.choice([name for name, node in self.cluster.nodes.items() if node.running])
+
+    def insert(self, table: str) -> None:
+        n = 0
+        while not self.over.is_set():
+            try:
+                with self.cluster.connect(self._name()) as connection:
+                    for _ in range(20):
+                        if self.over.is_set():
+                            return
+                        n += 1
+                        self.unknown[table].add(n)
+                        with connection.transaction():
+                            connection.execute(f"INSERT INTO told_{table} VALUES ({n})".encode())
+                            connection.execute(f"UPDATE {table} SET v = v + 0 WHERE id = {n % 10 + 1}".encode())
+                        self.acknowledged[table].add(n)
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+            except BaseException as error:
+                self.failures.append(error)
+                return
+
+    def move(self) -> None:
+        n = 0
+        while not self.over.wait(0.5):
+            try:
+                with self.cluster.connect(self._name()) as connection:
+                    tables = self.random.sample(["near", "far"], 2)
+                    n += 1
+                    with connection.transaction():
+                        connection.execute(f"UPDATE {tables[0]} SET v = v - 1 WHERE id = {n % 10 + 1}".encode())
+                        connection.execute(f"UPDATE {tables[1]} SET v = v + 1 WHERE id = {n % 7 + 1}".encode())
+                    self.joint += 1
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+            except BaseException as error:
+                self.failures.append(error)
+                return
+
+    def alter(self) -> None:
+        while not self.over.wait(1.3):
+            try:
+                with self.cluster.connect(self._name()) as connection:
+                    connection.execute(
+                        f"ALTER TABLE far ADD COLUMN c{self.columns} int DEFAULT {self.columns}".encode()
+                    )
+                    self.columns += 1
+            except errors.DuplicateColumn:
+                self.columns += 1
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+            except BaseException as error:
+                self.failures.append(error)
+                return
+
+    def read(self, name: str, consistency: str) -> None:
+        query = "SELECT (SELECT sum(v) FROM near) + (SELECT sum(v) FROM far)"
+        while not self.over.is_set():
+            try:
+                with self.cluster.connect(name) as connection:
+                    connection.execute(f"SET read_consistency = '{consistency}'".encode())
+                    while not self.over.is_set():
+                        found = connection.execute(query).fetchone()
+                        self.reads += 1
+                        if found is None or found[0] != self.TOTAL:
+                            self.wrong.append((name, consistency, found))
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+            except BaseException as error:
+                self.failures.append(error)
+                return
+
+    def start(self) -> list[threading.Thread]:
+        works = [(self.insert, ("near",)), (self.insert, ("far",)), (self.move, ()), (self.alter, ())]
+        works += [(self.read, (name, level)) for name in self.cluster.nodes for level in ("strong", "eventual")]
+        threads = [threading.Thread(target=work, args=arguments, daemon=True) for work, arguments in works]  # type: ignore[arg-type]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def check(self) -> None:
+        assert self.failures == []
+        assert self.wrong == []
+        for name in self.cluster.nodes:
+            for table in ("near", "far"):
+                there = {row[0] for row in rows(self.cluster, name, f"SELECT n FROM told_{table}")}
+                assert self.acknowledged[table] <= there, "a row is lost"
+                assert there <= self.unknown[table]
+            query = "SELECT (SELECT sum(v) FROM near) + (SELECT sum(v) FROM far)"
+            assert rows(self.cluster, name, query) == [(self.TOTAL,)]
+            for number in range(self.columns):
+                found = rows(self.cluster, name, f"SELECT count(*) FROM far WHERE c{number} IS DISTINCT FROM {number}")
+                assert found == [(0,)]
+        assert checked(self.cluster)[0] == 0
+
+
+@pytest.mark.parametrize("how", ["nothing", "own killed", "own stopped", "home killed", "home stopped"])
+def test_nothing_is_lost_or_torn_while_leaderships_part_and_come_together(cluster: ShoalCluster, how: str) -> None:
+    home, (_, third) = cluster.leader(), cluster.followers()
+    load = Load(cluster, 7)
+    lead(cluster, "own", third)
+    threads = load.start()
+    try:
+        time.sleep(4.0)
+        victim = third if how.startswith("own") else home
+        if how.endswith("killed"):
+            cluster.kill(victim)
+            time.sleep(4.0)
+            cluster.start(victim)
+        elif how.endswith("stopped"):
+            cluster.stop(victim)
+            time.sleep(4.0)
+            cluster.cont(victim)
+        for table in ("near", "far"):
+            seen = len(load.acknowledged[table])
+            cluster.wait_until(lambda: len(load.acknowledged[table]) > seen + 40, "commits go on", 60.0)  # noqa: B023
+        joint, columns = load.joint, load.columns
+        cluster.wait_until(lambda: load.joint > joint + 2 and load.columns > columns, "so do those over both", 60.0)
+    finally:
+        load.over.set()
+        for thread in threads:
+            thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    print(how, {table: len(done) for table, done in load.acknowledged.items()}, load.joint, load.columns, load.reads)
+    load.check()
+    assert load.reads > 10

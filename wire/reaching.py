@@ -1,0 +1,144 @@
+"""What the statements of a connection need, and have to do with: kept for each session of a node of a cluster, so that
+nothing is found out twice while the schema stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.schema import Catalog, Table, Tablespace, View
+from catalog.schema import Sequence as SequenceObject
+from engine.cluster_view import DEFAULT
+from engine.node import Node
+from engine.replica import Replica
+from engine.session.reach import AT_HOME, HOME, Reached, reached
+from engine.session.routing import INVALID, LONG_READ, Needs, Route, Routes, of_trees
+from engine.session.session import Session
+from engine.txn.interface import SERIALIZABLE
+from wire import core
+
+
+class Reaching:
+    """Of one connection. `routes` and `replica` are those of the node."""
+
+    def __init__(self, routes: Routes, replica: Replica) -> None:
+        self._routes = routes
+        self._replica = replica
+        self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
+        self._known: tuple[Catalog | None, object, object, object] = (None, None, None, None)
+        self._reach: dict[tuple[Route, Needs], Reached | None] = {}  # as long as the above stays as it is
+
+    def prepared_route(self, session: Session, name: bytes) -> Route:
+        """Of a prepared statement; INVALID where there is none."""
+        prepared = session.prepared.get(name)
+        if prepared is None:
+            return INVALID
+        if prepared.route is None:
+            unplanned = prepared.kind == "unplanned"
+            statement = prepared.statement
+            prepared.route = self._routes.of(statement.text.encode()) if unplanned else of_trees([statement.tree])
+        return prepared.route
+
+    def needs(self, session: Session, route: Route) -> Needs:
+        """What a route needs in this session: with what EXECUTE runs, sequences, which only the leader can read, and
+        tables in tablespaces that this node does not hold, all of which the leader has."""
+        needs = route.needs
+        for name in route.executes:
+            needs = max(needs, self.needs(session, self.prepared_route(session, name.encode())))
+        if needs is Needs.READ and route.relations and not self._is_here(session, route):
+            return Needs.LEADER
+        if route is LONG_READ and session.node.held.lacking:
+            return Needs.LEADER  # nobody has looked at what it reads
+        return needs
+
+    def _is_here(self, session: Session, route: Route) -> bool:
+        """Whether this node has all that a query reads."""
+        catalog, holdings = session.committed_catalog, session.node.held.holdings
+        if self._here[0] is not catalog or self._here[1] != holdings:
+            self._here = (catalog, holdings, set())
+        here = self._here[2]
+        if route in here:
+            return True
+        find = session.environment.find_relation
+        if not all(_is_readable(session.node, catalog, find(*name)) for name in route.relations):
+            return False
+        here.add(route)
+        return True
+
+    def of_events(self, session: Session, events: Sequence[core.Event]) -> Reached | None:
+        """What a cycle has to do with, as far as it is here; None: everything."""
+        parsed: dict[bytes, Route] = {}
+        found: Reached = frozenset()
+        for event in events:
+            if isinstance(event, core.Query | core.Parse):
+                route = self._routes.of(event.sql)
+                if isinstance(event, core.Parse):
+                    parsed[event.name] = route
+            elif isinstance(event, core.Bind):
+                route = parsed.get(event.statement) or self.prepared_route(session, event.statement)
+            elif isinstance(event, core.Describe) and event.kind == "S":
+                route = parsed.get(event.name) or self.prepared_route(session, event.name)
+            elif isinstance(event, core.FunctionCall):
+                return None
+            else:
+                continue
+            part = self.of_route(session, route)
+            if part is None:
+                return None
+            found |= part
+        return found or AT_HOME
+
+    def of_route(self, session: Session, route: Route) -> Reached | None:
+        """Of a route, with what EXECUTE runs."""
+        known, place = self._known, session.setting("default_tablespace")
+        if (
+            known[0] is not session.catalog
+            or known[1] is not session.key
+            or known[2] != session.temporary_schema
+            or known[3] != place
+        ):
+            self._known = (session.catalog, session.key, session.temporary_schema, place)
+            self._reach = {}
+        key = (route, self.needs(session, route))
+        if key not in self._reach:
+            self._reach[key] = reached(*key, session.environment, place)
+        found = self._reach[key]
+        for name in route.executes:
+            other = self.of_route(session, self.prepared_route(session, name.encode()))
+            found = None if found is None or other is None else found | other
+        return found
+
+    # ---- where it is led --------------------------------------------------------------------------------------------
+
+    def missing(self, needed: Reached | None) -> Reached:
+        """What of it is not led here."""
+        replica = self._replica
+        asked = replica.tablespaces if needed is None else needed
+        return frozenset(tablespace for tablespace in asked if not replica.leads_in((tablespace,)))
+
+    def alone(self, session: Session, needed: Reached | None) -> Reached | None:
+        """What a cycle needs, if that can be led apart from pg_default; None: it runs where that is led."""
+        if needed is None or HOME in needed:
+            return None
+        transaction = session.transaction
+        isolation = transaction.isolation if transaction is not None else session.default_isolation
+        if isolation == SERIALIZABLE or session.setting("synchronous_commit") in ("off", "remote_apply"):
+            return None  # the one is watched, the other remembered, in one place
+        return needed if len(needed) == 1 or self._replica.led_together(needed) else None
+
+
+def name_of(session: Session, tablespace: bytes) -> str:
+    """A tablespace's name in SQL."""
+    catalog, identity = session.node.shared_catalog, tablespace.hex()
+    items = map(catalog.get, catalog.tablespaces.values())
+    names = (item.name for item in items if isinstance(item, Tablespace) and tablespace and item.identity == identity)
+    return next(names, DEFAULT)
+
+
+def _is_readable(node: Node, catalog: Catalog, relation: object) -> bool:
+    """Whether a node that follows can read a relation: it is no sequence, and its tablespace is on the node; so is
+    everything behind a view."""
+    if isinstance(relation, Table):
+        return not node.held.lacks(relation.tablespace)
+    if isinstance(relation, View):
+        return all(_is_readable(node, catalog, catalog.get(oid)) for oid in relation.depends_on)
+    return not isinstance(relation, SequenceObject)
