@@ -53,6 +53,7 @@ class TablespaceView:
     preferred_leader: str = ""
     max_leader_inactivity: float = 0.0  # seconds; 0: the session's end alone decides
     store: str = ""  # URL; '': the cluster's
+    tied: int = 0  # when it was last needed together with others, microseconds since 2000-01-01 UTC; 0: it was not
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ CLUSTER_VIEWS = (
         "shoal_tablespaces",
         "Tablespaces: who leads them, how far their changelogs are, how many replicas live.",
         "tablespace:text id:text leader:text epoch:int8 head_lsn:int8 head_time:timestamptz live_replicas:int4 "
-        "expected_replicas:int4 under_replicated:bool preferred_leader:text max_leader_inactivity:interval store:text",
+        "expected_replicas:int4 under_replicated:bool preferred_leader:text max_leader_inactivity:interval store:text "
+        "needed_together:timestamptz",
     ),
     _view(
         15103,

@@ -94,6 +94,9 @@ class DdlContext(Protocol):
     def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
         """Of CREATE or ALTER TABLESPACE; `default`: of pg_default. Raises 0A000 for what this node cannot do."""
 
+    def check_temporary_place(self) -> None:
+        """Raises 0A000 where temporary tables cannot lie beside pg_default."""
+
     def create_tablespace(self, item: Tablespace) -> None:
         """Makes its storage, which goes away again if the transaction does not commit. Raises 58030."""
 

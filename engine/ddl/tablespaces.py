@@ -193,6 +193,8 @@ def place_of_table(context: DdlContext, name: str | None, persistence: str = "p"
     if oid == GLOBAL_OID:
         raise SqlError("22023", "only shared relations can be placed in pg_global tablespace")
     if oid != DEFAULT_TABLESPACE_OID:
+        if persistence == "t":
+            context.check_temporary_place()
         item = context.catalog.get(oid)
         assert isinstance(item, Tablespace)
         if not context.is_superuser and item.owner != context.user_oid:

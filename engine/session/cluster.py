@@ -60,7 +60,7 @@ def _tablespaces(session: Session, cluster: ClusterView) -> list[Row]:
             "under_replicated": live.get(item.tablespace, 0) < item.expected_replicas,
             "preferred_leader": item.preferred_leader or None,
             "max_leader_inactivity": _interval(item.max_leader_inactivity) if item.max_leader_inactivity else None,
-            "store": item.store or None,
+            "store": item.store or None, "needed_together": item.tied or None,
         }
         for item in cluster.tablespaces()
     ]  # fmt: skip

@@ -143,6 +143,11 @@ class SessionDdl:
     def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
         self._session.node.held.check_options(options, item)
 
+    def check_temporary_place(self) -> None:
+        if self._session.node.replica is not None:
+            # The next leader of pg_default removes what is left of them, and may lead no other tablespace then.
+            not_supported("a temporary table in another tablespace than pg_default, in a cluster")
+
     def create_tablespace(self, item: Tablespace) -> None:
         self._session.node.held.create(item)
 

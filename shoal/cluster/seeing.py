@@ -72,6 +72,7 @@ class ObservedCluster:
                 item.spec.preferred_leader,
                 item.spec.max_leader_inactivity,
                 item.spec.store,
+                item.tied,
             )
             for tablespace, item in sorted(self._observer.tablespaces.items(), key=lambda pair: pair[1].name)
         ]
