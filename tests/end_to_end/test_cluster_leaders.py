@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -253,3 +254,84 @@ def test_nothing_is_lost_or_torn_while_leaderships_part_and_come_together(cluste
     print(how, {table: len(done) for table, done in load.acknowledged.items()}, load.joint, load.columns, load.reads)
     load.check()
     assert load.reads > 10
+
+
+def rows_past_a_constraint(cluster: ShoalCluster, rounds: int) -> int:
+    """How many rows are seen that a constraint forbids which has just been made, while a client of the tablespace's
+    leader inserts and deletes such rows. Ends with the first round that has some."""
+    home, (_, third) = cluster.leader(), cluster.followers()
+    over = threading.Event()
+    pauses = random.Random(3)
+
+    def insert() -> None:
+        while not over.is_set():
+            with contextlib.suppress(psycopg.Error), cluster.connect(third) as connection:
+                while not over.is_set():
+                    time.sleep(pauses.uniform(0.0, 0.03))
+                    connection.execute("INSERT INTO far VALUES (1000, 1000)")
+                    time.sleep(0.2)
+                    connection.execute("DELETE FROM far WHERE id = 1000")
+            over.wait(0.02)
+
+    thread = threading.Thread(target=insert, daemon=True)
+    thread.start()
+    try:
+        for _ in range(rounds):
+            lead(cluster, "own", third)
+            until_constrained(cluster, home)
+            seen = rows(cluster, third, "SELECT count(*) FROM far WHERE v >= 500")[0][0]
+            if seen:
+                return int(seen)
+            until_taken(cluster, "ALTER TABLE far DROP CONSTRAINT IF EXISTS small")
+        return 0
+    finally:
+        over.set()
+        thread.join(GOES_ON)
+
+
+def until_constrained(cluster: ShoalCluster, home: str) -> None:
+    deadline = time.monotonic() + GOES_ON
+    with cluster.connect(home) as connection:
+        while True:
+            try:
+                connection.execute("ALTER TABLE far ADD CONSTRAINT small CHECK (v < 500)")
+                return
+            except (errors.CheckViolation, errors.SerializationFailure):
+                assert time.monotonic() < deadline
+
+
+def test_no_row_is_committed_under_a_schema_that_was_changed_before(cluster: ShoalCluster) -> None:
+    assert rows_past_a_constraint(cluster, 4) == 0
+
+
+def test_a_schema_change_that_leaves_the_others_alone_is_found(zookeeper_server: ZooKeeper) -> None:
+    hooks = ["tests.end_to_end.schema_alone.install"]
+    with ShoalCluster(3, zookeeper=zookeeper_server, hooks=hooks) as cluster:
+        until_taken(cluster, "CREATE TABLESPACE own")
+        until_taken(cluster, "CREATE TABLE far (id int PRIMARY KEY, v int) TABLESPACE own")
+        assert rows_past_a_constraint(cluster, 60) > 0
+
+
+def test_leaderships_spread_by_themselves_and_come_together_where_they_are_needed(zookeeper_server: ZooKeeper) -> None:
+    hooks = ["tests.end_to_end.quick_placement.install"]
+    with ShoalCluster(3, zookeeper=zookeeper_server, hooks=hooks) as cluster:
+        for statement in (
+            "CREATE TABLESPACE one",
+            "CREATE TABLESPACE two",
+            "CREATE TABLE a (id int PRIMARY KEY, v int) TABLESPACE one",
+            "CREATE TABLE b (id int PRIMARY KEY, v int) TABLESPACE two",
+        ):
+            until_taken(cluster, statement)
+
+        def leaders() -> set[str]:
+            return {cluster.epoch().leader, leader_of(cluster, "one"), leader_of(cluster, "two")}
+
+        cluster.wait_until(lambda: leaders() == set(cluster.nodes), "each leads one", 60.0)
+        until_taken(cluster, "WITH w AS (INSERT INTO a VALUES (1, 1)) INSERT INTO b VALUES (1, 1)")
+        assert len(leaders()) == 1
+        with cluster.connect() as connection:
+            query = "SELECT count(*) FROM shoal_tablespaces WHERE needed_together > now() - interval '1 minute'"
+            assert connection.execute(query).fetchone() == (2,)
+        cluster.wait_until(lambda: leaders() == set(cluster.nodes), "and again", 60.0)
+        until_taken(cluster, f"ALTER TABLESPACE one SET (leader = '{cluster.leader()}')")
+        cluster.wait_until(lambda: leader_of(cluster, "one") == cluster.epoch().leader, "as it was asked for", 60.0)

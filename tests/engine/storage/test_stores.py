@@ -198,7 +198,9 @@ def test_what_is_not_on_this_node_is_refused(tmp_path: Path) -> None:
     spaces.close()
 
 
-def test_a_tablespace_that_is_guarded_shows_what_is_durable_and_nothing_else_until_it_is_reopened(tmp_path: Path) -> None:
+def test_a_tablespace_that_is_guarded_shows_what_is_durable_and_nothing_else_until_it_is_reopened(
+    tmp_path: Path,
+) -> None:
     spaces = Spaces(tmp_path)
     spaces.commit({key(1, 100): b"a", key(1, 101): b"b"})
     stores = spaces.stores

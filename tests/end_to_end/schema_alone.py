@@ -1,0 +1,16 @@
+"""In a node's process, a bug for the tests to find: changes of the schema have to do with pg_default alone."""
+
+from __future__ import annotations
+
+from engine import tablespaces
+from wire import reaching
+
+
+def install() -> None:
+    told = reaching.reached
+
+    def alone(route, *rest):  # type: ignore[no-untyped-def]
+        return reaching.AT_HOME if route.shared else told(route, *rest)
+
+    reaching.reached = alone
+    tablespaces.places_of_changes = lambda before, changes: frozenset()
