@@ -66,7 +66,7 @@ log = logging.getLogger("shoal.log")
 
 State = Literal["leading", "draining", "resolving", "over"]
 
-QUICK_STORE = 0.5  # of a multi's time for a PUT, up to which an object is cut when the multi has ended
+QUICK_STORE = 1.0  # of a multi's time for a PUT, up to which an object is cut when the multi has ended
 SLOW_STORE = 0.02  # seconds for a PUT from which on objects are spread over its time: a busy machine is no slow store
 LEDGER_LIMIT = 16  # times its size: a ledger that waits for uploads is rolled nevertheless
 

@@ -144,8 +144,12 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """
         if self.connecting and timeout is not None:
             timeout = min(timeout, self._connect_timeout)
-        poll = select.poll()
         ready: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        for each in read:
+            if isinstance(each, ssl.SSLSocket) and each.pending():  # decrypted already: poll would not tell
+                ready[0].append(each)
+                timeout = 0.0
+        poll = select.poll()
         wanted: dict[int, tuple[Any, list[Any]]] = {}
         for sockets, mask, found in ((read, select.POLLIN, ready[0]), (write, select.POLLOUT, ready[1])):
             for each in sockets:
@@ -154,7 +158,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
                 poll.register(number, mask)
         for number, _ in poll.poll(None if timeout is None else max(timeout, 0.0) * 1000):
             each, found = wanted[number]
-            found.append(each)
+            if each not in found:
+                found.append(each)
         return ready
 
     def create_connection(
