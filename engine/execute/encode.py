@@ -11,11 +11,12 @@ import struct
 from collections.abc import Sequence
 
 from catalog.types import lookup
-from catalog.types.base import FormatSettings, SqlType, TypeRef
+from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
 from catalog.types.pseudo import record_binary_encoder, record_text_encoder
-from engine.execute.code import Code, NotOnRowPath
+from engine.execute.code import Code
 from engine.execute.expressions import Value, named_codec
+from engine.execute.records import record_fields
 from engine.sql import tree
 
 _INTEGERS = frozenset((20, 21, 23, 26))
@@ -123,17 +124,3 @@ class DataRowSink:
         else:
             encode = lookup(oid).text_encoder(self.settings)
         return f"{self.code.constant(encode, 'encode')}({source})"
-
-
-def record_fields(expression: tree.Expr, range_table: Sequence[tree.RangeEntry]) -> tuple[SqlType, ...]:
-    """The types of the fields of a row that is sent. Raises NotOnRowPath where the expression does not tell."""
-    types: list[TypeRef] = []
-    if isinstance(expression, tree.RowExpr) and expression.type.oid == RECORD:
-        types = [element.type for element in expression.elements]
-    elif isinstance(expression, tree.Var) and expression.column == 0 and expression.relation < len(range_table):
-        entry = range_table[expression.relation]
-        if isinstance(entry, tree.RangeTable):
-            types = [column.type for column in entry.table.columns]
-    if not types or any(type_.oid == RECORD for type_ in types):
-        raise NotOnRowPath("a row of unknown type")
-    return tuple(lookup(type_.oid) for type_ in types)

@@ -26,10 +26,12 @@ from catalog.functions.registry import implementation
 from catalog.types import lookup, type_row
 from catalog.types.base import Array, FormatSettings, TypeRef
 from catalog.types.oids import NAME, NAMED_TYPES
+from catalog.types.pseudo import record_text_encoder
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
+from engine.execute.records import record_fields, record_key
 from engine.execute.values import sql_value_function
 from engine.sql import tree
 
@@ -42,6 +44,9 @@ _JSON_TYPES = frozenset((114, 3802))
 _HASHABLE = frozenset((16, 17, 18, 19, 20, 21, 23, 25, 26, 1043, 1082, 1083, 1114, 1184, 2950))
 _INTEGERS = frozenset((20, 21, 23, 26))
 _TEXTS = frozenset((19, 25, 1043))
+_RECORD_COMPARISONS = {
+    "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
+}  # fmt: skip
 _RECORD = 2249
 _MANY_ELEMENTS = 32
 
@@ -80,6 +85,7 @@ class ExpressionCompiler:
         self.variable = variable
         self.sublink = sublink
         self.sublink_truth = sublink_truth
+        self.range_table: Sequence[tree.RangeEntry] = ()  # what the columns are of, where that is known
         self.overrides: dict[tree.Expr, Value] = {}
         self.parameters: set[int] = set()
         self.not_null: set[int] = set()  # parameters that are known not to be NULL where code is being written
@@ -237,6 +243,9 @@ class ExpressionCompiler:
         if evaluated:
             guards.insert(0, f"({', '.join(evaluated)},)")
         types = [argument.type for argument in expression.arguments]
+        if expression.function.source in _RECORD_COMPARISONS and all(type_.oid == _RECORD for type_ in types):
+            symbol = _RECORD_COMPARISONS[expression.function.source]
+            return guards, self._compared_records(symbol, expression.arguments, arguments), True
         call = self._call_source(expression.function, arguments, types, expression.type)
         return guards, call, _is_total(expression)
 
@@ -260,6 +269,15 @@ class ExpressionCompiler:
             for guard in guards
         )
         return Value(f"(None if {nulls} else {call})")
+
+    def _compared_records(self, symbol: str, sides: Sequence[tree.Expr], arguments: Sequence[str]) -> str:
+        """Source of the comparison of two rows of no declared type that are not NULL; both sides tell their fields."""
+        fields = [record_fields(item, self.range_table) for item in sides]
+        if [known.oid for known in fields[0]] != [known.oid for known in fields[1]]:
+            raise NotOnRowPath("comparing rows of different types")
+        key = self.code.constant(record_key(fields[0]), "record_key")
+        left, right = arguments
+        return f"({key}({left}) {symbol} {key}({right}))"
 
     def set_function(self, expression: tree.FuncExpr) -> str:
         """Source of the rows of a set-returning function: values, or tuples where it has several columns."""
@@ -334,7 +352,11 @@ class ExpressionCompiler:
         if isinstance(expression, tree.CoerceTypmod):
             made = target.length_coercion(expression.type.typmod, expression.explicit) or _unchanged
         else:
-            encode = lookup(expression.argument.type.oid).text_encoder(self.settings)
+            source = expression.argument
+            if source.type.oid == _RECORD:
+                encode = record_text_encoder(record_fields(source, self.range_table), self.settings)
+            else:
+                encode = lookup(source.type.oid).text_encoder(self.settings)
             decode = target.text_decoder(self.settings, expression.type.typmod)
 
             def made(value: object) -> object:
@@ -467,9 +489,12 @@ class ExpressionCompiler:
     def _distinct(self, expression: tree.DistinctExpr) -> Value:
         left_source, left = self.bound(expression.left)
         right_source, right = self.bound(expression.right)
-        equal = self._compare(
-            expression.function, left.source, right.source, (expression.left.type, expression.right.type)
-        )
+        types = expression.left.type, expression.right.type
+        if all(type_.oid == _RECORD for type_ in types):
+            sides = expression.left, expression.right
+            equal = self._compared_records("==", sides, (left.source, right.source))
+        else:
+            equal = self._compare(expression.function, left.source, right.source, types)
         # Both sides are evaluated first, by the tuple; then the cases are told apart.
         evaluate = f"({left_source}, {right_source})"
         nulls = [f"{side.source} is None" for side in (left, right) if side.nullable]

@@ -9,8 +9,8 @@ from catalog.errors import SqlError
 from catalog.types.oids import RECORD
 from engine.execute.code import Code
 from engine.execute.context import ExecContext, Field
-from engine.execute.encode import record_fields
 from engine.execute.explain import PlanNote, explain_lines
+from engine.execute.records import record_fields
 from engine.sql import tree
 
 Run = Callable[[ExecContext, Sequence[object]], tuple[Any, int]]

@@ -25,7 +25,7 @@ from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
 from engine.execute.output import ListSink, Sink
 from engine.execute.select import QueryCompiler
-from engine.execute.walk import conjuncts, has_sublink
+from engine.execute.walk import conjuncts, has_sublink, walk
 from engine.execute.writer import Checks, TableWriter
 from engine.sql import tree
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
@@ -41,8 +41,6 @@ class ModifyPlan(CompiledPlan):
     def __init__(self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings) -> None:
         statement = analyzed.statement
         assert not isinstance(statement, (tree.Query, tree.Merge))
-        if statement.ctes and isinstance(statement, tree.Insert):
-            raise NotOnRowPath("WITH")
         self._statement: Statement = statement
         self._catalog = catalog
         self._settings = settings
@@ -165,6 +163,31 @@ class _Shell:
         return f"({''.join(value.source + ', ' for value in values)})"
 
 
+class _NewRow(QueryCompiler):
+    """The query level of an INSERT, for its WITH queries and the sub-queries of ON CONFLICT and RETURNING: its columns
+    are those of the row that is being made, or of the one in the way."""
+
+    def __init__(
+        self,
+        code: Code,
+        catalog: Catalog,
+        settings: FormatSettings,
+        query: tree.Query,
+        find: Callable[[tree.Var], Value],
+    ) -> None:
+        self._find = find
+        super().__init__(code, catalog, settings, query, None)
+
+    def variable(self, item: tree.Var) -> Value:
+        return self._find(item)
+
+
+def _reads(table: Table, part: object) -> bool:
+    """Whether a sub-query of the part reads the table: it would see rows that the statement has written."""
+    items = [] if part is None else walk(part)
+    return any(depth and isinstance(item, tree.RangeTable) and item.table.oid == table.oid for item, depth in items)
+
+
 class InsertCompiler:
     """INSERT: VALUES of one or many rows, or the rows of a query that is on the row path itself."""
 
@@ -175,10 +198,12 @@ class InsertCompiler:
         self.table = statement.table
         self.values: list[Value] = []
         self.old: dict[tuple[int, int], Value] = {}
-        self.expressions = ExpressionCompiler(shell.code, shell.settings, self._variable)
+        query = tree.Query(targets=(), range_table=statement.range_table, ctes=statement.ctes)
+        self.around = _NewRow(shell.code, shell.catalog, shell.settings, query, self._variable)
+        self.expressions = self.around.expressions
         self.source_note: PlanNote = PlanNote("Result")
-        if any(has_sublink(part) for part in (statement.returning, statement.on_conflict or (), statement.checks)):
-            raise NotOnRowPath("sub-query in INSERT")
+        if any(_reads(self.table, part) for part in (statement.returning, statement.on_conflict, statement.checks)):
+            raise NotOnRowPath("a sub-query over the table that changes")
 
     def _variable(self, item: tree.Var) -> Value:
         """A column of the new row; under ON CONFLICT entry 0 is the row that is there, and entry 1 the proposed one."""
@@ -203,6 +228,7 @@ class InsertCompiler:
     def _body(self) -> None:
         code, statement = self.code, self.statement
         code.line("count = 0")
+        self.around.write_ctes(statement)
         if statement.on_conflict is not None and statement.on_conflict.action == "update":
             code.line("touched = set()")
         depth = code.depth
@@ -235,7 +261,7 @@ class InsertCompiler:
     def _write_source(self, query: tree.Query) -> None:
         """The rows of a query, all of them before the first is written."""
         code, statement = self.code, self.statement
-        inner = QueryCompiler(code, self.shell.catalog, self.shell.settings, query, None)
+        inner = QueryCompiler(code, self.shell.catalog, self.shell.settings, query, self.around)
         name = code.temporary("query")
         depth = code.depth
         code.indent(f"def {name}():")
@@ -294,6 +320,8 @@ class InsertCompiler:
         for column, name, value in zip(table.columns, names, self.values, strict=True):
             self.old[0, column.number] = Value(name, column.number not in not_null, atom=True)
             self.old[1, column.number] = value
+        self.old[0, 0] = Value("old", nullable=False, atom=True)
+        self.old[1, 0] = Value(shell.row_source(self.values), nullable=False)
         if conflict.where is not None:
             code.indent(f"if {self.expressions.true(conflict.where)}:")
         assigned = write_assignments(shell, self.expressions, conflict.assignments)

@@ -58,6 +58,7 @@ class QueryCompiler:
         self.columns: dict[tuple[int, int], Value] = {}
         self._used: dict[int, set[int]] | None = None  # columns by relation, once somebody has asked
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
+        self.expressions.range_table = self.query.range_table
         if parent is not None:
             self.expressions.parameters = parent.expressions.parameters
             self.expressions.overrides = {}
