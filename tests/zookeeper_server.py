@@ -118,9 +118,11 @@ class ZooKeeperServer:
 
 
 class ZooKeeper:
-    """`size` servers, started on entry and removed on exit. `sync`: with fsync, as in production."""
+    """`size` servers, started on entry and removed on exit. `sync`: with fsync, as in production. `java`: options."""
 
-    def __init__(self, size: int = 1, *, sync: bool = False, settings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, size: int = 1, *, sync: bool = False, settings: tuple[str, ...] = (), java: tuple[str, ...] = ()
+    ) -> None:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shoal-zookeeper-"))
         common = [
             "clientPortAddress=127.0.0.1",
@@ -133,7 +135,8 @@ class ZooKeeper:
             "maxClientCnxns=0",
             *settings,
         ]
-        options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", f"-Dzookeeper.forceSync={'yes' if sync else 'no'}")
+        synced = f"-Dzookeeper.forceSync={'yes' if sync else 'no'}"
+        options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", synced, *java)
         if size > 1:
             ports = [(free_port(), free_port()) for _ in range(size)]
             common += [f"server.{i}=127.0.0.1:{peer}:{vote}" for i, (peer, vote) in enumerate(ports, 1)]

@@ -6,6 +6,7 @@ Credentials and TLS come from the environment, so that they show in no list of p
 
     SHOAL_ZK_AUTH=user:password       or SHOAL_ZK_AUTH_FILE, a file with that line: digest authentication; everything
                                       that is made then belongs to this user alone
+    SHOAL_ZK_SASL=user:password       or SHOAL_ZK_SASL_FILE: the same by SASL (DIGEST-MD5), which the servers check
     SHOAL_ZK_TLS_CA, _CERT, _KEY      files; TLS is spoken if the first is set, the others identify this node
 
 Without credentials everybody who reaches ZooKeeper could change the cluster: that is allowed on loopback only.
@@ -24,6 +25,7 @@ from typing import NoReturn
 from catalog.errors import SqlError
 
 DEFAULT_PORT = 2181
+DIGEST, SASL = "SHOAL_ZK_AUTH", "SHOAL_ZK_SASL"
 
 _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\[\]:@/?#\s]+)(?::(?P<port>\d{1,5}))?")
 _NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]+")
@@ -32,11 +34,13 @@ _SHAPE = "write it as zk://HOST:PORT,HOST:PORT/NAME"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A parsed URL with what the environment adds. `chroot` starts with '/', `auth` is 'user:password' or ''."""
+    """A parsed URL with what the environment adds. `chroot` starts with '/', `auth` is 'user:password' or ''; `sasl`:
+    it is checked by the servers, else it is a digest of which they know nothing but what ACLs say."""
 
     hosts: tuple[str, ...]  # HOST:PORT, IPv6 hosts in brackets
     chroot: str
     auth: str = ""
+    sasl: bool = False
     tls_ca: str = ""
     tls_cert: str = ""
     tls_key: str = ""
@@ -82,10 +86,14 @@ def parse_address(url: str, environment: Mapping[str, str]) -> Address:
     if parts[0] == "zookeeper":
         _wrong(shown, "/zookeeper is ZooKeeper's own")
     hosts = tuple(_host(shown, host) for host in netloc.split(","))
+    digest, sasl = userinfo or _credentials(environment, DIGEST), _credentials(environment, SASL)
+    if digest and sasl:
+        raise SqlError("08001", f"{DIGEST} and {SASL} are two users for ZooKeeper: a cluster belongs to one of them")
     address = Address(
         hosts,
         "/" + "/".join(parts),
-        userinfo or _credentials(environment),
+        digest or sasl,
+        bool(sasl),
         environment.get("SHOAL_ZK_TLS_CA", ""),
         environment.get("SHOAL_ZK_TLS_CERT", ""),
         environment.get("SHOAL_ZK_TLS_KEY", ""),
@@ -115,15 +123,16 @@ def _wrong(url: str, reason: str) -> NoReturn:
     raise SqlError("08001", f'"{url}" is not the address of a cluster: {reason}; {_SHAPE}')
 
 
-def _credentials(environment: Mapping[str, str]) -> str:
-    auth = environment.get("SHOAL_ZK_AUTH", "")
-    file = environment.get("SHOAL_ZK_AUTH_FILE", "")
+def _credentials(environment: Mapping[str, str], name: str) -> str:
+    """Of the variable, or the file that the variable with _FILE at its end names; '' for none."""
+    auth = environment.get(name, "")
+    file = environment.get(f"{name}_FILE", "")
     if auth or not file:
         return auth
     try:
         return pathlib.Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SqlError("08001", f"cannot read the credentials in SHOAL_ZK_AUTH_FILE: {error}") from error
+        raise SqlError("08001", f"cannot read the credentials in {name}_FILE: {error}") from error
 
 
 def _is_loopback(host: str) -> bool:

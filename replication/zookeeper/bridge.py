@@ -26,11 +26,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import AuthFailedError, SessionClosedRequireSaslError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.retry import KazooRetry
-from kazoo.security import make_digest_acl
+from kazoo.security import make_acl, make_digest_acl
 
-from replication.zookeeper.address import Address
+from replication.zookeeper.address import SASL, Address
 
 # kazoo tells of every attempt to connect; what matters of that is told by the session, once.
 _kazoo_log = logging.getLogger("shoal.zookeeper.kazoo")
@@ -203,9 +204,16 @@ def make_client(
     On the loop's thread `connected` is called for every connection that is established and authenticated, and
     `interrupted` with 'suspended' or 'lost'.
     """
-    acl = None
+    acl = sasl_options = None
+    auth_data = []
     if address.auth:
-        acl = [make_digest_acl(*address.auth.split(":", 1), all=True)]
+        user, _, password = address.auth.partition(":")
+        if address.sasl:
+            acl = [make_acl("sasl", user, all=True)]
+            sasl_options = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+        else:
+            acl = [make_digest_acl(user, password, all=True)]
+            auth_data = [("digest", address.auth)]
     # Shuffled once: nodes spread over the servers. kazoo would shuffle before every round, and could try the server
     # that has just been left because it hangs, which costs a third of the session timeout and more.
     hosts = random.sample(address.hosts, len(address.hosts))
@@ -215,7 +223,8 @@ def make_client(
         timeout=session_timeout,
         handler=handler,
         default_acl=acl,
-        auth_data=[("digest", address.auth)] if address.auth else None,
+        auth_data=auth_data,
+        sasl_options=sasl_options,
         connection_retry=KazooRetry(
             max_tries=-1, delay=RECONNECT_DELAY, backoff=2, max_delay=MAX_RECONNECT_DELAY, sleep_func=time.sleep
         ),
@@ -239,6 +248,9 @@ def make_client(
         handler.connecting = True
         try:
             read_timeout, connect_timeout = connect(*arguments)
+        except (AuthFailedError, SessionClosedRequireSaslError) as error:
+            handler.last_error = PermissionError(f"the servers refuse the user and password in {SASL}")
+            raise AuthFailedError from error
         finally:
             handler.connecting = False
         handler.to_loop(connected, begun, read_timeout * 1.5 / 1000)

@@ -52,6 +52,7 @@ from kazoo.exceptions import (
     RequestTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
+    SessionClosedRequireSaslError,
     SessionExpiredError,
     SessionMovedError,
     SystemZookeeperError,
@@ -71,7 +72,7 @@ from replication.interface import (
     Watch,
     Znode,
 )
-from replication.zookeeper.address import Address
+from replication.zookeeper.address import DIGEST, SASL, Address
 from replication.zookeeper.bridge import LoopHandler, Result, make_client
 
 log = logging.getLogger("shoal.zookeeper")
@@ -177,8 +178,10 @@ class ZooKeeperCoordination:
             async with asyncio.timeout(self._timeout):
                 await asyncio.shield(self._opened)
         except TimeoutError:
+            self._over("ZooKeeper does not answer")
+        if self._state == "lost":
             await self.close()
-            raise SqlError("08001", f"{self._trouble()}. Start it, or correct {self.address.url}") from None
+            raise SqlError("08001", f"{self._trouble()}. Start it, or correct {self.address.url}")
 
     # --- Coordination: the session -------------------------------------------------------------------------------
 
@@ -368,11 +371,11 @@ class ZooKeeperCoordination:
         for kind, reason in _CONFLICTS:
             if isinstance(error, kind):
                 raise ConflictError(reason, path, index) from None
-        if isinstance(error, NoAuthError):
+        if isinstance(error, (NoAuthError, SessionClosedRequireSaslError)):
             raise SqlError(
                 "28000",
                 f"ZooKeeper refuses access to {self._full(path)}: "
-                "set SHOAL_ZK_AUTH=user:password as on the node that made it",
+                f"set {DIGEST} or {SASL} to user:password as on the node that made it",
             ) from None
         if isinstance(error, (BadArgumentsError, NoChildrenForEphemeralsError, InvalidACLError)):
             raise ValueError(f"{path}: {type(error).__name__}") from None
@@ -500,7 +503,9 @@ class ZooKeeperCoordination:
             if timer is not None:
                 timer.cancel()
         self._handler.over = True
-        if not self.closed:
+        if not self._opened.done():
+            self._opened.set_result(None)
+        elif not self.closed:
             log.warning("%s", reason)
         in_flight, waiting = list(self._in_flight), list(self._waiting)
         self._in_flight.clear()

@@ -10,11 +10,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import orjson
 import psycopg
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NotEmptyError
 
 from tests.cluster import NotStartedError, ShoalCluster
 from tests.end_to_end.full_store import flag
@@ -464,3 +467,30 @@ def test_zookeeper_that_has_lost_its_data() -> None:
         cluster.start("n1")
         with cluster.connect() as connection:
             assert rows(connection, "SELECT * FROM t") == [(1,)]
+
+
+def test_everything_that_the_nodes_make_in_zookeeper_is_their_users_alone(zookeeper_server: ZooKeeper) -> None:
+    user = {"SHOAL_ZK_AUTH": "shoal:secret"}
+    with ShoalCluster(2, zookeeper=zookeeper_server, environment=user) as cluster:
+        with cluster.connect("n2") as connection:
+            connection.execute(b"CREATE TABLESPACE far")
+            connection.execute(b"CREATE TABLE t (id int PRIMARY KEY) TABLESPACE far")
+            connection.execute(b"INSERT INTO t VALUES (1)")
+            connection.execute(b"SELECT shoal_checkpoint()")
+        stranger, owner = (
+            KazooClient(zookeeper_server.hosts, auth_data=known) for known in ([], [("digest", "shoal:secret")])
+        )
+        stranger.start()
+        owner.start()
+        try:
+            found = ["/" + cluster.directory.name]
+            for path in found:
+                found += [f"{path}/{name}" for name in owner.get_children(path)]
+                for attempt in (stranger.get, stranger.get_children, partial(stranger.set, value=b""), stranger.delete):
+                    with pytest.raises((NoAuthError, NotEmptyError)):  # the root's own parent is everybody's
+                        attempt(path)
+            assert {path.rpartition("/")[2] for path in found} >= {"format", "cluster", "head", "epoch", "n1", "n2"}
+        finally:
+            for client in (stranger, owner):
+                client.stop()
+                client.close()

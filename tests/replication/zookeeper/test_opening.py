@@ -71,6 +71,10 @@ def test_credentials_come_from_the_environment_or_a_file(tmp_path: pathlib.Path)
     assert parse_address("zk://you:other@example.com/x", AUTH).url == "zk://example.com:2181/x"
     with pytest.raises(SqlError, match="SHOAL_ZK_AUTH_FILE"):
         parse_address("zk://example.com/x", {"SHOAL_ZK_AUTH_FILE": str(tmp_path / "none")})
+    by_sasl = parse_address("zk://example.com/x", {"SHOAL_ZK_SASL_FILE": str(tmp_path / "auth")})
+    assert (by_sasl.auth, by_sasl.sasl) == ("me:word:with:colons", True)
+    with pytest.raises(SqlError, match="two users"):
+        parse_address("zk://example.com/x", AUTH | {"SHOAL_ZK_SASL": "a:b"})
 
 
 async def test_an_ensemble_that_is_away_is_one_clear_line() -> None:
@@ -185,6 +189,50 @@ async def test_with_credentials_everything_belongs_to_their_user(zookeeper_serve
     await again.set("format", b'{"format":1}')
     await again.close()
     await session.close()
+
+
+@pytest.fixture(scope="module", params=["false", "true"], ids=["anybody", "users only"])
+def sasl_server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[ZooKeeper]:
+    """A ZooKeeper that knows two users, by SASL; it lets others in too, or nobody else."""
+    login = tmp_path_factory.mktemp("sasl") / "jaas.conf"
+    login.write_text(
+        "Server { org.apache.zookeeper.server.auth.DigestLoginModule required\n"
+        '  user_shoal="secret" user_stranger="guess"; };\n'
+    )
+    provider = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+    settings = (provider, f"sessionRequireClientSASLAuth={request.param}")
+    with ZooKeeper(settings=settings, java=(f"-Djava.security.auth.login.config={login}",)) as server:
+        yield server
+
+
+async def test_users_that_the_servers_know_own_what_they_make(
+    sasl_server: ZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = sasl_server.url("shoal")
+    with caplog.at_level(logging.WARNING, "shoal.zookeeper"):
+        session = await open_coordination(url, environment={"SHOAL_ZK_SASL": "shoal:secret"})
+    assert "everybody" not in caplog.text
+    await session.create("nodes/a", b"", ephemeral=True)
+    for environment in ({}, {"SHOAL_ZK_SASL": "stranger:guess"}, {"SHOAL_ZK_AUTH": "shoal:secret"}):
+        with pytest.raises(SqlError, match="refuses access") as error:
+            await open_coordination(url, environment=environment)
+        assert error.value.sqlstate == "28000"
+    again = await open_coordination(url, environment={"SHOAL_ZK_SASL": "shoal:secret"})
+    assert await again.get("nodes/a") == Znode(b"", 0)
+    sasl_server.stop()
+    sasl_server.start()
+    await again.set("format", b'{"format":1}')  # the next connection tells who it is, too
+    await again.close()
+    await session.close()
+
+
+async def test_a_password_that_the_servers_refuse_is_one_clear_line_at_once(sasl_server: ZooKeeper) -> None:
+    began = time.monotonic()
+    with pytest.raises(SqlError, match="refuse the user and password in SHOAL_ZK_SASL") as error:
+        await open_coordination(sasl_server.url("shoal"), timeout=20.0, environment={"SHOAL_ZK_SASL": "shoal:wrong"})
+    assert error.value.sqlstate == "08001"
+    assert "wrong" not in error.value.message and "\n" not in error.value.message
+    assert time.monotonic() - began < 10.0
 
 
 async def test_access_that_is_open_to_everybody_is_noticed(zookeeper: str, caplog: pytest.LogCaptureFixture) -> None:
