@@ -55,6 +55,7 @@ COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage
 CHECKS = 11  # storage id of requests to compare replicas (engine/checks.py)
 LARGE_OBJECTS, LARGE_OBJECT_PAGES = 13, 14  # storage ids (engine/session/large_objects.py)
 NOTIFICATIONS = 12  # storage id of what was notified last (engine/session/notifications.py)
+PREPARED_TRANSACTIONS = 15  # storage id (engine/txn/two_phase.py)
 FIRST_USER_STORAGE = 100
 SYSTEM_PREFIXES = frozenset(struct.pack(">I", number) for number in KINDS)
 

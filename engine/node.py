@@ -59,6 +59,7 @@ from engine.txn.joint import JointCommits
 from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
 from engine.txn.sequences import Sequences
 from engine.txn.transaction import Transaction
+from engine.txn.two_phase import PreparedTransactions
 
 if TYPE_CHECKING:
     from engine.session.prepared import Prepared
@@ -133,6 +134,7 @@ class Node:
         self.new_transaction: Callable[..., Transaction] = Transaction
         self.sequences = Sequences(self._newest, self.commits.sequence)
         self.deferred: dict[int, int] = {}  # by slot, the last commit whose client was told before it was durable
+        self.prepared = PreparedTransactions(self)
         self.held = NodeTablespaces(self, tablespaces)
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
         self.sessions: dict[int, Session] = {}
@@ -167,6 +169,7 @@ class Node:
             objects = first_objects()
             self.commits.sequence({system_rows.object_key(item): system_rows.encode(item) for item in objects})
         self._load({item.oid: item for item in objects})
+        self.prepared.load()
 
     def _stored_objects(self) -> list[SchemaObject]:
         found: list[tuple[bytes, bytes]] = []
@@ -232,6 +235,7 @@ class Node:
         takes back what was sequenced above it."""
         for session in list(self.sessions.values()):
             session.lose_transaction(error)
+        self.prepared.forget()
         self.deferred.clear()
         self.commits.give_up(committed, error)
         self.store.undo_above(committed)
@@ -252,6 +256,7 @@ class Node:
         self.give_up_in(space, committed, error)
         if isinstance(self.store, Stores) and space in self.store.spaces:
             self.store.undo_above(committed, space.slot)
+        self.prepared.load()
         self._row_numbers.clear()
 
     def give_up_in(self, space: Store, lsn: int, error: SqlError) -> None:
@@ -324,9 +329,11 @@ class Node:
         if counter is None:
             low, high = prefix_range(storage_id.to_bytes(4, "big"))
             last = 0
-            for key, _ in self.store.scan_newest(low, high, reverse=True):
-                last = int.from_bytes(key[4:12], "big") - 2**63
-                break
+            found = [key for key, _ in itertools.islice(self.store.scan_newest(low, high, reverse=True), 1)]
+            if (prepared := self.prepared.last_key(low)) is not None:
+                found.append(prepared)
+            if found:
+                last = int.from_bytes(max(found)[4:12], "big") - 2**63
             counter = self._row_numbers[storage_id] = itertools.count(last + 1)
         return counter
 

@@ -35,7 +35,7 @@ def binaries() -> pathlib.Path:
 class PostgresServer:
     """Starts on entry, stops and removes its files on exit. `dsn` is a libpq connection string."""
 
-    def __init__(self, settings: tuple[str, ...] = ("fsync=off",)) -> None:
+    def __init__(self, settings: tuple[str, ...] = ("fsync=off", "max_prepared_transactions=10")) -> None:
         self.settings = settings
         self.port = free_port()
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shoal-oracle-"))

@@ -27,6 +27,7 @@ _live("pg_locks", lambda live: live.locks())
 _live("pg_largeobject_metadata", lambda live: live.large_objects())
 _live("pg_cursors", lambda live: live.cursors())
 _live("pg_prepared_statements", lambda live: live.prepared_statements())
+_live("pg_prepared_xacts", lambda live: live.prepared_transactions())
 _live("pg_timezone_names", lambda live: live.timezones())
 _live("pg_stat_database", lambda live: live.databases())
 

@@ -123,7 +123,7 @@ class DdlContext(Protocol):
         """For compiled defaults and checks."""
 
     def database_in_use(self, oid: int) -> bool:
-        """Whether any session is connected to it."""
+        """Whether any session is connected to it, or a prepared transaction is of it."""
 
     def set_sequence_start(self, sequence: Sequence, value: int) -> None:
         """The state of a sequence with a new storage id: the next value is `value`. Part of the transaction."""

@@ -81,6 +81,11 @@ class AdvisoryLocks:
         """Whether the session holds locks beyond its transaction."""
         return bool(self._counts)
 
+    @property
+    def of_transaction(self) -> bool:
+        """Whether its transaction holds locks."""
+        return bool(self._taken)
+
     def lock(self, run: object, name: LockName, mode: int, of_session: bool, wait: bool) -> bool:
         """Takes a lock for the session or its transaction. `run` is one object for one run of a statement. False: it is
         not free, and was not to be waited for. Raises LockWait, 40P01."""

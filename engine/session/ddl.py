@@ -187,7 +187,8 @@ class SessionDdl:
         return query.output
 
     def database_in_use(self, oid: int) -> bool:
-        return any(session.database_oid == oid for session in self._session.node.sessions.values())
+        node = self._session.node
+        return any(session.database_oid == oid for session in node.sessions.values()) or node.prepared.use(oid)
 
 
 def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:

@@ -136,6 +136,11 @@ class SessionNotifications:
             del self._sent[key]
         del self._actions[actions:]
 
+    @property
+    def used(self) -> bool:
+        """Whether the transaction has done anything of LISTEN, UNLISTEN and NOTIFY."""
+        return bool(self._sent or self._actions)
+
     def before_commit(self, transaction: Transaction) -> bytes | None:
         """Adds the transaction's notifications to its writes; the row. Allowed in a read-only transaction too."""
         if not self._sent:

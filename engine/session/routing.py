@@ -66,6 +66,7 @@ _SCHEMA = (
 _TELLING = (ast.SelectStmt, ast.ExecuteStmt, ast.CopyStmt, ast.LockStmt, *_SCHEMA)
 _OFF = ("off", "false", "0")
 _ENDS = frozenset(("commit", "end", "rollback", "abort"))
+_TWO_PHASE = frozenset(("prepare", "commit_prepared", "rollback_prepared"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def of_trees(statements: Sequence[ast.Node]) -> Route:
             for node in controls
         ),
         isinstance(first, ast.TransactionStmt) and first.kind in _ENDS,
-        any(node.kind in ("commit", "end") for node in controls),
+        any(node.kind in ("commit", "end", "prepare") for node in controls),
         len(statements) == 1 and isinstance(first, ast.TransactionStmt) and first.kind in ("rollback", "abort"),
         any(isinstance(node, ast.DiscardStmt) for node in statements),
         any(isinstance(node, ast.FuncCall) and node.names[-1] == "pg_advisory_unlock_all" for node in nodes),
@@ -198,7 +199,8 @@ def _reaches_everything(node: ast.Node) -> bool:
 def needs(statement: ast.Node) -> Needs:
     """What one statement needs; EXECUTE only for its arguments."""
     if type(statement) is ast.Node or isinstance(statement, _ALONE):
-        return Needs.NOTHING
+        two_phase = isinstance(statement, ast.TransactionStmt) and statement.kind in _TWO_PHASE
+        return Needs.LEADER if two_phase else Needs.NOTHING
     if isinstance(statement, ast.NotifyStmt):
         return Needs.LEADER if statement.kind.lower() == "notify" else Needs.NOTHING
     if isinstance(statement, ast.SetStmt):

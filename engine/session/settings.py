@@ -195,6 +195,8 @@ _PLANNER_SWITCHES = (
     "incremental_sort", "async_append",
 )  # fmt: skip
 
+MAX_PREPARED_TRANSACTIONS = 100  # each holds its writes in memory, and its locks
+
 _PLANNER_COSTS = (
     ("cpu_tuple_cost", "0.01"), ("cpu_index_tuple_cost", "0.005"), ("cpu_operator_cost", "0.0025"),
     ("jit_above_cost", "100000"), ("jit_inline_above_cost", "500000"), ("jit_optimize_above_cost", "500000"),
@@ -243,6 +245,7 @@ _DEFINITIONS = (
     Definition("max_identifier_length", "63", _text, "internal", kind="integer"),
     Definition("max_index_keys", "32", _text, "internal", kind="integer"),
     Definition("max_connections", "500", _text, "internal", kind="integer"),
+    Definition("max_prepared_transactions", str(MAX_PREPARED_TRANSACTIONS), _text, "internal", kind="integer"),
     Definition("block_size", "8192", _text, "internal", kind="integer"),
     Definition("lc_collate", "C", _text, "internal"),
     Definition("lc_ctype", "C.UTF-8", _text, "internal"),

@@ -460,6 +460,17 @@ class NodeStatus:
             if name
         ]  # fmt: skip
 
+    def prepared_transactions(self) -> list[dict[str, object]]:
+        catalog = self._session.catalog
+        return [
+            {
+                "transaction": item.number, "gid": item.identifier, "prepared": item.prepared_at,
+                "owner": getattr(catalog.get(item.owner), "name", None),
+                "database": getattr(catalog.get(item.database), "name", None),
+            }
+            for item in self._node.prepared.shown()
+        ]  # fmt: skip
+
     def timezones(self) -> list[dict[str, object]]:
         names = ("name", "abbrev", "utc_offset", "is_dst")
         return [dict(zip(names, row, strict=True)) for row in timezone_names()]

@@ -14,8 +14,9 @@ import asyncio
 from collections.abc import Hashable, Mapping
 from functools import partial
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from engine.node import resolve
+from engine.session import two_phase
 from engine.session.advisory import AdvisoryLocks
 from engine.session.errors import aborted, canceled
 from engine.session.large_objects import LargeObjects
@@ -228,9 +229,37 @@ class TransactionalSession(SessionState):
             return self._end(statement, committed=True)
         if kind in ("rollback", "abort"):
             return self._end(statement, committed=False)
-        if kind not in ("savepoint", "release", "rollback_to"):
-            not_supported("two-phase commit")
+        if kind == "prepare":
+            return self._prepare(statement.name or "")
+        if kind in ("commit_prepared", "rollback_prepared"):
+            lsn = two_phase.finish(self, statement.name or "", committed=kind == "commit_prepared")
+            return kind.upper().replace("_", " "), lsn
         return self._savepoint_statement(kind, statement.name or ""), 0
+
+    def _prepare(self, identifier: str) -> tuple[str, int]:
+        """PREPARE TRANSACTION: whatever comes of it, the block is over."""
+        transaction = self.transaction
+        if transaction is None or not self.in_block:
+            self.warn("25P01", "there is no transaction in progress")
+            return "ROLLBACK", 0
+        if self.status == "E":
+            self._abort()
+            return "ROLLBACK", 0
+        if transaction.deferred is not None:
+            self._check_deferred(transaction)
+        try:
+            two_phase.check(self, identifier)
+        except SqlError:
+            self._abort()
+            raise
+        self.transaction = None
+        self.in_block = False
+        self.status = "I"
+        owner = self.catalog.roles[self.user_name]
+        lsn = self.last_commit = self.node.prepared.prepare(identifier, owner, self.database_oid, transaction)
+        self.settings.end_transaction(True)
+        self._close_portals(committed=True)
+        return "PREPARE TRANSACTION", lsn
 
     def _begin(self, statement: ast.TransactionStmt) -> None:
         if self.in_block:
@@ -414,10 +443,17 @@ class TransactionalSession(SessionState):
 
 
 def ends_transaction(prepared: Prepared) -> bool:
-    """Whether a failed block accepts it: COMMIT, ROLLBACK, ROLLBACK TO."""
+    """Whether a failed block accepts it: COMMIT, ROLLBACK, ROLLBACK TO, PREPARE TRANSACTION."""
     return ends_block(prepared.statement.tree)
 
 
 def ends_block(node: ast.Node) -> bool:
     """The same of a parsed statement."""
-    return isinstance(node, ast.TransactionStmt) and node.kind in ("commit", "end", "rollback", "abort", "rollback_to")
+    return isinstance(node, ast.TransactionStmt) and node.kind in (
+        "commit",
+        "end",
+        "rollback",
+        "abort",
+        "rollback_to",
+        "prepare",
+    )

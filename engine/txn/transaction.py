@@ -385,6 +385,19 @@ class Transaction:
     def has_snapshot(self) -> bool:
         return self._snapshot is not None
 
+    def leave_session(self, writes: dict[bytes, bytes | None]) -> None:
+        """It is prepared (engine/txn/two_phase.py): these are its writes, and all that it still does is hold locks."""
+        self.process_id = 0  # as PostgreSQL shows whoever waits for it
+        self.writes, self.runs, self._undo, self._ordered = writes, [], [], None
+        self.savepoints.clear()
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+    def stand_on(self, other: Transaction) -> None:
+        """What the other has read, this one has: its commit must not survive what that does not."""
+        self._store = other._store
+
     def release(self) -> None:
         """Lets go of every lock and of the snapshot: after sequencing, or at rollback."""
         if self.row_locks:

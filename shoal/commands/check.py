@@ -15,7 +15,16 @@ from typing import Any
 import orjson
 
 from catalog.errors import SqlError
-from catalog.rows import CHECKS, COUNTERS, FIRST_USER_STORAGE, KINDS, LARGE_OBJECT_PAGES, LARGE_OBJECTS, NOTIFICATIONS
+from catalog.rows import (
+    CHECKS,
+    COUNTERS,
+    FIRST_USER_STORAGE,
+    KINDS,
+    LARGE_OBJECT_PAGES,
+    LARGE_OBJECTS,
+    NOTIFICATIONS,
+    PREPARED_TRANSACTIONS,
+)
 from replication.checks import Report, folder, read_reports
 from replication.interface import Coordination
 from replication.observer import Observed
@@ -118,6 +127,7 @@ def name_of(storage_id: int, names: Mapping[int, str]) -> str:
         return f"catalog: {KINDS[storage_id].__name__}"
     system = {COUNTERS: "counters: OIDs", COUNTERS + 1: "counters: storage ids", CHECKS: "checks"}
     system |= {NOTIFICATIONS: "notifications", LARGE_OBJECTS: "large objects", LARGE_OBJECT_PAGES: "their pages"}
+    system[PREPARED_TRANSACTIONS] = "prepared transactions"
     return names.get(storage_id) or system.get(storage_id) or f"storage id {storage_id}"
 
 

@@ -18,8 +18,6 @@ from tests.oracle import PostgresServer
 from tests.server import ROOT, ShoalServer
 
 SUITES: tuple[Suite, ...] = (LogicTest(), Regress(), Isolation(), *drivers.SUITES)
-# Two-phase commits are tested where the server says that it has them.
-ORACLE = ("fsync=off", "max_prepared_transactions=10")
 
 
 def main() -> int:
@@ -74,7 +72,7 @@ def _kept(suite: Suite, seconds: float, again: bool) -> Records:
         found: Records = json.loads(place.read_text())
         return found
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(PostgresServer(ORACLE))
+        server = stack.enter_context(PostgresServer())
         progress = Progress(f"{suite.name} on PostgreSQL", seconds)
         records = suite.run(Target("postgres", server.port), progress)
     if progress.left > 0:  # else they are not whole
