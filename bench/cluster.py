@@ -122,13 +122,17 @@ class Bench:
         return Place(self.cluster.nodes[self.cluster.leader()].port)
 
     def prepare(self) -> None:
-        """Tables and a million rows in both. Raises RuntimeError."""
+        """Tables and a million rows in both, on all nodes and on the disk. Raises RuntimeError."""
         for place in (self.leader, Place(self.single.port)):
             load(place)
             with psycopg.connect(place.dsn, autocommit=True) as connection:
                 connection.execute("CREATE TABLE inserted (a bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, b int)")
                 connection.execute("CREATE TABLE marker (a int PRIMARY KEY, n int)")
                 connection.execute("INSERT INTO marker VALUES (1, 0)")
+        for port in (*(node.port for node in self.cluster.nodes.values()), self.single.port):
+            with psycopg.connect(Place(port).dsn, autocommit=True) as connection:
+                connection.execute("SELECT count(*) FROM pgbench_accounts")
+                connection.execute("CHECKPOINT")
 
     def commit_latency(self, line: Line) -> None:
         """Milliseconds of an INSERT, and of the bare floor: in turn, so that a busy moment of the machine hits both."""
