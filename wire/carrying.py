@@ -45,8 +45,9 @@ from engine.session.settings import milliseconds
 from engine.storage.moments import SLOT_SHIFT
 from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, WaitTicket
 from wire import core, messages
+from wire.answers import FLUSH_AT
 from wire.client import ConnectionLostError
-from wire.connection import BIND, FLUSH_AT, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connection, Host
+from wire.connection import BIND, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connection, Host
 from wire.peering import Peer, PeerVerifier
 from wire.reaching import Reaching, name_of
 from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage

@@ -29,13 +29,11 @@ from engine.session.settings import REPORTED
 from engine.sql import ast
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages
-from wire.channel import Channel
-from wire.copy_feed import CopyFeed
+from wire.answers import Answers
 from wire.messages import READY, command_complete
 from wire.ready import ReadyExecution, complete_bytes, control_bytes, description, ready_execution
 
 READ_AHEAD = 1 << 20
-FLUSH_AT = 1 << 16
 FLUSH_PIECES = 64  # answers of a pipeline that gather before they are sent
 QUERY, BIND = b"QB"
 TURN = 512  # answers of a pipeline before others get their turn
@@ -57,16 +55,12 @@ class Host(Protocol):
         its reader, and a reader woken in the middle of a batch takes the processor from the rest of it."""
 
 
-class Connection(Channel):
+class Connection(Answers):
     def __init__(self, host: Host) -> None:
         super().__init__()
         self.host = host
-        self.core = core.ProtocolCore()
-        self.session: Session | None = None
         self.busy = False
         self._resting = False  # between two turns of a pipeline, or until the client has read what it was sent
-        self._extended = False
-        self._copy: CopyFeed | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             core.Query: self._on_query,
@@ -235,15 +229,6 @@ class Connection(Channel):
         """XX000: an error that is ours. The log has the traceback."""
         log.error("internal error: %s", "".join(traceback.format_exception(error)))
         return SqlError("XX000", f"internal error: {type(error).__name__}: {error}")
-
-    def _fatal(self, error: SqlError) -> None:
-        self._write(messages.error_response(error, "FATAL"))
-        self._close()
-
-    def _close(self) -> None:
-        self.flush()
-        self.closing = True
-        self._transport.close()
 
     @property
     def idle(self) -> bool:
@@ -779,93 +764,6 @@ class Connection(Channel):
                 self._end_session()
             return
         self._process()
-
-    def _send_notices(self) -> None:
-        session = self.session
-        assert session is not None
-        for notice in session.notices:
-            self.notice(notice)
-        session.notices.clear()
-
-    def _send_settings(self) -> None:
-        session = self.session
-        assert session is not None
-        for name in dict.fromkeys(session.settings.changed):
-            self._write(messages.parameter_status(name, session.settings.get(name)))
-        session.settings.changed.clear()
-
-    # ---- the session's sink -------------------------------------------------------------------------------------
-
-    def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
-        if not self._extended and prepared.fields is not None:
-            self._write(description(prepared, formats))
-
-    async def rows(self, data: bytes) -> None:
-        self._write(data)
-        if self._out_size >= FLUSH_AT:
-            self.flush()
-            if self._drained is not None:
-                await self._drained
-            if self.closing:
-                raise asyncio.CancelledError
-
-    def complete(self, name: str) -> None:
-        session = self.session
-        if session is not None and session.notices:
-            self._send_notices()
-        self._write(command_complete(name))
-
-    def empty(self) -> None:
-        self._write(messages.EMPTY_QUERY)
-
-    def suspended(self) -> None:
-        self._write(messages.PORTAL_SUSPENDED)
-
-    def notice(self, notice: SqlError) -> None:
-        if self.session is None or notice.severity not in self.session.unheard:
-            self._write(messages.notice_response(notice))
-
-    async def copy_in(self, columns: int, binary: bool) -> CopyFeed:
-        self._write(messages.copy_response("in", columns, binary))
-        self.flush()
-        feed = self._copy = CopyFeed(self)
-        self.core.begin_copy()
-        self.resume("busy")
-        self._take_copy()
-        return feed
-
-    def _take_copy(self) -> None:
-        """Moves COPY messages from the core to the feed, until the data ends."""
-        feed = self._copy
-        try:
-            while feed is not None:
-                event = self.core.next_event()
-                if isinstance(event, core.CopyData):
-                    feed.put(event.data)
-                    continue
-                if event is core.NEED_DATA:
-                    return
-                error = None
-                if isinstance(event, core.CopyFail):
-                    error = SqlError("57014", f"COPY from stdin failed: {event.reason}")
-                elif isinstance(event, core.Terminate):
-                    error = SqlError("08006", "client connection lost during COPY")
-                    self.closing = True
-                self._copy = None
-                self.core.end_copy(failed=False, extended=self._extended)
-                feed.end(error)
-                return
-        except SqlError as error:
-            self._copy = None
-            assert feed is not None
-            feed.end(error)
-            self._fatal(error)
-
-    def copy_out(self, columns: int, binary: bool) -> None:
-        self._write(messages.copy_response("out", columns, binary))
-
-    def copy_out_done(self) -> None:
-        self._write(messages.COPY_DONE)
 
 
 def _internet_address(name: Any) -> tuple[str, int] | None:

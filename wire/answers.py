@@ -1,0 +1,123 @@
+"""What a session tells its client: engine/session's `Sink` over the bytes of a connection.
+
+Rows leave when FLUSH_AT bytes have gathered, and wait while the client does not read. COPY from the client moves from
+the protocol core to a feed (wire/copy_feed.py) until its data ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from catalog.errors import SqlError
+from engine.session.prepared import Prepared
+from engine.session.session import Session
+from wire import core, messages
+from wire.channel import Channel
+from wire.copy_feed import CopyFeed
+from wire.messages import command_complete
+from wire.ready import description
+
+FLUSH_AT = 1 << 16
+
+
+class Answers(Channel):
+    def __init__(self) -> None:
+        super().__init__()
+        self.core = core.ProtocolCore()
+        self.session: Session | None = None
+        self._extended = False
+        self._copy: CopyFeed | None = None
+
+    def _fatal(self, error: SqlError) -> None:
+        self._write(messages.error_response(error, "FATAL"))
+        self._close()
+
+    def _close(self) -> None:
+        self.flush()
+        self.closing = True
+        self._transport.close()
+
+    def _send_notices(self) -> None:
+        session = self.session
+        assert session is not None
+        for notice in session.notices:
+            self.notice(notice)
+        session.notices.clear()
+
+    def _send_settings(self) -> None:
+        session = self.session
+        assert session is not None
+        for name in dict.fromkeys(session.settings.changed):
+            self._write(messages.parameter_status(name, session.settings.get(name)))
+        session.settings.changed.clear()
+
+    def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
+        if not self._extended and prepared.fields is not None:
+            self._write(description(prepared, formats))
+
+    async def rows(self, data: bytes) -> None:
+        self._write(data)
+        if self._out_size >= FLUSH_AT:
+            self.flush()
+            if self._drained is not None:
+                await self._drained
+            if self.closing:
+                raise asyncio.CancelledError
+
+    def complete(self, name: str) -> None:
+        session = self.session
+        if session is not None and session.notices:
+            self._send_notices()
+        self._write(command_complete(name))
+
+    def empty(self) -> None:
+        self._write(messages.EMPTY_QUERY)
+
+    def suspended(self) -> None:
+        self._write(messages.PORTAL_SUSPENDED)
+
+    def notice(self, notice: SqlError) -> None:
+        if self.session is None or notice.severity not in self.session.unheard:
+            self._write(messages.notice_response(notice))
+
+    async def copy_in(self, columns: int, binary: bool) -> CopyFeed:
+        self._write(messages.copy_response("in", columns, binary))
+        self.flush()
+        feed = self._copy = CopyFeed(self)
+        self.core.begin_copy()
+        self.resume("busy")
+        self._take_copy()
+        return feed
+
+    def _take_copy(self) -> None:
+        """Moves COPY messages from the core to the feed, until the data ends."""
+        feed = self._copy
+        try:
+            while feed is not None:
+                event = self.core.next_event()
+                if isinstance(event, core.CopyData):
+                    feed.put(event.data)
+                    continue
+                if event is core.NEED_DATA:
+                    return
+                error = None
+                if isinstance(event, core.CopyFail):
+                    error = SqlError("57014", f"COPY from stdin failed: {event.reason}")
+                elif isinstance(event, core.Terminate):
+                    error = SqlError("08006", "client connection lost during COPY")
+                    self.closing = True
+                self._copy = None
+                self.core.end_copy(failed=False, extended=self._extended)
+                feed.end(error)
+                return
+        except SqlError as error:
+            self._copy = None
+            assert feed is not None
+            feed.end(error)
+            self._fatal(error)
+
+    def copy_out(self, columns: int, binary: bool) -> None:
+        self._write(messages.copy_response("out", columns, binary))
+
+    def copy_out_done(self) -> None:
+        self._write(messages.COPY_DONE)
