@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Table, VirtualTable
@@ -28,8 +29,9 @@ from engine.execute.explain import PlanNote, scan_note
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten, function_in_from
-from engine.execute.output import ListSink, Output, Sink, check_limit, check_offset, write_sort
+from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import pull_up
+from engine.execute.recursion import write_recursion
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
 from engine.execute.sets import leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
@@ -85,7 +87,7 @@ class QueryCompiler:
         if any(isinstance(entry, tree.RangeTable) and entry.sample is not None for entry in query.range_table):
             raise NotOnRowPath("TABLESAMPLE")
         for present, name in (
-            (any(cte.recursive or not isinstance(cte.query, tree.Query) for cte in query.ctes), "WITH"),
+            (any(not isinstance(cte.query, tree.Query) for cte in query.ctes), "WITH"),
             (query.has_windows, "window function"),
             (query.has_set_functions, "set-returning function"),
             (query.limit_with_ties, "FETCH WITH TIES"),
@@ -178,7 +180,7 @@ class QueryCompiler:
         code, query = self.code, self.query
         sink.start()
         self._write_limits(sink)
-        self.write_ctes(self._body())
+        self.write_ctes(self._body(), lazily=True)
         steps = self._steps
         served = self._served_order(steps)
         output = Output(code, query, self.expressions, sink, sorted_already=served)
@@ -213,8 +215,9 @@ class QueryCompiler:
         if query.limit is not None:
             code.line(f"if left == 0: return {sink.finish}")
 
-    def write_ctes(self, body: object) -> dict[str, str]:
-        """WITH queries that the body refers to: each is run once, before the loops. Gives the sources of their rows."""
+    def write_ctes(self, body: object, lazily: bool = False) -> dict[str, str]:
+        """WITH queries that the body refers to: each is run once, before the loops. Gives the sources of their rows.
+        `lazily`: recursive ones may run while they are read, for nothing is written meanwhile."""
         if not self.query.ctes:
             return self.cte_rows
         used = {item.name for item, _ in walk(body) if isinstance(item, tree.RangeCte)}
@@ -222,7 +225,8 @@ class QueryCompiler:
             if cte.name in used:
                 assert isinstance(cte.query, tree.Query)
                 rows = self.code.temporary("rows")
-                self.code.line(f"{rows} = {self._cte_source(cte.query)}")
+                source = write_recursion(self, cte) if cte.recursive else self._cte_source(cte.query)
+                self.code.line(f"{rows} = {source if lazily or not cte.recursive else f'list({source})'}")
                 self.cte_rows[cte.name] = rows
         return self.cte_rows
 
@@ -413,7 +417,7 @@ class QueryCompiler:
         code = self.code
         names = [code.temporary("c") for _ in entry.columns]
         if self.query.set_operation is not None:
-            rows = self._set_rows(self.query.set_operation)
+            rows = self.set_rows(self.query.set_operation)
             code.indent(f"for {', '.join(names)}, in {rows}:" if names else f"for _ in {rows}:")
         elif isinstance(entry, tree.RangeValues):
             rows = "".join(
@@ -421,9 +425,10 @@ class QueryCompiler:
             )
             code.indent(f"for {', '.join(names)}, in ({rows}):")
         elif isinstance(entry, tree.RangeSubquery):
-            function = self.write_subquery(entry.query, ListSink(code, count=False))
+            wanted = needed_only(entry.query, self._needed(relation))
+            function = self.write_subquery(wanted, self._rows_sink(wanted))
             code.indent(f"for {', '.join(names)}, in {function}():" if names else f"for _ in {function}():")
-        elif isinstance(entry, tree.RangeCte) and not entry.recursive_self:
+        elif isinstance(entry, tree.RangeCte):
             rows = self._cte_rows(entry)
             code.indent(f"for {', '.join(names)}, in {rows}:" if names else f"for _ in {rows}:")
         elif isinstance(entry, tree.RangeFunction):
@@ -437,13 +442,36 @@ class QueryCompiler:
             self.columns[relation, position + 1] = Value(name, nullable=True, atom=True)
         inside()
 
-    def _set_rows(self, operation: tree.SetOperation | tree.FromRef) -> str:
+    def _rows_sink(self, query: tree.Query) -> Sink:
+        """Where the rows of a sub-query in FROM go: into a list; one by one where a recursion may have no end."""
+        return self._yielding() if any(cte.recursive for cte in query.ctes) else ListSink(self.code, count=False)
+
+    def _yielding(self) -> Sink:
+        code = self.code
+        return ActionSink(
+            lambda values: code.line(f"yield ({''.join(value.source + ', ' for value in values)})"), "", lambda: None
+        )
+
+    def lazy_rows(self, operation: tree.SetOperation | tree.FromRef) -> str:
+        """Source of the rows of a set operation, an iterable that computes them while it is read."""
+        if isinstance(operation, tree.FromRef):
+            entry = self.query.range_table[operation.relation]
+            assert isinstance(entry, tree.RangeSubquery)
+            return f"{self.write_subquery(entry.query, self._yielding())}()"
+        left, right = self.lazy_rows(operation.left), self.lazy_rows(operation.right)
+        if operation.kind == "union" and operation.all:
+            self.code.names["chain"] = chain
+            return f"chain({left}, {right})"
+        combine = self.code.constant(set_combiner(operation), operation.kind)
+        return f"{combine}(list({left}), list({right}))"
+
+    def set_rows(self, operation: tree.SetOperation | tree.FromRef) -> str:
         """Source of the rows of a set operation, a list."""
         if isinstance(operation, tree.FromRef):
             entry = self.query.range_table[operation.relation]
             assert isinstance(entry, tree.RangeSubquery)
             return f"{self.write_subquery(entry.query, ListSink(self.code, count=False))}()"
-        left, right = self._set_rows(operation.left), self._set_rows(operation.right)
+        left, right = self.set_rows(operation.left), self.set_rows(operation.right)
         if operation.kind == "union" and operation.all:
             return f"{left} + {right}"
         combine = self.code.constant(set_combiner(operation), operation.kind)
@@ -584,17 +612,22 @@ class QueryCompiler:
 
     # ---- sub-queries ------------------------------------------------------------------------------------------------
 
+    def below(self, query: tree.Query) -> QueryCompiler:
+        """A compiler for a query within this one."""
+        inner = QueryCompiler(self.code, self.catalog, self.settings, query, self)
+        inner.scan_limit = self.scan_limit
+        return inner
+
     def write_subquery(
         self, query: tree.Query, sink: Sink, prepare: Callable[[QueryCompiler], None] | None = None
     ) -> str:
         """Writes a sub-query's function where we are; gives its name. It has no arguments and sees our locals."""
         code = self.code
-        inner = QueryCompiler(code, self.catalog, self.settings, pull_up(query), self)
+        inner = self.below(pull_up(query))
         name = code.temporary("query")
         depth = code.depth
         code.indent(f"def {name}():")
         code.line("nonlocal n")
-        inner.scan_limit = self.scan_limit
         if prepare is not None:
             prepare(inner)
         inner.write(sink)
@@ -606,6 +639,20 @@ class QueryCompiler:
 
     def _sublink_truth(self, link: tree.SubLink) -> str | None:
         return sublink_truth(self, link)
+
+
+def needed_only(query: tree.Query, needed: Sequence[int]) -> tree.Query:
+    """A sub-query in FROM without the columns that nobody refers to: NULL in their place."""
+    if 0 in needed or query.distinct is not None or query.set_operation is not None:
+        return query
+    if query.volatile or query.has_set_functions or query.row_marks:
+        return query
+    targets, number = [], 0
+    for target in query.targets:
+        number += not target.junk
+        spared = not target.junk and number not in needed and not isinstance(target.expression, tree.Var)
+        targets.append(replace(target, expression=tree.Const(None, target.expression.type)) if spared else target)
+    return replace(query, targets=tuple(targets))
 
 
 def write_decoding(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from catalog.types import lookup
+from catalog.types.base import TypeRef
 from engine.sql import tree
 
 Rows = list[tuple[object, ...]]
@@ -18,15 +19,21 @@ def leftmost(operation: tree.SetOperation | tree.FromRef) -> int:
     return operation.relation
 
 
-def set_combiner(operation: tree.SetOperation) -> Callable[[Rows, Rows], Rows]:
-    """Makes the function that combines the rows of both sides."""
-    keys = [lookup(type_.oid).sort_key() for type_ in operation.types]
+def identity_of(types: Sequence[TypeRef]) -> Callable[[tuple[object, ...]], object]:
+    """Makes what rows of these types are told apart by."""
+    keys = [lookup(type_.oid).sort_key() for type_ in types]
 
     def identity(row: tuple[object, ...]) -> object:
         return tuple(
             [value if key is None or value is None else key(value) for key, value in zip(keys, row, strict=True)]
         )
 
+    return identity
+
+
+def set_combiner(operation: tree.SetOperation) -> Callable[[Rows, Rows], Rows]:
+    """Makes the function that combines the rows of both sides."""
+    identity = identity_of(operation.types)
     if operation.kind == "union":
         return lambda left, right: list({identity(row): row for row in reversed(left + right)}.values())[::-1]
     keep_common = operation.kind == "intersect"
