@@ -118,6 +118,8 @@ class Column:
     collation: int = 0
     comment: str | None = None
     acl: tuple[str, ...] | None = None  # catalog/privileges.py has the form of these
+    inherited: int = 0  # from how many direct parents it comes
+    local: bool = True  # defined here too: it stays when the parents let go of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,44 @@ class Constraint:
     validated: bool = True
     no_inherit: bool = False
     comment: str | None = None
+    inherited: int = 0  # from how many direct parents it comes
+    local: bool = True
+    parent: int | None = (
+        None  # p, u, f of a partition: the constraint (OID) of the partitioned table that it is part of
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """Either a table column or an expression (SQL text)."""
+
+    number: int  # 0 for an expression
+    type: TypeRef
+    expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """PARTITION BY. strategy: 'r' range, 'l' list, 'h' hash."""
+
+    strategy: str
+    columns: tuple[PartitionColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBound:
+    """FOR VALUES of a partition, its values in their text form.
+
+    'l': `values`, None for NULL. 'r': `lower` (inclusive) and `upper` (exclusive), one ('v', text), ('-', '') MINVALUE
+    or ('+', '') MAXVALUE a column. 'h': `modulus` and `remainder`. 'd': DEFAULT.
+    """
+
+    kind: str
+    values: tuple[str | None, ...] = ()
+    lower: tuple[tuple[str, str], ...] = ()
+    upper: tuple[tuple[str, str], ...] = ()
+    modulus: int = 0
+    remainder: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +200,7 @@ class Table:
     where there is none.
 
     `key_columns` is the primary key's columns; () means that rows are keyed by the hidden row number.
+    A partitioned table has storage too, in which nothing ever lies: its rows are those of its partitions.
     """
 
     oid: int
@@ -182,6 +223,9 @@ class Table:
     depends_on: tuple[int, ...] = ()
     populated: bool = True
     on_commit: str = ""  # of a temporary table: delete | drop
+    parents: tuple[int, ...] = ()  # OIDs of the tables that it inherits from; of a partition the one that it is part of
+    partitioning: Partitioning | None = None
+    bound: PartitionBound | None = None  # of a partition
 
     def column(self, name: str) -> Column | None:
         for column in self.columns:
@@ -230,6 +274,8 @@ class Index:
     tablespace: int = DEFAULT_TABLESPACE_OID
     comment: str | None = None
     options: tuple[tuple[str, str], ...] = ()  # storage parameters, which have no effect
+    parent: int | None = None  # the index (OID) of the partitioned table that it is part of
+    valid: bool = True  # of a partitioned table's: whether every partition has its part
 
     @property
     def is_tree(self) -> bool:
@@ -515,6 +561,36 @@ class Catalog:
             for target in {item.references for item in table.constraints if item.references is not None}:
                 found.setdefault(target, []).append(table.oid)
         return found
+
+    @cached_property
+    def children(self) -> Mapping[int, abc.Sequence[int]]:
+        """The tables that inherit from a table directly, partitions too, by its OID; in the order of their OIDs."""
+        found: dict[int, list[int]] = {}
+        for table in self._own_tables:
+            for parent in table.parents:
+                found.setdefault(parent, []).append(table.oid)
+        return found
+
+    @cached_property
+    def index_children(self) -> Mapping[int, abc.Sequence[int]]:
+        """The indexes of partitions that are part of a partitioned table's index, by its OID."""
+        found: dict[int, list[int]] = {}
+        for item in self.by_kind.get(Index, ()):
+            if isinstance(item, Index) and item.parent is not None:
+                found.setdefault(item.parent, []).append(item.oid)
+        return found
+
+    def descendants(self, oid: int) -> list[Table]:
+        """The tables that inherit from a table, at any distance, each once; a parent before its children
+        (find_all_inheritors)."""
+        children = self.children
+        found: dict[int, None] = dict.fromkeys(children.get(oid, ()))
+        pending = list(found)
+        while pending:
+            new = [child for child in children.get(pending.pop(0), ()) if child not in found]
+            found.update(dict.fromkeys(new))
+            pending += new
+        return [self.table(item) for item in found]
 
     @cached_property
     def user_types(self) -> Mapping[int, UserEntry]:

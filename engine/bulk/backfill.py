@@ -306,7 +306,7 @@ def _null_finder(session: Session, job: ValidateConstraint) -> Look:
 def _check_finder(session: Session, job: ValidateConstraint) -> Look:
     """Raises 23514 for a row for which the condition is FALSE."""
     table, name = job.table, job.constraint.name
-    if job.of_domain:
+    if job.of_domain or job.violated:
         assert job.constraint.check is not None
         condition = bind_text(job.constraint.check, session.environment, table, _BOOL, "check constraints")
     else:
@@ -319,6 +319,8 @@ def _check_finder(session: Session, job: ValidateConstraint) -> Look:
     def look(codec: RowCodec, stored: Column) -> None:
         for row in _columns_of(codec, stored, numbers).tuples():
             if violated(context, row) is not None:
+                if job.violated:
+                    raise SqlError("23514", job.violated, schema=catalog.schema_name(table.schema), table=table.name)
                 if job.of_domain:
                     column = table.column_by_number(job.constraint.columns[0]).name
                     message = (

@@ -29,6 +29,7 @@ from engine.bulk.rows import Row, RowSet
 from engine.bulk.single import SingleInsert
 from engine.bulk.thread import BulkThread
 from engine.execute.foreign_keys import Outgoing
+from engine.partitions.writing import PartitionedWriter
 from engine.sql import tree
 from engine.sql.analyze.rules import table_rules
 from engine.storage.columns import Numbers
@@ -128,8 +129,10 @@ class Load:
             for column in table.columns
             if column.number not in given and column.generated is None
         ]
-        writer = self.encoder.writer
-        self.completer = RowCompleter(session, writer, defaults, rules.generated, rules.checks, plan.where)
+        self.writer, checks = self.encoder.writer, rules.checks
+        if table.partitioning is not None:  # whose partitions check what comes to them
+            self.writer, checks = PartitionedWriter(session.catalog, table, session.key.format), ()
+        self.completer = RowCompleter(session, self.writer, defaults, rules.generated, checks, plan.where)
 
     async def run(self, source: CopySource) -> int:
         """Loads everything; the number of rows."""
@@ -137,6 +140,8 @@ class Load:
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
         if not pieces.left and self.parser.reader.count(first) <= SMALL_ROWS:
             return await self._load_small(first)
+        if self.plan.table.partitioning is not None:
+            return await self._load_singly(first, pieces)
         await lock_for_rows(self.session, self.encoder, self._held_before)
         if references.refers_to_itself(self.encoder.writer):
             return await self._load_singly(first, pieces)
@@ -145,7 +150,7 @@ class Load:
     # --- row by row ----------------------------------------------------------------------------------------------
 
     async def _load_small(self, data: bytes) -> int:
-        single = SingleInsert(self.session, self.encoder.writer)
+        single = SingleInsert(self.session, self.writer)
         if len(data) <= _AT_ONCE_BYTES:
             read = data or self.plan.options.binary  # where the header must not be missing
             count = await self._add_singly(single, self.parser.parse(data)) if read else 0
@@ -155,7 +160,7 @@ class Load:
         return count
 
     async def _load_singly(self, first: bytes, pieces: Pieces) -> int:
-        single = SingleInsert(self.session, self.encoder.writer)
+        single = SingleInsert(self.session, self.writer)
         count, data = 0, first
         while data:
             piece = await asyncio.to_thread(self.parser.parse, data)

@@ -18,7 +18,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, Role, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
-from engine.ddl import grants, names
+from engine.ddl import alter_children, grants, names, partitions
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.indexes import class_for
@@ -64,7 +64,7 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
     if statement.kind not in ("table",):
         raise SqlError("42809", f'"{found.name}" is not a {statement.kind}')
     table = names.table_named(context, statement.relation, _lock_mode(statement.commands))
-    Alteration(context, table).run(statement.commands)
+    alter_children.alter(context, table, statement.commands, statement.relation.only)
     return "ALTER TABLE"
 
 
@@ -86,6 +86,9 @@ def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: 
             context.change({item.oid: _owned(context, item, command)})
         elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
             continue  # storage parameters of a tree that has none
+        elif command.action == "attach_partition" and isinstance(item, Index):
+            assert command.relation is not None
+            partitions.attach_index(context, item, command.relation)
         elif command.action == "tablespace" and isinstance(item, Index):
             place_of_index(context, command.value, context.catalog.table(item.table))
         else:
@@ -141,14 +144,19 @@ class Alteration:
 
     def run(self, commands: tuple[ast.AlterTableCmd, ...]) -> None:
         for command in commands:
-            handler = _COMMANDS.get(command.action)
-            if handler is not None:
-                handler(self, command)
-            elif command.action not in _WITHOUT_EFFECT:
-                not_supported(f"ALTER TABLE {command.action.upper().replace('_', ' ')}")
-        self._finish()
+            self.apply(command)
+        self.finish()
 
-    def _finish(self) -> None:
+    def apply(self, command: ast.AlterTableCmd) -> None:
+        """One command; `finish` writes what has become of the table."""
+        handler = _COMMANDS.get(command.action)
+        if handler is not None:
+            handler(self, command)
+        elif command.action not in _WITHOUT_EFFECT:
+            not_supported(f"ALTER TABLE {command.action.upper().replace('_', ' ')}")
+
+    def finish(self) -> None:
+        """Writes the changed objects, and leaves jobs for what the rows owe to them."""
         table = self.table
         if self.new_layout and not self.rewrite:
             version = table.layouts[-1].version + 1
@@ -209,6 +217,32 @@ class Alteration:
         if any(item.kind == "p" for item in self.builder.new_constraints[known:]):
             self.rewrite = True
         self._fill(column)
+
+    def add_inherited_column(self, column: Column) -> None:
+        """A column that the table's parent has been given."""
+        table = self.table
+        number = table.next_column
+        copied = replace(
+            column, number=number, identity="", sequence=None, missing=None, comment=None, acl=None, inherited=1,
+            local=False,
+        )  # fmt: skip
+        self.builder.table = replace(table, columns=(*table.columns, copied), next_column=number + 1)
+        self.new_layout = True
+        self._fill(copied)
+
+    def drop_inherited(self, constraint: Constraint) -> None:
+        """A constraint that the table's parent has lost."""
+        self._take_constraint(constraint)
+
+    def take_key(self, parent: Table, index: Index) -> Index:
+        """The part of a partitioned table's primary key: the rows are put in its order."""
+        nullable = {column.number for column in self.table.columns if not column.not_null}
+        part = partitions.new_key_part(self.builder, parent, index)
+        numbers = [item.number for item in part.columns if item.number in nullable]
+        self.rewrite = self.table.partitioning is None
+        self.validations += [_not_null(self.table.column_by_number(number)) for number in numbers]
+        self.finish()
+        return part
 
     def _fill(self, column: Column) -> None:
         """What existing rows have in a new column."""

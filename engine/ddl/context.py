@@ -46,12 +46,14 @@ class BuildIndex:
 class ValidateConstraint:
     """A new check, not-null or foreign key constraint against every row. Raises 23514, 23502, 23503.
 
-    `of_domain`: the condition of a domain over a column of it, which is no constraint of the table.
+    `of_domain`: the condition of a domain over a column of it, which is no constraint of the table. `violated`: the
+    message for a condition that is none either, but a partition's bounds.
     """
 
     table: Table
     constraint: Constraint
     of_domain: bool = False
+    violated: str = ""
 
 
 Job = RewriteTable | BuildIndex | ValidateConstraint

@@ -84,6 +84,9 @@ class Removal:
                 inside = isinstance(other, IN_SCHEMAS) and not isinstance(other, Index) and other.schema == item.oid
                 if inside and other.oid not in self.gone:
                     self._depend(other, item)
+        elif isinstance(item, Index):
+            for oid in self.context.catalog.index_children.get(item.oid, ()):
+                self.add(self.context.catalog.index(oid))
         elif isinstance(item, Sequence):
             self._take_defaults(item)
         elif isinstance(item, USER_TYPES):
@@ -148,6 +151,12 @@ class Removal:
 
     def _take_parts(self, table: Table) -> None:
         catalog = self.context.catalog
+        for oid in catalog.children.get(table.oid, ()):
+            child = catalog.table(oid)
+            if child.bound is not None:
+                self.add(child)
+            elif oid not in self.gone:
+                self._depend(child, table)
         for oid in table.indexes:
             self.gone[oid] = catalog.index(oid)
         for item in catalog.objects.values():
@@ -379,6 +388,13 @@ def _relation(context: DdlContext, kind: str, parts: tuple[str, ...]) -> SchemaO
 def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
     """2BP01 for what belongs to something else: an index behind a constraint, an identity column's sequence."""
     if isinstance(item, Index):
+        if item.parent is not None:
+            above = context.catalog.index(item.parent)
+            raise SqlError(
+                "2BP01",
+                f"cannot drop index {item.name} because index {above.name} requires it",
+                hint=f"You can drop index {above.name} instead.",
+            )
         table = context.catalog.table(item.table)
         for constraint in table.constraints:
             if constraint.index == item.oid and constraint.kind in "pu":
@@ -404,6 +420,12 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
     for relation in statement.relations:
         table = names.table_named(context, relation, letter="D")
         tables[table.oid] = table
+        if relation.only and table.partitioning is not None and table.oid in context.catalog.children:
+            hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly."
+            raise SqlError("42809", "cannot truncate only a partitioned table", hint=hint)
+        for child in () if relation.only else context.catalog.descendants(table.oid):
+            context.lock_relation(child.oid, "access exclusive")
+            tables[child.oid] = context.catalog.table(child.oid)
     while referring := _referring(context, tables):
         if not statement.cascade:
             other, _, table = referring[0]

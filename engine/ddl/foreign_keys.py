@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.functions.registry import operators_named
 from catalog.schema import Constraint, Index, Table
 from catalog.types import format_type, lookup
@@ -27,6 +27,8 @@ def foreign_key(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constra
         raise SqlError("42830", "number of referencing and referenced columns for foreign key disagree")
     if parent.oid != table.oid and not names.may_on_table(context, parent, "x", frozenset(referenced)):
         raise SqlError("42501", f"permission denied for table {parent.name}")
+    if parent.partitioning is not None:
+        not_supported("foreign keys that refer to partitioned tables")
     index = _matching_index(parent, parent_indexes, referenced)
     name = constraint.name or names.free_constraint_name(
         table.constraints, table.name, "_".join(constraint.columns), "fkey"

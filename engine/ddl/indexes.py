@@ -9,7 +9,7 @@ from catalog.operator_classes import METHODS, AccessMethod, default_class, named
 from catalog.schema import Index, IndexColumn, Table
 from catalog.types import format_type
 from catalog.types.boolean import SPELLINGS
-from engine.ddl import names
+from engine.ddl import names, partitions
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_index_expression, stored_predicate
 from engine.ddl.tables import must_be_a_key, must_have_class
@@ -48,10 +48,19 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         tablespace=place_of_index(context, statement.tablespace, table),
         options=_options(METHODS[statement.method], statement.options),
     )
+    if index.unique:
+        partitions.check_unique_key(table, "UNIQUE", tuple(column.number for column in index.columns))
+    only = statement.relation.only and table.partitioning is not None
+    if only and table.oid in context.catalog.children:
+        index = replace(index, valid=False)
+    if table.partitioning is not None and statement.concurrently:
+        raise SqlError("0A000", f'cannot create index on partitioned table "{table.name}" concurrently')
     changed = replace(table, indexes=(*table.indexes, index.oid))
     context.change({index.oid: index, table.oid: changed})
     if index.is_tree and not context.table_is_empty(table):
         context.add_job(BuildIndex(changed, index))
+    if table.partitioning is not None and not only:
+        partitions.add_index_parts(context, changed, index)
     return "CREATE INDEX"
 
 

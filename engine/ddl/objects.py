@@ -315,6 +315,7 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
     if item is None:
         return tag
     if statement.kind == "column":
+        _refuse_inherited_name(context, item, statement)
         _rename_column(context, item, statement.name or "", statement.new_name)
     elif statement.kind == "constraint":
         _rename_constraint(context, item, statement.name or "", statement.new_name)
@@ -324,6 +325,18 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         if isinstance(item, Index):
             _rename_constraint_of(context, item, statement.new_name)
     return tag
+
+
+def _refuse_inherited_name(context: DdlContext, item: SchemaObject, statement: ast.RenameStmt) -> None:
+    """42P16 for a column whose name is the parent's business, or that children have too."""
+    column = item.column(statement.name or "") if isinstance(item, Table) else None
+    if column is None or not isinstance(item, Table):
+        return
+    if column.inherited:
+        raise SqlError("42P16", f'cannot rename inherited column "{column.name}"')
+    assert statement.relation is not None
+    if statement.relation.only and item.oid in context.catalog.children:
+        raise SqlError("42P16", f'inherited column "{column.name}" must be renamed in child tables too')
 
 
 def _rename_column(context: DdlContext, item: SchemaObject, old: str, new: str) -> None:
@@ -338,6 +351,9 @@ def _rename_column(context: DdlContext, item: SchemaObject, old: str, new: str) 
     changed = replace(item, columns=columns)
     if isinstance(item, Table) and isinstance(changed, Table):
         context.change(renamed_texts(context, item, changed, column.number))
+        for oid in context.catalog.children.get(item.oid, ()):
+            context.lock_relation(oid, "access exclusive")
+            _rename_column(context, context.catalog.table(oid), old, new)
     else:
         context.change({item.oid: changed})
 

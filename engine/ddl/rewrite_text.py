@@ -84,7 +84,16 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
         else item
         for item in new.columns
     )
-    changes: dict[int, SchemaObject | None] = {new.oid: replace(new, constraints=constraints, columns=columns)}
+    changed = replace(new, constraints=constraints, columns=columns)
+    if new.partitioning is not None:
+        parts = tuple(
+            replace(item, expression=rewritten(item.expression, None, "partition key expressions"))
+            if item.expression is not None
+            else item
+            for item in new.partitioning.columns
+        )
+        changed = replace(changed, partitioning=replace(new.partitioning, columns=parts))
+    changes: dict[int, SchemaObject | None] = {new.oid: changed}
     for oid in new.indexes:
         index = context.catalog.index(oid)
         keys = tuple(

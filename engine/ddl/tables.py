@@ -21,10 +21,11 @@ from catalog.schema import (
     SchemaObject,
     Sequence,
     Table,
+    Tablespace,
 )
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
-from engine.ddl import names
+from engine.ddl import inheritance, names, partitions
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_check, stored_default, stored_generated
 from engine.ddl.sequences import new_sequence
@@ -49,6 +50,7 @@ class TableBuilder:
         self.indexes: list[Index] = []
         self.sequences: list[Sequence] = []
         self.new_constraints: list[Constraint] = []
+        self.conflicting_defaults: set[str] = set()  # inherited columns
 
     # ---- columns ------------------------------------------------------------------------------------------------
 
@@ -60,13 +62,14 @@ class TableBuilder:
         if len(table.columns) >= MAX_COLUMNS:
             raise SqlError("54011", f"tables can have at most {MAX_COLUMNS} columns")
         number = table.next_column
-        column = self._serial(definition, number) or Column(number, definition.name, self._type(definition))
+        column = self._serial(definition, number) or Column(number, definition.name, self.type_of(definition))
         if definition.collation and definition.collation[-1] not in ("C", "POSIX", "default", "ucs_basic"):
             not_supported(f'collation "{definition.collation[-1]}"')
         self.table = replace(table, columns=(*table.columns, column), next_column=number + 1)
         return column
 
-    def _type(self, definition: ast.ColumnDef) -> TypeRef:
+    def type_of(self, definition: ast.ColumnDef) -> TypeRef:
+        """A column's type. Raises 42704, 42P16."""
         assert definition.type is not None
         found = resolve_type(definition.type, self.context.environment)
         lookup(found.oid)
@@ -181,6 +184,8 @@ class TableBuilder:
         return made
 
     def _check(self, constraint: ast.ConstraintDef, column: Column | None) -> Constraint:
+        if constraint.no_inherit and self.table.partitioning is not None:
+            raise SqlError("42P16", f'cannot add NO INHERIT constraint to partitioned table "{self.table.name}"')
         text, columns = stored_check(self.context, self.table, constraint)
         named = column.name if column else (self.table.column_by_number(columns[0]).name if len(columns) == 1 else "")
         name = constraint.name or names.free_constraint_name(self.table.constraints, self.table.name, named, "check")
@@ -199,6 +204,7 @@ class TableBuilder:
         if constraint.using_index is not None:
             return self._key_from_index(constraint, primary)
         numbers = self._key_columns(constraint)
+        partitions.check_unique_key(self.table, "PRIMARY KEY" if primary else "UNIQUE", numbers)
         if primary:
             for number in numbers:
                 self.change_column(replace(self.table.column_by_number(number), not_null=True))
@@ -339,11 +345,7 @@ def quote(name: str) -> str:
 
 
 def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
-    """CREATE TABLE. Raises 42P07, 42701, 42P16, 0A000 for partitions and inheritance."""
-    if statement.inherits:
-        not_supported("table inheritance")
-    if statement.partition is not None:
-        not_supported("table partitioning")
+    """CREATE TABLE, with its parents and as a partition. Raises 42P07, 42701, 42P16, and what its parts raise."""
     if statement.on_commit and statement.persistence != "t" and statement.relation.schema != "pg_temp":
         raise SqlError("42P16", "ON COMMIT can only be used on temporary tables")
     if statement.access_method not in (None, "heap"):
@@ -353,7 +355,17 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     schema = context.creation_schema(relation, persistence)
     if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_not_exists, has_row_type=True):
         return "CREATE TABLE"
-    tablespace = place_of_table(context, statement.tablespace, persistence)
+    parents = inheritance.parents_named(context, statement.inherits, persistence, partition=statement.bound is not None)
+    if statement.partition_by is not None and parents and statement.bound is None:
+        raise SqlError("42P16", "cannot create partitioned table as inheritance child")
+    if statement.partition_by is not None and statement.options:
+        raise SqlError("42809", "cannot specify storage parameters for a partitioned table",
+                       hint="Specify storage parameters for its leaf partitions, instead.")  # fmt: skip
+    wanted = statement.tablespace
+    if wanted is None and statement.bound is not None:
+        place = context.catalog.get(parents[0].tablespace)
+        wanted = place.name if isinstance(place, Tablespace) else None
+    tablespace = place_of_table(context, wanted, persistence)
     table = Table(
         context.new_oid(),
         schema.oid,
@@ -365,20 +377,44 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
         persistence=persistence,
         options=statement.options,
         on_commit=statement.on_commit if statement.on_commit in ("delete", "drop") else "",
+        parents=tuple(parent.oid for parent in parents),
     )
     builder = TableBuilder(context, table)
+    inheritance.inherit_columns(builder, parents)
+    written: set[str] = set()
     for element in statement.elements:
         if isinstance(element, ast.ColumnDef):
+            if element.name in written:
+                raise SqlError("42701", f'column "{element.name}" specified more than once')
+            written.add(element.name)
+            if inheritance.merge_column(builder, element):
+                continue
+            if element.type is None:
+                raise SqlError("42703", f'column "{element.name}" does not exist')
             if builder.table.column(element.name) is not None:
                 raise SqlError("42701", f'column "{element.name}" specified more than once')
             builder.add_column(element)
         elif isinstance(element, ast.LikeClause):
             _copy_columns(builder, element)
+    inheritance.refuse_conflicting_defaults(builder)
+    if statement.partition_by is not None:
+        builder.table = replace(
+            builder.table, partitioning=partitions.partitioning(context, builder.table, statement.partition_by)
+        )
+    if statement.bound is not None:
+        bound = partitions.bound_of(context, parents[0], relation.name, statement.bound)
+        partitions.check_default(context, parents[0], bound)
+        builder.table = replace(builder.table, bound=bound)
     for part in _keys_first(statement.elements):
         if isinstance(part, ast.ColumnDef):
             builder.add_column_constraints(part)
         elif isinstance(part, ast.ConstraintDef):
             builder.add_constraint(part)
+    if statement.partition_by is not None:
+        partitions.refuse_generated(context, builder.table, statement.partition_by)
+    inheritance.inherit_checks(builder, parents)
+    if statement.bound is not None:
+        partitions.inherit_keys(builder, parents[0])
     builder.table = replace(builder.table, layouts=(layout(0, builder.table.columns),))
     context.change(builder.objects())
     return "CREATE TABLE"

@@ -24,7 +24,7 @@ from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Implementation, Operator
 from catalog.functions.registry import implementation
 from catalog.types import lookup, type_row
-from catalog.types.base import Array, FormatSettings, TypeRef
+from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.oids import NAME, NAMED_TYPES
 from catalog.types.pseudo import record_text_encoder
 from catalog.types.user import FIRST_USER_OID, entry_of
@@ -683,6 +683,21 @@ def compile_expression(
             code.line(f"p{number} = parameters[{number - 1}]")
         code.line(f"return {found.source}")
     return code.finish("evaluate")
+
+
+def constant_value(expression: tree.Expr) -> tuple[object] | None:
+    """The value of an expression without columns that is known when the statement is planned (in a tuple of one), None
+    where it is not; of an array also one that is made of such values."""
+
+    def no_column(item: tree.Var) -> Value:
+        raise NotOnRowPath(f"column {item.name}")
+
+    compiler = ExpressionCompiler(Code(), DEFAULT_FORMAT, no_column)
+    if not isinstance(expression, tree.ArrayExpr) or expression.nested:
+        return compiler.constant(expression)
+    found = [compiler.constant(item) for item in expression.elements]
+    known = tuple(item[0] for item in found if item is not None)
+    return (Array.of(known),) if len(known) == len(found) else None
 
 
 def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -> tuple[Callable[..., object], bool]:

@@ -62,6 +62,18 @@ def row_condition(catalog: Catalog, table: Table, text: str) -> Callable[[Row], 
     return code.finish("holds")
 
 
+def row_checks(table: Table, checks: Sequence[tuple[str, tree.Expr]]) -> Callable[[Row], str | None]:
+    """Makes a function from a row to the name of the first check that is FALSE for it, None where none is."""
+    code = Code()
+    compiler = _row_compiler(code, table)
+    with code.block("def first_false(row):"):
+        for name, condition in sorted(checks, key=lambda item: item[0]):
+            with code.block(f"if {compiler.false(condition)}:"):
+                code.line(f"return {name!r}")
+        code.line("return None")
+    return code.finish("first_false")
+
+
 def default_values(catalog: Catalog, columns: Sequence[Column]) -> Callable[[ExecContext], list[object]]:
     """Makes a function that gives the columns' defaults, NULL where there is none."""
     makers = [

@@ -27,6 +27,7 @@ from engine.execute.output import ListSink, Sink
 from engine.execute.select import QueryCompiler
 from engine.execute.walk import conjuncts, has_sublink, walk
 from engine.execute.writer import Checks, TableWriter
+from engine.partitions.writing import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
@@ -44,7 +45,9 @@ class ModifyPlan(CompiledPlan):
         self._statement: Statement = statement
         self._catalog = catalog
         self._settings = settings
-        self._writer = TableWriter(catalog, statement.table, settings)
+        if isinstance(statement, (tree.Update, tree.Delete)) and statement.members:
+            raise NotOnRowPath("several tables")
+        self._writer = writer_of(catalog, statement, settings)
         super().__init__(result_fields(statement.returning, statement.range_table), analyzed)
         self.command = type(statement).__name__.upper()
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
@@ -133,7 +136,8 @@ class _Shell:
     ) -> None:
         """NOT NULL, then CHECK constraints by name, over the new row."""
         code, writer, table = self.code, self.writer, self.writer.table
-        required = {position for position, _ in writer.required}
+        # Of a row that moves, the partition that it comes to asks for what must not be NULL.
+        required = set() if writer.moving is not None else {position for position, _ in writer.required}
         if any(value.nullable for position, value in enumerate(values) if position in required):
             tests = [
                 f"{value.source} is None"
@@ -196,6 +200,7 @@ class InsertCompiler:
         self.code = shell.code
         self.statement = statement
         self.table = statement.table
+        self.partitioned = shell.writer if isinstance(shell.writer, PartitionedWriter) else None
         self.values: list[Value] = []
         self.old: dict[tuple[int, int], Value] = {}
         query = tree.Query(targets=(), range_table=statement.range_table, ctes=statement.ctes)
@@ -211,6 +216,8 @@ class InsertCompiler:
             raise NotOnRowPath("column of an unknown query")
         if self.old:
             found = self.old.get((item.relation, item.column))
+        elif item.column == tree.TABLE_OID and self.partitioned is not None:
+            return Value(f"{self.code.constant(self.partitioned.table_oid, 'table_oid')}(key)", nullable=False)
         elif item.column == 0:
             return Value(self.shell.row_source(self.values), nullable=False)
         else:
@@ -290,13 +297,18 @@ class InsertCompiler:
         depth = code.depth
         conflict = statement.on_conflict
         if conflict is not None:
-            finder = ConflictFinder(shell.writer, conflict.index_oids)
+            finder: ConflictFinder | PartitionedConflicts
+            if self.partitioned is not None:
+                finder = PartitionedConflicts(self.partitioned, conflict.index_oids)
+            else:
+                finder = ConflictFinder(shell.writer, conflict.index_oids)
             code.line(f"conflict = {code.constant(finder.find, 'find_conflict')}(transaction, row)")
             code.indent("if conflict is None:")
         write = code.constant(shell.writer.write_new, "write_new")
-        key = "key = " if conflict is not None and conflict.action == "update" else ""
+        touches = conflict is not None and conflict.action == "update"
+        key = "key = " if touches or self.partitioned is not None else ""
         code.line(f"{key}{write}(transaction, context, row, {shell.checks})")
-        if key:
+        if touches:
             code.line("touched.add(key)")
         code.line("count += 1")
         shell.write_returning(self.expressions, statement.returning)
@@ -314,7 +326,11 @@ class InsertCompiler:
         code.line(f"stored = transaction.get_locked(conflict, {NO_KEY_UPDATE})")
         code.line("if stored is None: raise affected_twice()")
         names = [code.temporary("c") for _ in table.columns]
-        code.line(f"old = {code.constant(shell.writer.decode, 'decode')}(stored)")
+        if self.partitioned is not None:
+            code.line("key = conflict")
+            code.line(f"old = {code.constant(self.partitioned.decode_at, 'decode')}(key, stored)")
+        else:
+            code.line(f"old = {code.constant(shell.writer.decode, 'decode')}(stored)")
         code.line(f"{', '.join(names)}, = old")
         not_null = {table.columns[position].number for position, _ in shell.writer.required}
         for column, name, value in zip(table.columns, names, self.values, strict=True):
@@ -467,4 +483,9 @@ class ChangeCompiler:
         columns[0, 0] = Value("row", nullable=False, atom=True)
         shell.write_row_checks(expressions, "row", values, statement.checks)
         update = code.constant(shell.writer.updater(changed), "update")
-        code.line(f"{update}(transaction, context, {key}, old, row, {shell.checks})")
+        moving = shell.writer.moving
+        if moving is not None:
+            oid = code.constant(moving.table_oid, "table_oid")
+            columns[0, tree.TABLE_OID] = Value(f"{oid}(written)", nullable=False)
+        written = "written = " if moving is not None else ""
+        code.line(f"{written}{update}(transaction, context, {key}, old, row, {shell.checks})")

@@ -27,7 +27,7 @@ def pull_up(query: tree.Query) -> tree.Query:
     if query.row_marks or query.set_operation is not None:
         return query
     inner: dict[int, tree.Query] = {}
-    for relation in _places(query.from_items):
+    for relation in firm_places(query.from_items):
         entry = query.range_table[relation]
         if isinstance(entry, tree.RangeSubquery) and _is_plain(entry.query):
             inner[relation] = pull_up(entry.query)
@@ -44,7 +44,7 @@ def push_down(query: tree.Query) -> tree.Query:
         return query
     range_table = list(query.range_table)
     kept: list[tree.Expr] = []
-    places = set(_places(query.from_items))
+    places = set(firm_places(query.from_items))
     for condition in conjuncts(query.where):
         used = {(item.relation, item.levels_up) for item in variables(condition)}
         relation = next(iter(used))[0] if len(used) == 1 and next(iter(used))[1] == 0 else -1
@@ -110,15 +110,15 @@ def _all_of(conditions: list[tree.Expr]) -> tree.Expr | None:
     return conditions[0] if conditions else None
 
 
-def _places(items: tuple[tree.FromItem, ...]) -> Iterator[int]:
+def firm_places(items: tuple[tree.FromItem, ...]) -> Iterator[int]:
     """The relations whose rows are never made up of NULLs."""
     for item in items:
         if isinstance(item, tree.FromRef):
             yield item.relation
         elif item.kind in ("inner", "cross"):
-            yield from _places((item.left, item.right))
+            yield from firm_places((item.left, item.right))
         elif item.kind in ("left", "right"):
-            yield from _places((item.left if item.kind == "left" else item.right,))
+            yield from firm_places((item.left if item.kind == "left" else item.right,))
 
 
 def _is_plain(query: tree.Query) -> bool:

@@ -23,7 +23,7 @@ from catalog.schema import Catalog, Index, Table
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.context import ExecContext
-from engine.sql.tree import VIEW_CHECK
+from engine.sql.tree import PARTITION_CHECK, VIEW_CHECK
 from engine.storage.keys import (
     PREFIX_BYTES,
     index_entry_encoder,
@@ -35,6 +35,7 @@ from engine.txn.interface import UPDATE, Transaction
 
 if TYPE_CHECKING:
     from engine.execute.foreign_keys import Incoming, Outgoing
+    from engine.partitions.writing import Moving
 
 Row = Sequence[object]
 _SHOWN_BYTES = 64  # of each value, in the detail of a failing row
@@ -125,6 +126,8 @@ class TableWriter:
         ]
         self._outgoing: list[Outgoing] | None = None
         self._incoming: list[Incoming] | None = None
+        self.row_shown: Callable[[Row], str] | None = None  # `failing_row` of the partitioned table that was named
+        self.moving: Moving | None = None  # of a partition whose rows the statement may have to move
 
     # ---- foreign keys -----------------------------------------------------------------------------------------------
 
@@ -244,7 +247,14 @@ class TableWriter:
         self, changed: Iterable[int]
     ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
         """Makes `update` for changes of these columns (attnums) only: everything else is left alone."""
-        columns = frozenset(changed)
+        if self.moving is not None:
+            return self.moving.updater(changed)
+        return self.plain_updater(frozenset(changed))
+
+    def plain_updater(
+        self, columns: frozenset[int]
+    ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
+        """`updater` for rows that stay in their table."""
         indexes = [index for index in self.indexes if index.touched_by(columns)]
         outgoing = [foreign for foreign in self.outgoing if not foreign.columns.isdisjoint(columns)]
         incoming = [foreign for foreign in self.incoming if not foreign.referenced.isdisjoint(columns)]
@@ -283,7 +293,8 @@ class TableWriter:
         """Whether a change of these columns concerns no index, no key and no foreign key."""
         columns = frozenset(changed)
         return (
-            not any(index.touched_by(columns) for index in self.indexes)
+            self.moving is None
+            and not any(index.touched_by(columns) for index in self.indexes)
             and all(foreign.columns.isdisjoint(columns) for foreign in self.outgoing)
             and all(foreign.referenced.isdisjoint(columns) for foreign in self.incoming)
             and self._unique_columns().isdisjoint(columns)
@@ -357,7 +368,12 @@ class TableWriter:
                     )
 
     def check_violation(self, name: str, values: Row) -> SqlError:
-        """The error of a CHECK constraint that is false for the row (23514), or of a view's check option (44000)."""
+        """The error of a CHECK constraint that is false for the row (23514), of a partition's bounds (23514), or of a
+        view's check option (44000)."""
+        if name == PARTITION_CHECK:
+            message = f'new row for relation "{self.table.name}" violates partition constraint'
+            schema = self.catalog.schema_name(self.table.schema)
+            return SqlError("23514", message, detail=self.failing_row(values), schema=schema, table=self.table.name)
         if name.startswith(VIEW_CHECK):
             view = name[len(VIEW_CHECK) + 4 :]
             message = f'new row violates check option for view "{view}"'
@@ -367,6 +383,8 @@ class TableWriter:
 
     def failing_row(self, values: Row) -> str:
         """'Failing row contains (1, null).', long values cut to 64 bytes as PostgreSQL does."""
+        if self.row_shown is not None:
+            return self.row_shown(values)
         shown = []
         for column, value in zip(self.table.columns, values, strict=True):
             text = self._text(column.number, value)

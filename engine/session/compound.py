@@ -54,6 +54,7 @@ class CompoundPlan:
 
     parts: tuple[PlannedPart, ...]
     main: int
+    counted: range | None = None  # the parts whose rows the statement's tag counts, where it is not the main one alone
 
     def describe(self, describe: Any) -> Iterator[str]:
         """Lines for EXPLAIN: the main statement's plan, then the others."""
@@ -70,12 +71,13 @@ def plan(session: Session, whole: Prepared, parts: Parts) -> CompoundPlan:
     written = Counter(
         part.statement.table.oid for part in ordered if not isinstance(part.statement, tree.Query)
     )  # fmt: skip
+    moves = any(isinstance(part.statement, tree.Update) and part.statement.root is not None for part in ordered)
     found = []
     for part in ordered:
         statement = part.statement
-        alone = isinstance(statement, tree.Query) or written[statement.table.oid] == 1
+        alone = isinstance(statement, tree.Query) or (written[statement.table.oid] == 1 and not moves)
         found.append(PlannedPart(part, _prepare(session, whole, statement), alone))
-    return CompoundPlan(tuple(found), len(parts.before))
+    return CompoundPlan(tuple(found), len(parts.before), range(*parts.counted) if parts.counted else None)
 
 
 def _prepare(session: Session, whole: Prepared, statement: tree.Statement) -> Prepared:
@@ -195,6 +197,7 @@ class _Execution:
         self.held = held
         self.checks = Checks(late=True)
         self.results: dict[int, Result] = {}
+        self.counts: list[int] = []
         self.context = self._context()
 
     def _context(self) -> ExecContext:
@@ -207,37 +210,43 @@ class _Execution:
         for number, planned in enumerate(self.plan.parts):
             if number == self.plan.main:
                 await self._run_main(planned)
+                self.counts.append(self.portal.count)
             else:
-                await self._run_part(planned)
+                self.counts.append(await self._run_part(planned))
+        if self.plan.counted is not None:
+            self.portal.count = sum(self.counts[place] for place in self.plan.counted)
         self.view.end_parts()
         self.checks.finish()
 
-    async def _run_part(self, planned: PlannedPart) -> None:
+    async def _run_part(self, planned: PlannedPart) -> int:
+        """Runs a part; the number of rows that it has changed or given."""
         result = Result(planned.prepared.fields or ())
-        if planned.part.result is not None:
-            self.results[planned.part.result.oid] = result
+        if planned.part.result is not None:  # which several parts may give rows to
+            result = self.results.setdefault(planned.part.result.oid, result)
         self.view.begin_part(not planned.alone)
         prepared = planned.prepared
         if prepared.row is not None and prepared.columnar is None and prepared.dml is None:
             try:
                 self.context.results = _Rows(self.results)
-                rows, _ = prepared.row.rows(self.context, self.portal.parameters)
+                rows, count = prepared.row.rows(self.context, self.portal.parameters)
                 result.add_rows(rows)
-                return
+                return count
             except RowPathFull:
                 planning.columnar_of(self.session, prepared)
         if prepared.dml is not None:
-            await self._change(planned, result)
-            return
+            return (await self._change(planned, result)).count
         assert prepared.columnar is not None
         query = prepared.columnar
         values = planning.columnar_parameters(self.session, query, self.portal.parameters, self.context)
         stream = await self.session.node.columnar.batches(query, values, self.view, self._content())
         try:
+            count = 0
             async for batch in stream:
                 result.add_batch(batch)
+                count += batch.num_rows  # type: ignore[attr-defined]
         finally:
             await stream.close()
+        return count
 
     async def _run_main(self, planned: PlannedPart) -> None:
         portal, prepared = self.portal, planned.prepared

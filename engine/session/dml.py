@@ -35,11 +35,12 @@ from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
 from engine.execute.walk import has_sublink
 from engine.execute.writer import Checks
+from engine.partitions.writing import Moving
 from engine.session import planning
 from engine.session.system import virtual_content
 from engine.sql import tree
 from engine.storage.columns import Column, one_array, to_values
-from engine.storage.keys import row_number_keys, storage_prefix
+from engine.storage.keys import PREFIX_BYTES, row_number_keys, storage_prefix
 from engine.storage.moments import Lsn, lsn_in
 from engine.txn.interface import NO_KEY_UPDATE, READ_COMMITTED, UPDATE, LockWait
 
@@ -150,6 +151,8 @@ class DataChange:
         self.table = target.table
         self.encoder = TableEncoder(session.catalog, target.table, session.key.format)
         self.writer = self.encoder.writer
+        if isinstance(target, tree.Update) and target.root is not None:
+            self.writer.moving = Moving(self.writer, target.root)
         self.part = call.part
         self.context = session.context()
         if call.part is not None:
@@ -187,7 +190,8 @@ class DataChange:
 
     def violation(self, batch: Any, rows: RowSet) -> SqlError | None:
         """The error of the first row that NOT NULL or a CHECK forbids."""
-        found = self.required.violation(rows)
+        # Of a row that moves, the partition that it comes to asks for what must not be NULL.
+        found = None if self.writer.moving is not None else self.required.violation(rows)
         place = rows.count if found is None else found[0]
         error = None if found is None else found[1]
         for name, index in sorted(self.dml.checks, reverse=True):
@@ -308,6 +312,8 @@ class _Change(DataChange):
         """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table, and no
         other part of the statement writes here or may yet write what a foreign key refers to."""
         changed = self.changed
+        if self.writer.moving is not None:
+            return False
         if self.part is not None and not (self.part.alone and not self.writer.outgoing):
             return False
         if changed is None:
@@ -414,6 +420,9 @@ class _Insertion(DataChange):
     def __init__(self, call: Call, statement: tree.Insert) -> None:
         super().__init__(call, statement)
         self.statement = statement
+        catalog = call.session.catalog
+        tables = [self.table, *(catalog.descendants(self.table.oid) if self.table.partitioning is not None else ())]
+        self._row_prefixes = {storage_prefix(table.storage_id) for table in tables}
         if self.part is None:
             self.context.checks = Checks()  # rows may refer to each other
         # The conditions of check options that hold sub-queries: only the query can tell of a row whether it meets them.
@@ -437,6 +446,7 @@ class _Insertion(DataChange):
             return False
         return (
             self.statement.on_conflict is None
+            and self.table.partitioning is None
             and not references.refers_to_itself(self.writer)
             and (self.dml.complete or not self.prepared.fields)
         )
@@ -526,8 +536,8 @@ class _Insertion(DataChange):
                 del checks[known:]
                 await self.session.wait_for(wait)
         if touched is not None:
-            prefix = storage_prefix(self.table.storage_id)
-            keys = {key for key in transaction.written_since(mark) if key.startswith(prefix)}
+            written = transaction.written_since(mark)
+            keys = {key for key in written if key[:PREFIX_BYTES] in self._row_prefixes}
             if not keys.isdisjoint(touched):
                 raise affected_twice()
             touched |= keys

@@ -24,12 +24,14 @@ from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTIO
 from engine.execute.context import ExecContext, Field
 from engine.execute.expressions import compile_expression
 from engine.execute.planner import plan_row
+from engine.partitions.expand import concerns, expand
+from engine.partitions.parts import parts_of
+from engine.partitions.plans import plan_by_parameters
 from engine.session.positioned import placed
 from engine.session.prepared import Prepared, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.parser import parse, parse_type_name
-from engine.sql.parts import take_apart
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
 if TYPE_CHECKING:
@@ -131,15 +133,30 @@ def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[i
         locks=_lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked),
     )
     session.check_privileges(analyzed)
-    if with_places and isinstance(root, tree.Query):
+    inherited = concerns(analyzed, session.catalog)
+    if with_places and isinstance(root, tree.Query) and not inherited:
         query, prepared.places = placed(root)
         analyzed = prepared.analyzed = replace(analyzed, statement=query)
-    prepared.row = plan_row(analyzed, session.catalog, session.key.format)
+    if inherited:
+        prepared.row = plan_by_parameters(analyzed, session.environment, session.key.format)
+        _take_members(session, prepared, analyzed, marked)
+    else:
+        prepared.row = plan_row(analyzed, session.catalog, session.key.format)
     if prepared.row is None:
         columnar_of(session, prepared)
     elif session.key.path == "columnar":
         move_to_columnar(session, prepared)
     return prepared
+
+
+def _take_members(session: Session, prepared: Prepared, analyzed: tree.Analyzed, marked: bool) -> None:
+    """The statement over the members of its tables (engine/partitions/expand.py), with their locks."""
+    prepared.analyzed = analyzed = expand(analyzed, session.environment)
+    prepared.relations, prepared.written = analyzed.relations, analyzed.written
+    prepared.all_locks = _lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked)
+    if prepared.row is None:
+        prepared.locks = prepared.all_locks
+        prepared.row = plan_row(analyzed, session.catalog, session.key.format)
 
 
 def move_to_columnar(session: Session, prepared: Prepared) -> None:
@@ -169,13 +186,17 @@ def columnar_of(session: Session, prepared: Prepared) -> Prepared:
     """Makes the statement's columnar plan, once; the kind tells which."""
     assert prepared.analyzed is not None
     root = prepared.analyzed.statement
+    if prepared.all_locks:
+        prepared.locks = prepared.all_locks
     if prepared.compound is not None:
         return prepared
-    if prepared.row is None and (parts := take_apart(root)) is not None:
+    changes_members = isinstance(root, tree.Update | tree.Delete) and root.members
+    if (prepared.row is None or changes_members) and (parts := parts_of(root, session.environment)) is not None:
         from engine.session import compound
 
         prepared.compound = compound.plan(session, prepared, parts)
-        prepared.kind = "compound"
+        if prepared.row is None:
+            prepared.kind = "compound"
         prepared.writes = True
     elif isinstance(root, tree.Query):
         if prepared.columnar is None:

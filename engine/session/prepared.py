@@ -59,6 +59,8 @@ class Prepared:
     runs: dict[tuple[int, ...], RunRow] = field(default_factory=dict)
     _decoders: dict[tuple[int, ...], tuple[ParameterDecoder, ...]] = field(default_factory=dict)
 
+    all_locks: tuple[tuple[int, int], ...] = ()  # where the row plan takes those of partitions itself: all of them
+
     lasting: bool = True  # not made of constants like 'now', which mean the time at which they were read
 
     text_formats: tuple[int, ...] = ()  # every result column as text, as simple queries get them

@@ -137,7 +137,11 @@ async def start(session: Session, portal: Portal) -> None:
         except StalePlan:
             prepared = portal.prepared = await current(session, prepared)
         except RowPathFull:
+            locks = prepared.locks
             prepared = planning.columnar_of(session, prepared)
+            if session.transaction is not None and prepared.locks is not locks:
+                prepared = portal.prepared = await locked(session, prepared)
+                planning.columnar_of(session, prepared)
             break
     if session.transaction is None:
         session.begin_implicit()

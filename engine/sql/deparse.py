@@ -330,7 +330,7 @@ class _Printer(ExpressionPrinter):
         """One relation in FROM, with its alias where that says something."""
         names = [column.name for column in entry.columns]
         if isinstance(entry, tree.RangeTable):
-            self.add(self.relation_name(entry.table.oid))
+            self.add(f"{'ONLY ' if entry.only else ''}{self.relation_name(entry.table.oid)}")
             known = None if entry.aliased else entry.table.name
             self.alias(alias, known, names, [column.name for column in entry.table.columns])
             if entry.sample is not None:

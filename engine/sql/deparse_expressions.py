@@ -222,7 +222,7 @@ class ExpressionPrinter:
                 return f"{quote_identifier(level.aliases[join])}.{quote_identifier(name)}", name
         if not expr.column:
             return f"{quote_identifier(alias)}.*", ""
-        name = level.columns[expr.relation][expr.column]
+        name = "tableoid" if expr.column == tree.TABLE_OID else level.columns[expr.relation][expr.column]
         if not alias and isinstance(entry, tree.RangeJoin):
             return quote_identifier(name), name
         if level.qualified or expr.levels_up:

@@ -54,6 +54,7 @@ class Parts:
     before: tuple[Part, ...]
     main: Part
     after: tuple[Part, ...]
+    counted: tuple[int, int] | None = None  # places (from, to) of the parts that together are the main statement
 
 
 def is_result(table: object) -> bool:
@@ -89,7 +90,7 @@ def _lift_locking(root: tree.Statement) -> tree.Statement:
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in query.output)
         cte = tree.Cte(f"{_LOCKED} {len(lifted)}", columns, query)
         lifted.append(cte)
-        return replace(item, query=_scan(tree.RangeCte(cte.name, depth, cte.name, columns)))
+        return replace(item, query=scan_of(tree.RangeCte(cte.name, depth, cte.name, columns)))
 
     if not any(isinstance(item, tree.Query) and item.row_marks and depth for item, depth in expressions_in(root)):
         return root
@@ -104,7 +105,7 @@ def _reaches_out(query: tree.Query, named_too: bool) -> bool:
     return any(isinstance(item, kinds) and item.levels_up >= depth for item, depth in expressions_in(query))
 
 
-def _scan(entry: tree.RangeCte | tree.RangeTable) -> tree.Query:
+def scan_of(entry: tree.RangeCte | tree.RangeTable) -> tree.Query:
     """All columns of one relation whose columns count from 1."""
     targets = tuple(
         tree.Target(tree.Var(0, number, column.type, 0, column.name), column.name)
@@ -193,7 +194,7 @@ class _Splitter:
             if name not in needed:
                 continue
             if name in self.own:
-                rows = _scan(tree.RangeTable(results[name], name, cte.columns))
+                rows = scan_of(tree.RangeTable(results[name], name, cte.columns))
                 found.append(replace(cte, query=rows, recursive=False, materialized=None))
             else:
                 found.append(cte)

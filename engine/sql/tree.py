@@ -429,6 +429,8 @@ class Sample:
 @dataclass(frozen=True, slots=True)
 class RangeTable:
     """A stored or virtual table. `columns` is by position; Var.column is the attnum, found through table.columns.
+    `only`: without the tables that inherit from it; so is what is left when these have been put in its place
+    (engine/partitions/expand.py).
 
     Views are already expanded: they are RangeSubquery with `view` set.
     """
@@ -438,6 +440,7 @@ class RangeTable:
     columns: tuple[RangeColumn, ...]  # after alias renaming, parallel to table.columns
     aliased: bool = False  # the alias was written, even if it is the table's own name
     sample: Sample | None = None
+    only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -647,7 +650,11 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Target table is range entry 0; FROM items follow. from_items excludes the target."""
+    """Target table is range entry 0; FROM items follow. from_items excludes the target.
+
+    `members`: the tables whose rows are the target's, where these are several: it runs over each of them. `root`: the
+    partitioned table that the statement named, if a row of this partition of it may have to move to another one.
+    """
 
     table: Table
     range_table: tuple[RangeEntry, ...]
@@ -659,10 +666,14 @@ class Update:
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
     views: tuple[int, ...] = ()
+    members: tuple[Table, ...] = ()
+    root: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """`members` as in Update."""
+
     table: Table
     range_table: tuple[RangeEntry, ...]
     from_items: tuple[FromItem, ...] = ()
@@ -670,6 +681,7 @@ class Delete:
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
     views: tuple[int, ...] = ()
+    members: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -703,6 +715,12 @@ VIEW_CHECK = "\U0010ffff"
 """Begins the names of `checks` that are a view's check option (44000); a number of four digits follows, then the view's
 name. They sort after every constraint, which is when PostgreSQL looks at them."""
 
+PARTITION_CHECK = "\U0010fffe"
+"""The name among `checks` of what a partition's bounds ask of its rows: it comes after every constraint."""
+
+TABLE_OID = -6
+"""The column number of tableoid."""
+
 Statement = Union[Query, Insert, Update, Delete, Merge]
 
 
@@ -717,3 +735,4 @@ class Analyzed:
     parameter_types: tuple[int, ...]
     relations: tuple[int, ...]
     written: tuple[int, ...] = ()
+    table_oids: bool = False  # it asks for the tableoid of a stored table

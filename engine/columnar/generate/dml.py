@@ -259,7 +259,8 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
         if item not in pending:
             row[item.column] = convert(expression(scope, item.expression), _form(table, item.column))
     scope.sources[0] = Source(alias, dict(row))
-    if pending:
+    routed = table.partitioning is not None  # what the partitions make of the rows is not known here
+    if pending or routed:
         new = tuple(
             (column.number, layout.add(column.name, column.type, row[column.number]))
             for column in table.columns
@@ -272,7 +273,7 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
         returning = tuple(_returning(scope, layout, statement.returning))
     sql = f"{with_}SELECT {', '.join(layout.sql)} FROM ({body.sql}) AS {alias}"
     query = generation.finish(sql, layout.columns)
-    return ColumnarDml(query, (), (), new, checks, returning, pending, complete=not pending)
+    return ColumnarDml(query, (), (), new, checks, returning, pending, complete=not (pending or routed))
 
 
 def _given_rows(scope: Scope, statement: tree.Insert) -> tuple[queries.Body, tuple[int, ...]]:

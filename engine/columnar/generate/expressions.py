@@ -54,6 +54,8 @@ def _var(scope: Scope, node: tree.Var) -> Piece:
     source = at.sources[node.relation]
     if node.column == tree.ROW_NUMBER:
         return Piece(f"{source.alias}.r", "BIGINT")
+    if node.column == tree.TABLE_OID:
+        not_supported("tableoid of rows that move to other partitions, on this query")
     piece = source.columns[node.column] if node.column else _whole_row(source, entry)
     if at.groups is not None:
         # Not grouped, yet determined by a grouped primary key: any row of the group has the value.

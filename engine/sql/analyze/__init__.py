@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.schema import Table
+from catalog.schema import Table, View
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import calls, comparisons, expressions, subscripts
@@ -50,7 +50,13 @@ def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequ
     else:
         analysed = change_statement(state, statement)
     types = _parameter_types(shared, analysed) if shared.parameters else ()
-    return tree.Analyzed(analysed, types, tuple(shared.relations), tuple(shared.written))
+    return tree.Analyzed(analysed, types, tuple(shared.relations), tuple(shared.written), _asks_table_oids(shared))
+
+
+def _asks_table_oids(shared: Shared) -> bool:
+    """Whether tableoid occurs, in the statement or in a view that it reads."""
+    views = (shared.environment.catalog.get(oid) for oid in shared.relations)
+    return shared.table_oids or any(isinstance(item, View) and "tableoid" in item.query for item in views)
 
 
 def _parameter_types(shared: Shared, analysed: object) -> tuple[int, ...]:

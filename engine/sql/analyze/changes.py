@@ -75,7 +75,7 @@ def changed_table(state: State, node: ast.RangeVar, verb: str) -> tuple[Table, N
     state.shared.written[relation.oid] = None
     alias = node.alias.name if node.alias else relation.name
     columns = tuple(tree.RangeColumn(column.name, column.type) for column in relation.columns)
-    entry = tree.RangeTable(relation, alias, columns)
+    entry = tree.RangeTable(relation, alias, columns, only=node.only)
     item = table_item(state.add(entry), entry)
     state.names.append(item)
     state.target = item

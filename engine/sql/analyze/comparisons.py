@@ -257,6 +257,8 @@ _SUBQUERY_REFUSED = {
     "EXECUTE parameters": "EXECUTE parameter",
     "column generation expressions": "column generation expression",
     "COPY FROM WHERE conditions": "COPY FROM WHERE condition",
+    "partition key expressions": "partition key expression",
+    "partition bound": "partition bound",
 }
 
 

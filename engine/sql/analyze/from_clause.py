@@ -161,6 +161,7 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
         alias,
         tuple(tree.RangeColumn(name, column.type) for name, column in zip(names, relation.columns, strict=True)),
         node.alias is not None,
+        only=node.only,
     )
     return scope.table_item(state.add(range_table), range_table)
 

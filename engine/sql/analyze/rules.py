@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from catalog.partitions import constraint_text
 from catalog.schema import Catalog, Column, Table
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
@@ -81,6 +82,9 @@ def _bind(table: Table, environment: Environment) -> TableRules:
         for item in sorted(table.constraints, key=lambda item: item.name)
         if item.kind == "c" and item.check is not None
     )
+    bounds = constraint_text(environment.catalog, table)
+    if bounds is not None:
+        checks += ((tree.PARTITION_CHECK, bind_text(bounds, environment, table, TypeRef(16), "check constraints")),)
     return TableRules(defaults, tuple(generated), checks)
 
 

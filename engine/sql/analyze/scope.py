@@ -70,9 +70,9 @@ def find_column(state: State, name: str, location: int, local_only: bool = False
         if found is not None:
             return lifted(found[0].expressions[found[1]], levels, location)
         if name == "tableoid" and len(level.namespace) == 1:
-            table = level.namespace[0].entry
-            if isinstance(table, tree.RangeTable) and isinstance(table.table, VirtualTable):
-                return lifted(_table_oid(table.table, level.namespace[0]), levels, location)
+            item = level.namespace[0]
+            if isinstance(item.entry, tree.RangeTable):
+                return _table_oid(state, item.entry.table, item, levels, location)
         if local_only:
             return None
         level, levels = level.parent, levels + 1
@@ -125,23 +125,28 @@ def column_of(state: State, item: NamespaceItem, levels: int, name: str, locatio
     """The named column of one item, None if it has none."""
     position = item.by_name.get(name)
     if position is None:
+        if name == "tableoid" and isinstance(item.entry, tree.RangeTable):
+            return _table_oid(state, item.entry.table, item, levels, location)
         if name in _SYSTEM_COLUMNS and isinstance(item.entry, tree.RangeTable) and isinstance(item.entry.table, Table):
             refuse(f'system column "{name}"', location)
-        if name == "tableoid" and isinstance(item.entry, tree.RangeTable):
-            return lifted(_table_oid(item.entry.table, item), levels, location)
         return None
     if position == -1:
         fail("42702", f'column reference "{name}" is ambiguous', location)
     return lifted(item.expressions[position], levels, location)
 
 
-def _table_oid(table: Table | VirtualTable, item: NamespaceItem) -> tree.Expr:
-    """tableoid of a system catalog: its OID, or NULL in a row that an outer join made up."""
+def _table_oid(state: State, table: Table | VirtualTable, item: NamespaceItem, levels: int, location: int) -> tree.Expr:
+    """tableoid: a column of a stored table, whose rows may be those of others; of a system catalog its OID, or NULL in
+    a row that an outer join made up."""
+    if isinstance(table, Table):
+        state.shared.table_oids = True
+        return tree.Var(item.index, tree.TABLE_OID, TypeRef(OID), levels, "tableoid", location)
     known = next(number for number, column in enumerate(table.columns) if column.not_null)
     there = tree.NullTest(item.expressions[known], False, TypeRef(BOOL))
-    return tree.CaseExpr(
+    value = tree.CaseExpr(
         None, ((there, tree.Const(table.oid, TypeRef(OID))),), tree.Const(None, TypeRef(OID)), TypeRef(OID)
     )
+    return lifted(value, levels, location)
 
 
 def whole_row(item: NamespaceItem, levels: int, location: int) -> tree.Expr:

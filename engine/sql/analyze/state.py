@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
-    __slots__ = ("domain_value", "environment", "parameters", "relations", "unresolved", "written")
+    __slots__ = ("domain_value", "environment", "parameters", "relations", "table_oids", "unresolved", "written")
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
         self.environment = environment
@@ -30,6 +30,7 @@ class Shared:
         self.unresolved = 0  # Params made while their type was unknown, less those resolved since
         self.relations: dict[int, None] = {}
         self.written: dict[int, None] = {}
+        self.table_oids = False
         self.domain_value: tree.Expr | None = None  # what VALUE stands for in a domain's condition
 
     def parameter(self, number: int, location: int) -> tree.Param:

@@ -59,13 +59,35 @@ class LikeClause(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionSpec(Node):
+    """PARTITION BY: strategy as written, in lower case."""
+
+    strategy: str
+    elements: tuple[IndexElement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSpec(Node):
+    """FOR VALUES ..., kinds as those of catalog.schema.PartitionBound; `values` of a range are its lower end."""
+
+    kind: str
+    values: tuple[Node, ...] = ()
+    upper: tuple[Node, ...] = ()
+    modulus: int = 0
+    remainder: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CreateStmt(Node):
+    """`bound`: PARTITION OF, with the partitioned table as the only one in `inherits`; its columns have no types."""
+
     relation: RangeVar
     elements: tuple[ColumnDef | ConstraintDef | LikeClause, ...]
     persistence: str = "p"  # p permanent, t temporary, u unlogged
     if_not_exists: bool = False
     inherits: tuple[RangeVar, ...] = ()
-    partition: str | None = None  # PARTITION BY / OF: the text, for the refusal
+    partition_by: PartitionSpec | None = None
+    bound: BoundSpec | None = None
     options: tuple[tuple[str, str], ...] = ()
     on_commit: str = ""  # '' preserve delete drop
     tablespace: str | None = None
@@ -120,8 +142,8 @@ class AlterTableCmd(Node):
     """action: add_column drop_column alter_type set_default drop_default set_not_null drop_not_null add_constraint
     drop_constraint validate_constraint alter_constraint add_identity set_identity drop_identity drop_expression
     set_statistics set_storage set_options reset_options owner tablespace enable_row_security disable_row_security
-    cluster set_logged set_unlogged enable_trigger disable_trigger replica_identity inherit no_inherit attach_partition
-    detach_partition."""
+    cluster set_logged set_unlogged enable_trigger disable_trigger replica_identity inherit no_inherit
+    attach_partition detach_partition."""
 
     action: str
     name: str | None = None  # column or constraint
@@ -133,6 +155,8 @@ class AlterTableCmd(Node):
     if_exists: bool = False
     if_not_exists: bool = False
     cascade: bool = False
+    relation: RangeVar | None = None  # of inherit, no_inherit, attach_partition, detach_partition
+    bound: BoundSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

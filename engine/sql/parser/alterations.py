@@ -49,7 +49,7 @@ class Alterations(Roles):
             return ast.SequenceStmt(relation, options, False, if_exists, location=start)
         if kind == "index" and key == "attach":
             self.expect("attach", "partition")
-            attach = ast.AlterTableCmd("attach_partition", ".".join(self.any_name()), location=start)
+            attach = ast.AlterTableCmd("attach_partition", relation=self.qualified_name(), location=start)
             return ast.AlterTableStmt(kind, relation, (attach,), if_exists, location=start)
         commands = [self._command()]
         while self.accept(","):
@@ -125,17 +125,17 @@ class Alterations(Roles):
             negated = self.accept("no")
             self.expect("inherit")
             action = "no_inherit" if negated else "inherit"
-            return ast.AlterTableCmd(action, value=".".join(self.any_name()), location=start)
+            return ast.AlterTableCmd(action, relation=self.qualified_name(), location=start)
         if key in ("attach", "detach"):
             self.advance()
             self.expect("partition")
-            at = self._curr.start
-            value = ".".join(self.any_name())
+            relation = self.qualified_name()
             if key == "attach":
-                self.partition_bound()
-            else:
-                self.optional_keyword("concurrently", "finalize")
-            return ast.AlterTableCmd(f"{key}_partition", value, definition_text=self.source(at), location=start)
+                bound = self.partition_bound()
+                return ast.AlterTableCmd("attach_partition", relation=relation, bound=bound, location=start)
+            how = self._curr.key if self._curr.key in ("concurrently", "finalize") else None
+            self.optional_keyword("concurrently", "finalize")
+            return ast.AlterTableCmd("detach_partition", value=how, relation=relation, location=start)
         if key in ("of", "not", "options"):
             self.refuse(f"ALTER TABLE ... {key.upper()}", start)
         self.fail()

@@ -44,7 +44,7 @@ class Tables(Sessions):
             self.expect(")")
         else:
             inherits = ()
-        partition = self._partition_by()
+        partition_by = self._partition_by()
         access_method = self.column_name() if self.accept("using") else None
         options = self.with_options()
         on_commit = self._on_commit()
@@ -55,7 +55,8 @@ class Tables(Sessions):
             persistence,
             if_not_exists,
             inherits,
-            partition,
+            partition_by,
+            None,
             options,
             on_commit,
             tablespace,
@@ -66,61 +67,85 @@ class Tables(Sessions):
     def _create_partition(
         self, start: int, relation: ast.RangeVar, persistence: str, if_not_exists: bool
     ) -> ast.CreateStmt:
-        at = self._curr.start
         self.expect("partition", "of")
-        self.qualified_name()
+        parent = self.qualified_name()
+        elements: list[ast.ColumnDef | ast.ConstraintDef] = []
         if self.accept("("):
             while True:
-                if self._curr.key in _TABLE_CONSTRAINT_START:
-                    self.table_constraint()
-                else:
-                    self.column_name()
-                    if self.accept("with"):
-                        self.expect("options")
-                    self.column_constraints()
+                elements.append(self._typed_table_element())
                 if not self.accept(","):
                     break
             self.expect(")")
-        self.partition_bound()
-        self._partition_by()
-        text = self.source(at)
-        if self.accept("using"):
-            self.column_name()
+        bound = self.partition_bound()
+        partition_by = self._partition_by()
+        access_method = self.column_name() if self.accept("using") else None
         options = self.with_options()
         on_commit = self._on_commit()
         tablespace = self.optional_tablespace()
         return ast.CreateStmt(
             relation,
-            (),
+            tuple(elements),
             persistence,
             if_not_exists,
-            partition=text,
-            options=options,
-            on_commit=on_commit,
-            tablespace=tablespace,
+            (parent,),
+            partition_by,
+            bound,
+            options,
+            on_commit,
+            tablespace,
+            access_method,
             location=start,
         )
 
-    def partition_bound(self) -> None:
-        """PartitionBoundSpec, read over: partitions are refused."""
+    def _typed_table_element(self) -> ast.ColumnDef | ast.ConstraintDef:
+        if self._curr.key in _TABLE_CONSTRAINT_START:
+            return self.table_constraint()
+        at = self._curr.start
+        name = self.column_name()
+        if self.accept("with"):
+            self.expect("options")
+        constraints, collation = self.column_constraints()
+        return ast.ColumnDef(name, None, constraints, collation, location=at)
+
+    def partition_bound(self) -> ast.BoundSpec:
+        """PartitionBoundSpec."""
+        start = self._curr.start
         if self.accept("default"):
-            return
+            return ast.BoundSpec("d", location=start)
         self.expect("for", "values")
+        start = self._curr.start
         kind = self.expect_one_of("in", "from", "with")
         self.expect("(")
         if kind == "with":
-            while True:
-                self.non_reserved_word()
-                self.integer()
-                if not self.accept(","):
-                    break
-        else:
-            self.expressions()
+            return self._hash_bound(start)
+        values = self.expressions()
         self.expect(")")
-        if kind == "from":
-            self.expect("to", "(")
-            self.expressions()
-            self.expect(")")
+        if kind == "in":
+            return ast.BoundSpec("l", values, location=start)
+        self.expect("to", "(")
+        upper = self.expressions()
+        self.expect(")")
+        return ast.BoundSpec("r", values, upper, location=start)
+
+    def _hash_bound(self, start: int) -> ast.BoundSpec:
+        """After WITH (: modulus n, remainder m"""
+        found: dict[str, int] = {}
+        while True:
+            at = self._curr.start
+            name = self.non_reserved_word()
+            value = self.integer()
+            if name not in ("modulus", "remainder"):
+                self.complain(f'unrecognized hash partition bound specification "{name}"', at)
+            if name in found:
+                self.complain(f"{name} for hash partition provided more than once", at, "42710")
+            found[name] = value
+            if not self.accept(","):
+                break
+        self.expect(")")
+        for name in ("modulus", "remainder"):
+            if name not in found:
+                self.complain(f"{name} for hash partition must be specified", -1)
+        return ast.BoundSpec("h", modulus=found["modulus"], remainder=found["remainder"], location=start)
 
     def _is_column_list_of_query(self) -> bool:
         """Whether the parenthesis that comes next names the columns of CREATE TABLE AS: (a, b) then no definitions."""
@@ -161,14 +186,12 @@ class Tables(Sessions):
         self.expect("data")
         return not negated
 
-    def _partition_by(self) -> str | None:
+    def _partition_by(self) -> ast.PartitionSpec | None:
         if self._curr.key != "partition":
             return None
-        at = self._curr.start
+        start = self._curr.start
         self.expect("partition", "by")
-        self.column_name()
-        self.index_elements()
-        return self.source(at)
+        return ast.PartitionSpec(self.column_name(), self.index_elements(), location=start)
 
     def _on_commit(self) -> str:
         if not self.accept("on"):

@@ -1,0 +1,642 @@
+"""PARTITION BY, bounds, ATTACH and DETACH PARTITION, and the parts that partitions have of their table's indexes.
+
+An index of a partitioned table has no entries of its own. It stands for one index in each partition (`Index.parent`),
+and so do its primary key, unique and foreign key constraints (`Constraint.parent`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError, not_supported
+from catalog.functions.hashing import partition_hash
+from catalog.partitions import bound_conditions, constraint_text, datum_text
+from catalog.schema import (
+    Constraint,
+    Index,
+    IndexColumn,
+    PartitionBound,
+    PartitionColumn,
+    Partitioning,
+    Table,
+)
+from catalog.types import format_type, lookup
+from catalog.types.base import TypeRef
+from engine.ddl import inheritance, names
+from engine.ddl.context import BuildIndex, DdlContext, ValidateConstraint
+from engine.ddl.expressions import columns_used, stored_text
+from engine.execute.code import NotOnRowPath
+from engine.execute.expressions import compile_expression
+from engine.partitions.levels import Datums
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze_expression
+from engine.sql.analyze.walk import expressions_in
+from engine.sql.parser import parse_expression
+
+if TYPE_CHECKING:
+    from engine.ddl.tables import TableBuilder
+
+_STRATEGIES = {"range": "r", "list": "l", "hash": "h"}
+_WORDS = {"r": "range", "l": "list", "h": "hash"}
+_METHODS = {"r": "btree", "l": "btree", "h": "hash"}
+MAX_KEYS = 32
+
+
+# ---- PARTITION BY ---------------------------------------------------------------------------------------------------
+
+
+def partitioning(context: DdlContext, table: Table, spec: ast.PartitionSpec) -> Partitioning:
+    """Raises 22023, 42P17, 42703, 42704, 54011, 0A000 for operator classes and collations that are no defaults."""
+    strategy = _STRATEGIES.get(spec.strategy.lower())
+    if strategy is None:
+        raise SqlError("22023", f'unrecognized partitioning strategy "{spec.strategy}"')
+    if strategy == "l" and len(spec.elements) != 1:
+        raise SqlError("42P17", 'cannot use "list" partition strategy with more than one column')
+    if len(spec.elements) > MAX_KEYS:
+        raise SqlError("54011", f"cannot partition using more than {MAX_KEYS} columns")
+    columns = tuple(_key_column(context, table, element, strategy) for element in spec.elements)
+    if strategy == "h":
+        partition_hash(tuple(column.type.oid for column in columns))
+    return Partitioning(strategy, columns)
+
+
+def _key_column(context: DdlContext, table: Table, element: ast.IndexElement, strategy: str) -> PartitionColumn:
+    if element.collation and element.collation[-1] not in ("C", "POSIX", "default"):
+        not_supported(f'collation "{element.collation[-1]}"')
+    expression = element.expression
+    name = element.name
+    if name is not None:
+        column = table.column(name)
+        if column is None:
+            place = element.location + 1 if element.location >= 0 else None
+            raise SqlError("42703", f'column "{name}" named in partition key does not exist', position=place)
+        found = PartitionColumn(column.number, column.type)
+    else:
+        assert expression is not None
+        found = _key_expression(context, table, expression)
+    if lookup(found.type.oid).key_encoder() is None:
+        method = _METHODS[strategy]
+        raise SqlError(
+            "42704",
+            f'data type {format_type(found.type.oid)} has no default operator class for access method "{method}"',
+            hint=f"You must specify a {method} operator class or define a default {method} operator class for the "
+            "data type.",
+        )
+    if element.opclass and element.opclass[-1] != f"{lookup(found.type.oid).name}_ops":
+        not_supported(f'operator class "{element.opclass[-1]}"')
+    return found
+
+
+def _key_expression(context: DdlContext, table: Table, expression: ast.Node) -> PartitionColumn:
+    try:
+        value = analyze_expression(expression, context.environment, table, None, "partition key expressions")
+    except SqlError as error:
+        error.position = None  # as in PostgreSQL, where this is done without the text
+        raise
+    used = columns_used(value)
+    if not used:
+        raise SqlError("42P17", "cannot use constant expression as partition key")
+    if 0 in used:
+        raise SqlError("42P17", "partition key expressions cannot contain whole-row references")
+    for item, _ in expressions_in(value):
+        volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
+        if volatile or isinstance(item, tree.SqlValueFunction):
+            raise SqlError("42P17", "functions in partition key expression must be marked IMMUTABLE")
+    return PartitionColumn(0, value.type, stored_text(context, value, table))
+
+
+def key_columns(context: DdlContext, table: Table, column: PartitionColumn) -> tuple[int, ...]:
+    """The columns (attnums) that a part of a partition key is made of."""
+    if column.expression is None:
+        return (column.number,)
+    value = analyze_expression(
+        parse_expression(column.expression), context.environment, table, None, "partition key expressions"
+    )
+    return columns_used(value)
+
+
+def refuse_generated(context: DdlContext, table: Table, spec: ast.PartitionSpec) -> None:
+    """42P17 for a partition key with generated columns, which a new table shows when it is complete."""
+    assert table.partitioning is not None
+    for item, element in zip(table.partitioning.columns, spec.elements, strict=True):
+        for number in key_columns(context, table, item):
+            column = table.column_by_number(number)
+            if column.generated is not None:
+                raise SqlError(
+                    "42P17",
+                    "cannot use generated column in partition key",
+                    detail=f'Column "{column.name}" is a generated column.',
+                    position=element.location + 1 if element.location >= 0 else None,
+                )
+
+
+# ---- bounds ---------------------------------------------------------------------------------------------------------
+
+
+def bound_of(context: DdlContext, parent: Table, name: str, spec: ast.BoundSpec) -> PartitionBound:
+    """FOR VALUES of a partition that is to be called `name`, checked against those that are there. Raises 42P16,
+    42P17, 42804."""
+    assert parent.partitioning is not None
+    return _Bound(context, parent, name, spec).made()
+
+
+class _Bound:
+    """One bound on its way in."""
+
+    def __init__(self, context: DdlContext, parent: Table, name: str, spec: ast.BoundSpec) -> None:
+        assert parent.partitioning is not None
+        self.context = context
+        self.parent = parent
+        self.partitioning = parent.partitioning
+        self.name = name
+        self.spec = spec
+        self.datums = Datums(parent.partitioning)
+        siblings = [context.catalog.table(oid) for oid in context.catalog.children.get(parent.oid, ())]
+        self.siblings = [(item, item.bound) for item in siblings if item.bound is not None]
+
+    def error(self, sqlstate: str, message: str, node: ast.Node | None = None, **more: str) -> SqlError:
+        location = (node or self.spec).location
+        return SqlError(sqlstate, message, position=location + 1 if location >= 0 else None, **more)
+
+    def made(self) -> PartitionBound:
+        kind, strategy = self.spec.kind, self.partitioning.strategy
+        if kind == "d":
+            return self._default()
+        if kind != strategy:
+            raise self.error("42P16", f"invalid bound specification for a {_WORDS[strategy]} partition")
+        if kind == "h":
+            return self._hash()
+        return self._list() if kind == "l" else self._range()
+
+    def _default(self) -> PartitionBound:
+        if self.partitioning.strategy == "h":
+            raise SqlError("42P16", "a hash-partitioned table may not have a default partition")
+        for sibling, bound in self.siblings:
+            if bound.kind == "d":
+                message = f'partition "{self.name}" conflicts with existing default partition "{sibling.name}"'
+                raise self.error("42P17", message)
+        return PartitionBound("d")
+
+    def _hash(self) -> PartitionBound:
+        modulus, remainder = self.spec.modulus, self.spec.remainder
+        if modulus <= 0:
+            raise SqlError("42P16", "modulus for hash partition must be an integer value greater than zero")
+        if remainder >= modulus:
+            raise SqlError("42P16", "remainder for hash partition must be less than modulus")
+        known = sorted((bound.modulus, sibling.name) for sibling, bound in self.siblings)
+        smaller = [item for item in known if item[0] <= modulus]
+        larger = [item for item in known if item[0] > modulus]
+        message = "every hash partition modulus must be a factor of the next larger modulus"
+        if smaller and modulus % smaller[-1][0]:
+            found, name = smaller[-1]
+            detail = (
+                f'The new modulus {modulus} is not divisible by {found}, the modulus of existing partition "{name}".'
+            )
+            raise self.error("42P17", message, detail=detail)
+        if larger and larger[0][0] % modulus:
+            found, name = larger[0]
+            detail = (
+                f'The new modulus {modulus} is not a factor of {found}, the modulus of existing partition "{name}".'
+            )
+            raise self.error("42P17", message, detail=detail)
+        for sibling, bound in self.siblings:
+            common = min(bound.modulus, modulus)
+            if bound.remainder % common == remainder % common:
+                raise self._overlap(sibling)
+        return PartitionBound("h", modulus=modulus, remainder=remainder)
+
+    def _overlap(self, sibling: Table, node: ast.Node | None = None) -> SqlError:
+        return self.error("42P17", f'partition "{self.name}" would overlap partition "{sibling.name}"', node)
+
+    def _list(self) -> PartitionBound:
+        values: list[str | None] = []
+        for node in self.spec.values:
+            text = self._text(node, 0)
+            known = [self.datums.listed(item) for item in values]
+            if self.datums.listed(text) not in known:
+                values.append(text)
+        taken = {
+            self.datums.listed(value): sibling
+            for sibling, bound in self.siblings
+            for value in bound.values
+            if bound.kind == "l"
+        }
+        for node, text in zip(self.spec.values, values, strict=False):
+            sibling = taken.get(self.datums.listed(text))
+            if sibling is not None:
+                raise self._overlap(sibling, node)
+        return PartitionBound("l", tuple(values))
+
+    def _range(self) -> PartitionBound:
+        width = len(self.partitioning.columns)
+        for word, nodes in (("FROM", self.spec.values), ("TO", self.spec.upper)):
+            if len(nodes) != width:
+                raise self.error("42P16", f"{word} must specify exactly one value per partitioning column")
+        lower = self._ends(self.spec.values)
+        upper = self._ends(self.spec.upper)
+        low, high = self.datums.end(lower), self.datums.end(upper)
+        if low >= high:
+            types = self.datums.types
+            shown = [
+                ", ".join(datum_text(item, oid) for item, oid in zip(ends, types, strict=True))
+                for ends in (lower, upper)
+            ]
+            detail = f"Specified lower bound ({shown[0]}) is greater than or equal to upper bound ({shown[1]})."
+            raise self.error("42P17", f'empty range bound specified for partition "{self.name}"', self.spec.values[0],
+                             detail=detail)  # fmt: skip
+        for sibling, bound in self.siblings:
+            if bound.kind == "r" and low < self.datums.end(bound.upper) and self.datums.end(bound.lower) < high:
+                inside = self.datums.end(bound.lower) <= low
+                raise self._overlap(sibling, (self.spec.values if inside else self.spec.upper)[0])
+        return PartitionBound("r", lower=lower, upper=upper)
+
+    def _ends(self, nodes: tuple[ast.Node, ...]) -> tuple[tuple[str, str], ...]:
+        found: list[tuple[str, str]] = []
+        for place, node in enumerate(nodes):
+            word = node.names[0] if isinstance(node, ast.ColumnRef) and len(node.names) == 1 else ""
+            if word in ("minvalue", "maxvalue"):
+                found.append(("-" if word == "minvalue" else "+", ""))
+                continue
+            text = self._text(node, place)
+            if text is None:
+                raise SqlError("42P16", "cannot specify NULL in range bound")
+            found.append(("v", text))
+        for before, after, node in zip(found, found[1:], nodes[1:], strict=False):
+            if before[0] != "v" and after[0] != before[0]:
+                word = "MINVALUE" if before[0] == "-" else "MAXVALUE"
+                raise self.error("42804", f"every bound following {word} must also be {word}", node)
+        return tuple(found)
+
+    def _text(self, node: ast.Node, place: int) -> str | None:
+        """The value of a bound as text of the key's type. Raises 42P10, 42804 and what its evaluation raises."""
+        if isinstance(node, ast.ColumnRef):
+            raise self.error("42P10", "cannot use column reference in partition bound expression", node)
+        column = self.partitioning.columns[place]
+        target = TypeRef(column.type.oid, column.type.typmod)
+        kind = "partition bound"
+        try:
+            value = analyze_expression(node, self.context.environment, None, target, kind)
+        except SqlError as error:
+            if error.sqlstate != "42804":
+                raise
+            named = self.parent.column_by_number(column.number).name if column.number else str(column.expression)
+            message = f'specified value cannot be cast to type {format_type(column.type.oid)} for column "{named}"'
+            raise self.error("42804", message, node) from None
+        context = self.context.exec_context()
+        try:
+            found = compile_expression(value, context.format)(context, ())
+        except NotOnRowPath:
+            not_supported("this expression in a partition bound")
+        return None if found is None else lookup(column.type.oid).text_encoder()(found).decode()
+
+
+def check_default(context: DdlContext, parent: Table, bound: PartitionBound) -> None:
+    """A new partition takes rows away from the default one, which must have none of them (23514, a job)."""
+    for oid in context.catalog.children.get(parent.oid, ()):
+        default = context.catalog.table(oid)
+        if default.bound is None or default.bound.kind != "d" or bound.kind == "d":
+            continue
+        context.lock_relation(default.oid, "access exclusive")
+        conditions = bound_conditions(context.catalog, parent, bound)
+        text = f"(NOT ({' AND '.join(conditions)}))"
+        for item in [default, *context.catalog.descendants(default.oid)]:
+            message = f'updated partition constraint for default partition "{item.name}" would be violated by some row'
+            check_rows(context, item, text, message)
+
+
+def check_rows(context: DdlContext, table: Table, text: str, message: str) -> None:
+    """Every row of the table against a condition; 23514 with that message."""
+    if table.partitioning is None and not context.table_is_empty(table):
+        context.add_job(ValidateConstraint(table, Constraint(0, "", "c", check=text), violated=message))
+
+
+# ---- parts of indexes and constraints -------------------------------------------------------------------------------
+
+
+def check_unique_key(table: Table, word: str, numbers: tuple[int, ...]) -> None:
+    """0A000 unless a unique key of a partitioned table holds its partition key."""
+    if table.partitioning is None:
+        return
+    for column in table.partitioning.columns:
+        if not column.number:
+            detail = f"{word} constraints cannot be used when partition keys include expressions."
+            raise SqlError("0A000", f"unsupported {word} constraint with partition key definition", detail=detail)
+        if column.number not in numbers:
+            name = table.column_by_number(column.number).name
+            detail = (
+                f'{word} constraint on table "{table.name}" lacks column "{name}" which is part of the partition key.'
+            )
+            raise SqlError(
+                "0A000", "unique constraint on partitioned table must include all partitioning columns", detail=detail
+            )
+
+
+def inherit_keys(builder: TableBuilder, parent: Table) -> None:
+    """Gives a new partition its parts of the parent's indexes, keys and foreign keys."""
+    context = builder.context
+    for oid in parent.indexes:
+        _new_part(builder, parent, context.catalog.index(oid))
+    for constraint in parent.constraints:
+        if constraint.kind == "f":
+            part = foreign_key_part(context, builder.table, parent, constraint)
+            builder.table = replace(builder.table, constraints=(*builder.table.constraints, part))
+            builder.new_constraints.append(part)
+
+
+def foreign_key_part(context: DdlContext, child: Table, parent: Table, constraint: Constraint) -> Constraint:
+    """A foreign key of the parent as one of the partition's."""
+    taken = {item.name for item in child.constraints}
+    name = constraint.name
+    if name in taken:
+        named = "_".join(parent.column_by_number(number).name for number in constraint.columns)
+        name = names.free_constraint_name(child.constraints, child.name, named, "fkey")
+    return replace(
+        constraint, oid=context.new_oid(), name=name, columns=_mapped(parent, child, constraint.columns),
+        inherited=1, local=False, parent=constraint.oid, comment=None,
+    )  # fmt: skip
+
+
+def _mapped(parent: Table, child: Table, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    found = []
+    for number in numbers:
+        column = child.column(parent.column_by_number(number).name)
+        assert column is not None
+        found.append(column.number)
+    return tuple(found)
+
+
+def _constraint_of(table: Table, index: Index) -> Constraint | None:
+    return next((item for item in table.constraints if item.kind in "pu" and item.index == index.oid), None)
+
+
+def _new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
+    """A new index of a table that is being made, or altered, as a part of its parent's."""
+    context, child = builder.context, builder.table
+    constraint = _constraint_of(parent, index)
+    if index.unique:
+        word = "PRIMARY KEY" if index.primary else "UNIQUE"
+        check_unique_key(child, word, _mapped(parent, child, tuple(item.number for item in index.columns)))
+    columns = tuple(
+        replace(item, number=_mapped(parent, child, (item.number,))[0]) if item.number else item
+        for item in index.columns
+    )
+    named = "_".join(_column_word(parent, item) for item in index.columns)
+    label = "pkey" if index.primary else "key" if constraint is not None else "idx"
+    name = names.free_relation_name(
+        context, child.schema, child.name, "" if index.primary else named, label,
+        [item.name for item in builder.indexes],
+    )  # fmt: skip
+    storage = child.storage_id if index.primary else context.new_storage_id(child.tablespace)
+    part = replace(
+        index, oid=context.new_oid(), schema=child.schema, name=name, table=child.oid, columns=columns,
+        storage_id=storage, include=_mapped(parent, child, index.include), owner=child.owner,
+        tablespace=child.tablespace, comment=None, parent=index.oid, valid=True,
+    )  # fmt: skip
+    builder.indexes.append(part)
+    builder.table = replace(child, indexes=(*child.indexes, part.oid))
+    if constraint is not None:
+        numbers = tuple(item.number for item in columns)
+        if index.primary:
+            for number in numbers:
+                builder.change_column(replace(builder.table.column_by_number(number), not_null=True))
+            builder.table = replace(builder.table, key_columns=numbers)
+        made = replace(
+            constraint, oid=context.new_oid(), name=name, columns=numbers, index=part.oid, inherited=1, local=False,
+            parent=constraint.oid, comment=None,
+        )  # fmt: skip
+        builder.table = replace(builder.table, constraints=(*builder.table.constraints, made))
+        builder.new_constraints.append(made)
+    return part
+
+
+def _column_word(table: Table, item: IndexColumn) -> str:
+    if item.number:
+        return table.column_by_number(item.number).name
+    text = item.expression or ""
+    head = text.strip("(").partition("(")[0]
+    return head if head.replace("_", "a").isalnum() and "(" in text.strip("(") else "expr"
+
+
+def matching_index(context: DdlContext, child: Table, parent: Table, index: Index) -> Index | None:
+    """An index of a partition that can be its part of the parent's: alike, and of no other index's parts."""
+    wanted = _constraint_of(parent, index)
+    columns = tuple(
+        replace(item, number=_mapped(parent, child, (item.number,))[0]) if item.number else item
+        for item in index.columns
+    )
+    for oid in child.indexes:
+        own = context.catalog.index(oid)
+        alike = (
+            own.parent is None
+            and own.unique == index.unique
+            and own.primary == index.primary
+            and own.columns == columns
+            and own.predicate == index.predicate
+            and own.nulls_not_distinct == index.nulls_not_distinct
+            and sorted(own.include) == sorted(_mapped(parent, child, index.include))
+        )
+        if alike and (wanted is None or _constraint_of(child, own) is not None):
+            return own
+    return None
+
+
+def add_index_parts(context: DdlContext, parent: Table, index: Index) -> None:
+    """A new index of a partitioned table: its parts in all partitions, those that have fitting ones already aside."""
+    for oid in context.catalog.children.get(parent.oid, ()):
+        add_index_part(context, context.catalog.table(oid), parent, index)
+
+
+def add_index_part(context: DdlContext, child: Table, parent: Table, index: Index) -> None:
+    """The part of one partition, and of those below it."""
+    from engine.ddl.alter import Alteration
+    from engine.ddl.tables import TableBuilder
+
+    context.lock_relation(child.oid, "share" if not index.primary else "access exclusive")
+    own = matching_index(context, child, parent, index)
+    if own is not None:
+        link_index(context, own, index)
+        part = context.catalog.index(own.oid)
+    elif index.primary:
+        alteration = Alteration(context, child)
+        part = alteration.take_key(parent, index)
+    else:
+        builder = TableBuilder(context, child)
+        part = _new_part(builder, parent, index)
+        context.change(builder.objects())
+        if child.partitioning is None and not context.table_is_empty(child):
+            context.add_job(BuildIndex(context.catalog.table(child.oid), part))
+    if own is None and child.partitioning is not None:
+        add_index_parts(context, context.catalog.table(child.oid), part)
+
+
+def new_key_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
+    """The part of a primary key in a table that is being altered."""
+    return _new_part(builder, parent, index)
+
+
+def link_index(context: DdlContext, own: Index, index: Index) -> None:
+    """Makes an index a part of another one, and its constraint one of that's."""
+    table, parent = context.catalog.table(own.table), context.catalog.table(index.table)
+    mine, above = _constraint_of(table, own), _constraint_of(parent, index)
+    changes: dict[int, Index | Table] = {own.oid: replace(own, parent=index.oid)}
+    if mine is not None and above is not None:
+        linked = replace(mine, parent=above.oid, inherited=1, local=False)
+        constraints = tuple(linked if item.oid == mine.oid else item for item in table.constraints)
+        changes[table.oid] = replace(table, constraints=constraints)
+    context.change(changes)
+
+
+# ---- ATTACH, DETACH -------------------------------------------------------------------------------------------------
+
+
+def attach(context: DdlContext, parent: Table, relation: ast.RangeVar, spec: ast.BoundSpec) -> None:
+    """ALTER TABLE ... ATTACH PARTITION. Raises 42809, 42804, 42P16, 42P17, 23514 (job)."""
+    child = names.table_named(context, relation)
+    if parent.partitioning is None:
+        raise SqlError("42809", f'table "{parent.name}" is not partitioned')
+    _refuse_attaching(context, parent, child)
+    bound = bound_of(context, parent, child.name, spec)
+    merged = inheritance.merge_into_child(context, child, parent)
+    extra = next((c for c in child.columns if parent.column(c.name) is None), None)
+    if extra is not None:
+        raise SqlError(
+            "42804",
+            f'table "{child.name}" contains column "{extra.name}" not found in parent "{parent.name}"',
+            detail="The new partition may contain only the columns present in parent.",
+        )
+    check_default(context, parent, bound)
+    context.change({child.oid: replace(merged, parents=(parent.oid,), bound=bound)})
+    for oid in context.catalog.table(parent.oid).indexes:
+        index = context.catalog.index(oid)
+        add_index_part(context, context.catalog.table(child.oid), parent, index)
+    attach_foreign_keys(context, parent, context.catalog.table(child.oid))
+    text = constraint_text(context.catalog, context.catalog.table(child.oid))
+    if text is not None:
+        for item in [context.catalog.table(child.oid), *context.catalog.descendants(child.oid)]:
+            check_rows(context, item, text, f'partition constraint of relation "{item.name}" is violated by some row')
+
+
+def _refuse_attaching(context: DdlContext, parent: Table, child: Table) -> None:
+    if child.bound is not None:
+        raise SqlError("42809", f'"{child.name}" is already a partition')
+    if child.parents:
+        raise SqlError("42809", "cannot attach inheritance child as partition")
+    if child.oid in context.catalog.children and child.partitioning is None:
+        raise SqlError("42809", "cannot attach inheritance parent as partition")
+    if child.oid == parent.oid or any(item.oid == parent.oid for item in context.catalog.descendants(child.oid)):
+        detail = f'"{parent.name}" is already a child of "{child.name}".'
+        raise SqlError("42P07", "circular inheritance not allowed", detail=detail)
+    if parent.persistence == "t" and child.persistence != "t":
+        message = f'cannot attach a permanent relation as partition of temporary relation "{parent.name}"'
+        raise SqlError("42809", message)
+    if parent.persistence != "t" and child.persistence == "t":
+        message = f'cannot attach a temporary relation as partition of permanent relation "{parent.name}"'
+        raise SqlError("42809", message)
+
+
+def attach_foreign_keys(context: DdlContext, parent: Table, child: Table) -> None:
+    """The parent's foreign keys: one of the partition's that says the same becomes its part, else a new one is."""
+    for constraint in parent.constraints:
+        if constraint.kind != "f":
+            continue
+        child = context.catalog.table(child.oid)
+        own = next((item for item in child.constraints if _same_reference(parent, child, constraint, item)), None)
+        if own is not None:
+            made = replace(own, parent=constraint.oid, inherited=1, local=False)
+            kept = tuple(made if item.oid == own.oid else item for item in child.constraints)
+        else:
+            made = foreign_key_part(context, child, parent, constraint)
+            kept = (*child.constraints, made)
+        child = replace(child, constraints=kept)
+        context.change({child.oid: child})
+        if own is None and child.partitioning is None and not context.table_is_empty(child):
+            context.add_job(ValidateConstraint(child, made))
+        for oid in context.catalog.children.get(child.oid, ()):
+            if own is None:
+                attach_foreign_keys(context, child, context.catalog.table(oid))
+
+
+def _same_reference(parent: Table, child: Table, above: Constraint, own: Constraint) -> bool:
+    if own.kind != "f" or own.parent is not None:
+        return False
+    same = replace(
+        above, oid=own.oid, name=own.name, columns=_mapped(parent, child, above.columns), comment=own.comment,
+        inherited=own.inherited, local=own.local, parent=own.parent,
+    )  # fmt: skip
+    return same == own
+
+
+def attach_index(context: DdlContext, index: Index, relation: ast.RangeVar) -> None:
+    """ALTER INDEX ... ATTACH PARTITION. Raises 42809, 42P17, 55000."""
+    own = names.find(context, relation)
+    if own is None:
+        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+    if not isinstance(own, Index):
+        raise SqlError("42809", f'"{own.name}" is not an index')
+    parent, child = context.catalog.table(index.table), context.catalog.table(own.table)
+    names.must_own(context, index)
+    names.must_own(context, own)
+    cannot = f'cannot attach index "{own.name}" as a partition of index "{index.name}"'
+    if own.parent == index.oid:
+        return
+    if own.parent is not None:
+        detail = f'Index "{own.name}" is already attached to another index.'
+        raise SqlError("42P17", cannot, detail=detail)
+    if parent.oid not in child.parents or child.bound is None:
+        detail = f'Index "{own.name}" is not an index on any partition of table "{parent.name}".'
+        raise SqlError("42P17", cannot, detail=detail)
+    if matching_index(context, child, parent, index) is None or not _fits(context, own, child, parent, index):
+        raise SqlError("42P17", cannot, detail="The index definitions do not match.")
+    for oid in child.indexes:
+        if context.catalog.index(oid).parent == index.oid:
+            detail = f'Another index is already attached for partition "{child.name}".'
+            raise SqlError("42P17", cannot, detail=detail)
+    link_index(context, own, index)
+    mark_valid(context, index.oid)
+
+
+def _fits(context: DdlContext, own: Index, child: Table, parent: Table, index: Index) -> bool:
+    only = replace(child, indexes=(own.oid,))
+    return matching_index(context, only, parent, index) is not None
+
+
+def mark_valid(context: DdlContext, oid: int) -> None:
+    """Marks a partitioned table's index valid once every partition has a valid part of it."""
+    index = context.catalog.index(oid)
+    parts = {context.catalog.index(part).table for part in context.catalog.index_children.get(oid, ())
+             if context.catalog.index(part).valid}  # fmt: skip
+    if not index.valid and parts >= set(context.catalog.children.get(index.table, ())):
+        context.change({oid: replace(index, valid=True)})
+        if index.parent is not None:
+            mark_valid(context, index.parent)
+
+
+def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> None:
+    """ALTER TABLE ... DETACH PARTITION. Raises 42809, 42P01, 0A000 for CONCURRENTLY."""
+    relation = command.relation
+    assert relation is not None
+    if command.value is not None:
+        not_supported(f"DETACH PARTITION {command.value.upper()}")
+    if parent.partitioning is None:
+        raise SqlError("42809", f'table "{parent.name}" is not partitioned')
+    found = names.find(context, relation)
+    if found is None:
+        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+    if not isinstance(found, Table) or parent.oid not in found.parents:
+        raise SqlError("42P01", f'relation "{found.name}" is not a partition of relation "{parent.name}"')
+    context.lock_relation(found.oid, "access exclusive")
+    for oid in context.catalog.children.get(parent.oid, ()):
+        default = context.catalog.table(oid)
+        if default.bound is not None and default.bound.kind == "d":
+            context.lock_relation(oid, "access exclusive")
+    child = inheritance.let_go(context.catalog.table(found.oid), parent)
+    constraints = tuple(
+        replace(item, parent=None, inherited=0, local=True) if item.parent is not None else item
+        for item in child.constraints
+    )
+    context.change({child.oid: replace(child, bound=None, constraints=constraints)})
+    for oid in child.indexes:
+        index = context.catalog.index(oid)
+        if index.parent is not None:
+            context.change({oid: replace(index, parent=None)})

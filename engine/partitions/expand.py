@@ -1,0 +1,374 @@
+"""The members of tables in place of them, in an analysed statement: what is left reads and changes plain tables only.
+
+    FROM p                    FROM (SELECT a, b FROM p1 UNION ALL SELECT a, b FROM p2) p
+    FROM p WHERE a = 1        FROM p1 p                           where only p1 can have such rows
+    UPDATE p SET ...          UPDATE p1 SET ..., UPDATE p2 SET ... as one statement (engine/session/compound.py)
+    INSERT INTO p             stays: each row finds its way (engine/partitions/writing.py)
+
+The columns of such a sub-query are at the positions of their numbers in the table, with NULLs at those of dropped ones,
+so nothing that refers to the table has to be changed. Conditions go down into the parts on either path.
+
+tableoid, where it is asked for, is a column after the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from catalog.errors import not_supported
+from catalog.schema import Catalog, Table
+from catalog.types.base import TypeRef
+from catalog.types.oids import INT4, OID, RECORD
+from engine.execute.expressions import constant_value
+from engine.execute.pull_up import firm_places
+from engine.execute.walk import conjuncts
+from engine.partitions.choosing import conditions_on, members
+from engine.partitions.writing import column_numbers, key_column_numbers
+from engine.sql import tree
+from engine.sql.analyze import Environment
+from engine.sql.analyze.rules import table_rules
+from engine.sql.analyze.walk import expressions_in, transform
+
+_OID_REF = TypeRef(OID)
+_Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
+
+
+def concerns(analyzed: tree.Analyzed, catalog: Catalog) -> bool:
+    """Whether there is anything to put in place: cheap, and nearly always not."""
+    if analyzed.table_oids:
+        return True
+    children = catalog.children
+    return bool(children) and any(oid in children or _is_part(catalog, oid) for oid in analyzed.relations)
+
+
+def _is_part(catalog: Catalog, oid: int) -> bool:
+    item = catalog.get(oid)
+    return isinstance(item, Table) and (item.partitioning is not None or item.bound is not None)
+
+
+def expand(
+    analyzed: tree.Analyzed, environment: Environment, chosen: Mapping[int, Sequence[Table]] | None = None
+) -> tree.Analyzed:
+    """The statement over the members of its tables: those that its constants leave, or of entries of its own range
+    table those that were `chosen`."""
+    expansion = _Expansion(environment, chosen or {})
+    statement = expansion.statement(analyzed.statement)
+    relations = dict.fromkeys((*analyzed.relations, *expansion.read))
+    written = dict.fromkeys((*analyzed.written, *expansion.written))
+    return replace(analyzed, statement=statement, relations=tuple(relations), written=tuple(written), table_oids=False)
+
+
+def spread(statement: tree.Update | tree.Delete, environment: Environment) -> tuple[tree.Update | tree.Delete, ...]:
+    """An UPDATE or DELETE of a table with several members as one of each of them."""
+    expansion = _Expansion(environment, {})
+    whole = replace(statement, members=())
+    moves = statement.table.partitioning is not None
+    return tuple(expansion.onto(whole, member, moves) for member in statement.members)
+
+
+class _Expansion:
+    def __init__(self, environment: Environment, chosen: Mapping[int, Sequence[Table]]) -> None:
+        self.environment = environment
+        self.catalog = environment.catalog
+        self.chosen = chosen
+        self.read: dict[int, None] = {}
+        self.written: dict[int, None] = {}
+
+    def statement(self, statement: tree.Statement) -> tree.Statement:
+        changed = transform(statement, self._node)
+        assert isinstance(changed, (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge))
+        return changed
+
+    def _node(self, node: object, depth: int) -> object:
+        chosen = self.chosen if depth == 0 else {}
+        if isinstance(node, tree.Query):
+            return self._query(node, chosen)
+        if isinstance(node, tree.Insert):
+            return self._insert(node)
+        if isinstance(node, (tree.Update, tree.Delete)):
+            return self._change(node, chosen)
+        if isinstance(node, tree.Merge):
+            return self._merge(node)
+        return node
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def _query(self, query: tree.Query, chosen: Mapping[int, Sequence[Table]]) -> tree.Query:
+        return self._read_members(query, query.from_items, query.where, 0, chosen)
+
+    def _read_members(
+        self,
+        statement: _Reading,
+        from_items: Sequence[tree.FromItem],
+        where: tree.Expr | None,
+        first: int,
+        chosen: Mapping[int, Sequence[Table]],
+    ) -> _Reading:
+        """With sub-queries in place of the tables that stand for others, from that range entry on."""
+        range_table = statement.range_table
+        wanted = [
+            relation
+            for relation, entry in enumerate(range_table)
+            if relation >= first and isinstance(entry, tree.RangeTable) and self._stands_for_others(statement, relation)
+        ]
+        if not wanted:
+            return statement
+        firm = set(firm_places(tuple(from_items)))
+        tests = [*conjuncts(where), *_join_conditions(from_items)]
+        entries = list(range_table)
+        for relation in wanted:
+            entry = range_table[relation]
+            assert isinstance(entry, tree.RangeTable)
+            found = chosen.get(relation)
+            if found is None:
+                found = self._members(entry, relation, tests if relation in firm else [])
+            entries[relation] = self._union_of(statement, entry, relation, found)
+        changed = replace(statement, range_table=tuple(entries))
+        for relation in wanted:
+            before, after = range_table[relation], entries[relation]
+            if isinstance(before, tree.RangeTable) and isinstance(after, tree.RangeSubquery):
+                changed = _as_subquery(changed, relation, before, after)
+        return changed
+
+    def _stands_for_others(self, statement: tree.Statement, relation: int) -> bool:
+        entry = statement.range_table[relation]
+        if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
+            return False
+        table = entry.table
+        inherited = not entry.only and (table.oid in self.catalog.children or table.partitioning is not None)
+        return inherited or _uses(statement, relation, tree.TABLE_OID)
+
+    def _members(self, entry: tree.RangeTable, relation: int, tests: Sequence[tree.Expr]) -> list[Table]:
+        table = entry.table
+        assert isinstance(table, Table)
+        if entry.only:
+            return [table]
+        return members(self.catalog, table, conditions_on(self.catalog, table, relation, tests), constant_value)
+
+    def _union_of(
+        self, statement: tree.Statement, entry: tree.RangeTable, relation: int, found: Sequence[Table]
+    ) -> tree.RangeEntry:
+        table = entry.table
+        assert isinstance(table, Table)
+        self.read.update(dict.fromkeys(item.oid for item in found))
+        with_oid = _uses(statement, relation, tree.TABLE_OID)
+        if len(found) == 1 and not with_oid and _alike(table, found[0]):
+            return replace(entry, table=found[0], only=True)
+        if not found:
+            found = [table]  # its own storage is empty
+        arms = [self._arm(entry, table, item, with_oid) for item in found]
+        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in arms[0].targets)
+        return tree.RangeSubquery(_union(arms, columns), entry.alias, columns)
+
+    def _arm(self, entry: tree.RangeTable, table: Table, member: Table, with_oid: bool) -> tree.Query:
+        """SELECT the table's columns FROM one member."""
+        shown = {column.number: item.name for column, item in zip(table.columns, entry.columns, strict=True)}
+        numbers = column_numbers(table, member)
+        targets = []
+        for number in range(1, table.next_column):
+            if number in shown:
+                type_ = table.column_by_number(number).type
+                value: tree.Expr = tree.Var(0, numbers[number], type_, 0, shown[number])
+            else:
+                value = tree.Const(None, TypeRef(INT4))
+            targets.append(tree.Target(value, shown.get(number, "")))
+        if with_oid:
+            targets.append(tree.Target(tree.Const(member.oid, _OID_REF), "tableoid"))
+        columns = tuple(tree.RangeColumn(column.name, column.type) for column in member.columns)
+        inner = tree.RangeTable(member, member.name, columns, sample=entry.sample, only=True)
+        return tree.Query(tuple(targets), (inner,), (tree.FromRef(0),))
+
+    # ---- changing ---------------------------------------------------------------------------------------------------
+
+    def _insert(self, statement: tree.Insert) -> tree.Insert:
+        table = statement.table
+        if table.partitioning is None:
+            if _uses(statement, 0, tree.TABLE_OID):
+                return self._with_table_oid(statement, table)
+            return statement
+        checks = tuple(item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK))
+        return replace(statement, checks=checks)
+
+    def _with_table_oid(self, statement: tree.Insert, table: Table) -> tree.Insert:
+        changed = _renumbered(statement, table, table, {column.number: column.number for column in table.columns})
+        assert isinstance(changed, tree.Insert)
+        return changed
+
+    def _change(
+        self, statement: tree.Update | tree.Delete, chosen: Mapping[int, Sequence[Table]]
+    ) -> tree.Update | tree.Delete:
+        if isinstance(statement, tree.Update):
+            statement = self._read_members(statement, statement.from_items, statement.where, 1, chosen)
+        else:
+            statement = self._read_members(statement, statement.from_items, statement.where, 1, chosen)
+        entry, table = statement.range_table[0], statement.table
+        assert isinstance(entry, tree.RangeTable)
+        if entry.only or not (table.oid in self.catalog.children or table.partitioning is not None):
+            if _uses(statement, 0, tree.TABLE_OID):
+                return self.onto(statement, table, False)
+            return self._within_bounds(statement)
+        found = chosen.get(0)
+        if found is None:
+            found = self._members(entry, 0, conjuncts(statement.where))
+        self.written.update(dict.fromkeys(item.oid for item in found))
+        self.read.update(dict.fromkeys(item.oid for item in found))
+        if not found:
+            return self.onto(statement, table, False)
+        if len(found) == 1:
+            return self.onto(statement, found[0], table.partitioning is not None)
+        return replace(statement, members=tuple(found))
+
+    def _assigns_key(self, statement: tree.Update, member: Table, numbers: dict[int, int]) -> bool:
+        """Whether a row of a member may belong elsewhere after the UPDATE."""
+        keys = key_column_numbers(self.catalog, member)
+        generated = table_rules(member, self.environment).generated
+        assigned = [*(numbers[item.column] for item in statement.assignments), *(item.column for item in generated)]
+        return keys is None or not keys.isdisjoint(assigned)
+
+    def _within_bounds(self, statement: tree.Update | tree.Delete) -> tree.Update | tree.Delete:
+        """Without the check of a partition's bounds where no column is assigned that they are about."""
+        if not isinstance(statement, tree.Update) or statement.table.bound is None:
+            return statement
+        keys = key_column_numbers(self.catalog, statement.table)
+        if keys is None or any(item.column in keys for item in (*statement.assignments, *statement.generated)):
+            return statement
+        return replace(statement, checks=tuple(item for item in statement.checks if item[0] != tree.PARTITION_CHECK))
+
+    def onto(self, statement: tree.Update | tree.Delete, member: Table, moves: bool) -> tree.Update | tree.Delete:
+        """The statement over one of the tables whose rows are the target's."""
+        table = statement.table
+        numbers = column_numbers(table, member)
+        entry = statement.range_table[0]
+        assert isinstance(entry, tree.RangeTable)
+        shown = {numbers[column.number]: item for column, item in zip(table.columns, entry.columns, strict=True)}
+        columns = tuple(
+            shown.get(column.number, tree.RangeColumn(column.name, column.type)) for column in member.columns
+        )
+        moves = moves and isinstance(statement, tree.Update) and self._assigns_key(statement, member, numbers)
+        changed = _renumbered(statement, table, member, numbers, moves)
+        assert isinstance(changed, (tree.Update, tree.Delete))
+        target = tree.RangeTable(member, entry.alias, columns, entry.aliased, only=True)
+        changed = replace(changed, table=member, range_table=(target, *changed.range_table[1:]))
+        if isinstance(changed, tree.Update):
+            changed = self._with_rules(changed, table, member, numbers, moves)
+        return changed
+
+    def _with_rules(
+        self, statement: tree.Update, table: Table, member: Table, numbers: dict[int, int], moves: bool
+    ) -> tree.Update:
+        rules = table_rules(member, self.environment)
+        assignments = tuple(replace(item, column=numbers[item.column]) for item in statement.assignments)
+        views = tuple(item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK))
+        changed = replace(statement, assignments=assignments, generated=rules.generated, checks=(*rules.checks, *views))
+        if moves:
+            return replace(changed, checks=views, root=table)
+        bounded = self._within_bounds(changed)
+        assert isinstance(bounded, tree.Update)
+        return bounded
+
+    def _merge(self, statement: tree.Merge) -> tree.Merge:
+        if statement.table.oid in self.catalog.children or statement.table.partitioning is not None:
+            not_supported("MERGE into a partitioned or inherited table")
+        return self._read_members(statement, (statement.source,), None, 1, {})
+
+
+# ---- trees ----------------------------------------------------------------------------------------------------------
+
+
+def _alike(table: Table, member: Table) -> bool:
+    return [(column.number, column.name) for column in table.columns] == [
+        (column.number, column.name) for column in member.columns
+    ]
+
+
+def _union(arms: list[tree.Query], columns: tuple[tree.RangeColumn, ...]) -> tree.Query:
+    """The arms one after the other; as a balanced tree, since there may be thousands."""
+    if len(arms) == 1:
+        return arms[0]
+    entries = tuple(tree.RangeSubquery(arm, f"*SELECT* {number}", columns) for number, arm in enumerate(arms, 1))
+    types = tuple(column.type for column in columns)
+
+    def joined(low: int, high: int) -> tree.SetOperation | tree.FromRef:
+        if high - low == 1:
+            return tree.FromRef(low)
+        middle = (low + high) // 2
+        return tree.SetOperation("union", True, joined(low, middle), joined(middle, high), types)
+
+    operation = joined(0, len(arms))
+    assert isinstance(operation, tree.SetOperation)
+    targets = tuple(
+        tree.Target(tree.Var(0, number, column.type, 0, column.name), column.name)
+        for number, column in enumerate(columns, 1)
+    )
+    return tree.Query(targets, entries, set_operation=operation)
+
+
+def _own_variables(node: object, relation: int) -> Iterator[tuple[tree.Var, int]]:
+    """The Vars of a range entry of this query or change, from inside sub-queries too, with the queries between."""
+    for item, depth in expressions_in(node):
+        if isinstance(item, tree.Var) and item.relation == relation and item.levels_up == depth - 1:
+            yield item, depth - 1
+
+
+def _uses(node: object, relation: int, column: int) -> bool:
+    return any(item.column == column for item, _ in _own_variables(node, relation))
+
+
+def _replaced(node: object, relation: int, change: Callable[[tree.Var], tree.Expr]) -> object:
+    """The query or change with what its own Vars of one range entry are to be."""
+
+    def each(item: object, depth: int) -> object:
+        if isinstance(item, tree.Var) and item.relation == relation and item.levels_up == depth - 1:
+            return change(item)
+        return item
+
+    return transform(node, each)
+
+
+def _as_subquery(node: _Reading, relation: int, before: tree.RangeTable, after: tree.RangeSubquery) -> _Reading:
+    """With tableoid at its position, and the row as a whole without what is no column of the table."""
+    table = before.table
+    assert isinstance(table, Table)
+    plain = len(after.columns) == len(table.columns)
+
+    def change(item: tree.Var) -> tree.Expr:
+        if item.column == tree.TABLE_OID:
+            return replace(item, column=len(after.columns))
+        if item.column == 0 and not plain:
+            return _row(item, table, {column.number: column.number for column in table.columns})
+        return item
+
+    return cast("_Reading", _replaced(node, relation, change))
+
+
+def _row(item: tree.Var, table: Table, numbers: dict[int, int]) -> tree.Expr:
+    """The row of a table as a value, from the columns under these numbers."""
+    elements = tuple(
+        replace(item, column=numbers[column.number], type=column.type, name=column.name) for column in table.columns
+    )
+    return tree.RowExpr(elements, tuple(column.name for column in table.columns), TypeRef(RECORD), item.location)
+
+
+def _renumbered(node: object, table: Table, member: Table, numbers: dict[int, int], moves: bool = False) -> object:
+    """A change whose target is a member: columns by their numbers there. `moves`: only when a row is written it is known
+    which table it is in."""
+    alike = _alike(table, member)
+
+    def change(item: tree.Var) -> tree.Expr:
+        if item.column == tree.TABLE_OID:
+            return item if moves else tree.Const(member.oid, _OID_REF)
+        if alike:
+            return item
+        return _row(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
+
+    return _replaced(node, 0, change)
+
+
+def _join_conditions(items: Iterable[tree.FromItem]) -> Iterator[tree.Expr]:
+    """The conditions of inner joins that no outer join is around."""
+    for item in items:
+        if isinstance(item, tree.FromJoin) and item.kind in ("inner", "cross"):
+            yield from conjuncts(item.condition)
+            yield from _join_conditions((item.left, item.right))

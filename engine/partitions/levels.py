@@ -1,0 +1,237 @@
+"""One partitioned table: bounds in comparable form, the partition of a key, and those that conditions leave.
+
+    list     key bytes -> partition; NULL and DEFAULT apart
+    range    lower ends in order, so the partition of a key is found by bisection; between two ranges DEFAULT takes it
+    hash     the row's hash modulo the largest modulus -> partition
+
+An end of a range is a tuple, one (rank, key bytes) a column, with ranks 0 MINVALUE, 1 a value, 2 MAXVALUE: tuples then
+compare as PostgreSQL compares bounds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from catalog.functions.hashing import partition_hash
+from catalog.schema import Catalog, PartitionBound, Partitioning, Table
+from catalog.types import lookup
+
+End = tuple[tuple[int, bytes], ...]
+Key = Sequence[object]
+_RANKS = {"-": 0, "v": 1, "+": 2}
+_BITS = {21: 15, 23: 31, 20: 63}
+
+
+class Datums:
+    """Values of the columns of a partition key, from text and to key bytes."""
+
+    def __init__(self, partitioning: Partitioning) -> None:
+        self.types = [column.type.oid for column in partitioning.columns]
+        encoders = [lookup(oid).key_encoder() for oid in self.types]
+        assert partitioning.strategy == "h" or None not in encoders
+        self.encode: list[Callable[[Any], bytes]] = [item for item in encoders if item is not None]
+
+    def value(self, place: int, text: str) -> object:
+        """A bound's value in internal form."""
+        return lookup(self.types[place]).text_decoder()(text)
+
+    def end(self, ends: Sequence[tuple[str, str]]) -> End:
+        """An end of a range in comparable form."""
+        return tuple(
+            (_RANKS[kind], self.encode[place](self.value(place, text)) if kind == "v" else b"")
+            for place, (kind, text) in enumerate(ends)
+        )
+
+    def key(self, values: Key) -> End:
+        """A row's key as an end."""
+        return tuple([(1, encode(value)) for encode, value in zip(self.encode, values, strict=True)])
+
+    def listed(self, text: str | None) -> bytes | None:
+        return None if text is None else self.encode[0](self.value(0, text))
+
+
+class Limits:
+    """What conditions say of one column of a key: the values that it may have (None: any), or bounds of them.
+
+    Bounds are (value, inclusive)."""
+
+    def __init__(self) -> None:
+        self.values: list[object] | None = None
+        self.lower: tuple[object, bool] | None = None
+        self.upper: tuple[object, bool] | None = None
+
+
+class Level:
+    """The partitions of one table, as of one catalog."""
+
+    def __init__(self, catalog: Catalog, table: Table) -> None:
+        assert table.partitioning is not None
+        self.table = table
+        self.partitioning = table.partitioning
+        self.strategy = table.partitioning.strategy
+        self.datums = Datums(table.partitioning)
+        self.partitions = [catalog.table(oid) for oid in catalog.children.get(table.oid, ())]
+        self.default = next((item for item in self.partitions if _bound(item).kind == "d"), None)
+
+    @cached_property
+    def _listed(self) -> dict[bytes | None, Table]:
+        return {self.datums.listed(text): item for item in self.partitions for text in _bound(item).values}
+
+    @cached_property
+    def _ranges(self) -> tuple[list[End], list[End], list[Table]]:
+        """Lower ends in order, the upper ends and partitions that go with them."""
+        found = sorted(
+            (
+                (self.datums.end(_bound(item).lower), self.datums.end(_bound(item).upper), item)
+                for item in self.partitions
+                if item is not self.default
+            ),
+            key=lambda part: part[0],
+        )
+        return [part[0] for part in found], [part[1] for part in found], [part[2] for part in found]
+
+    @cached_property
+    def _hashed(self) -> tuple[Callable[[tuple[Any, ...]], int], list[Table | None]]:
+        size = max((_bound(item).modulus for item in self.partitions), default=1)
+        slots: list[Table | None] = [None] * size
+        for item in self.partitions:
+            bound = _bound(item)
+            for place in range(bound.remainder, size, bound.modulus):
+                slots[place] = item
+        return partition_hash(tuple(self.datums.types)), slots
+
+    def find(self, key: Key) -> Table | None:
+        """The partition that takes a row with this key (internal form), None if none does."""
+        if self.strategy == "h":
+            hash_key, slots = self._hashed
+            return slots[hash_key(tuple(key)) % len(slots)]
+        if self.strategy == "l":
+            value = key[0]
+            return self._listed.get(None if value is None else self.datums.encode[0](value), self.default)
+        if None in key:
+            return self.default
+        lower, upper, tables = self._ranges
+        end = self.datums.key(key)
+        place = bisect_right(lower, end) - 1
+        return tables[place] if place >= 0 and end < upper[place] else self.default
+
+    # ---- conditions -------------------------------------------------------------------------------------------------
+
+    def matching(self, limits: Sequence[Limits]) -> list[Table]:
+        """The partitions that may hold rows within the limits, one for each column of the key."""
+        if any(item.values == [] for item in limits):
+            return []
+        if all(item.values is not None for item in limits) and not self._many(limits):
+            keys = product(*(item.values or [] for item in limits))
+            return self._in_order(self.find(key) for key in keys if self._possible(key))
+        if self.strategy == "h":
+            return self.partitions
+        return self._in_order(self._within(limits[0]))
+
+    def _many(self, limits: Sequence[Limits]) -> bool:
+        size = 1
+        for item in limits:
+            size *= len(item.values or ())
+        return size > 10_000
+
+    def _possible(self, key: Key) -> bool:
+        """Whether the values fit the types of the columns: where one does not, no row has it."""
+        return all(_fits(oid, value) for oid, value in zip(self.datums.types, key, strict=True))
+
+    def _in_order(self, found: Iterable[Table | None]) -> list[Table]:
+        chosen = {item.oid for item in found if item is not None}
+        return [item for item in self.partitions if item.oid in chosen]
+
+    def _within(self, limits: Limits) -> list[Table]:
+        """By the first column alone: a partition is left out when no value of the column can be both in it and within
+        the limits."""
+        low, high = self._low(limits), self._high(limits)
+        if low is None or high is None:
+            return []
+        if self.strategy == "l":
+            fits = [item for value, item in self._listed.items() if value is not None and low <= (1, value) <= high]
+            if limits.values is None and limits.lower is None and limits.upper is None:
+                return self.partitions
+        else:
+            lower, upper, tables = self._ranges
+            inclusive = limits.values is not None or limits.upper is None or limits.upper[1]
+            fits = [
+                item
+                for start, end, item in zip(lower, upper, tables, strict=True)
+                if (start[0] <= high if inclusive else start[0] < high)
+                and (end[0] > low or (end[0] == low and len(end) > 1))
+            ]
+        return fits if self.default is None else [*fits, self.default]
+
+    def _low(self, limits: Limits) -> tuple[int, bytes] | None:
+        """The lowest value within the limits; None if there is none, or it could be NULL only."""
+        ends = [] if limits.lower is None else [limits.lower[0]]
+        if limits.values is not None:
+            known = [item for item in limits.values if item is not None]
+            if None in limits.values:
+                return (0, b"")
+            ends += [min(known, key=self._order)] if known else []
+        return self._end(ends, max, (0, b""), above=False)
+
+    def _high(self, limits: Limits) -> tuple[int, bytes] | None:
+        ends = [] if limits.upper is None else [limits.upper[0]]
+        if limits.values is not None:
+            known = [item for item in limits.values if item is not None]
+            if None in limits.values:
+                return (2, b"")
+            ends += [max(known, key=self._order)] if known else []
+        return self._end(ends, min, (2, b""), above=True)
+
+    def _order(self, value: object) -> Any:
+        return value if isinstance(value, int) else self.datums.encode[0](value)
+
+    def _end(
+        self, values: Sequence[object], choose: Callable[..., Any], free: tuple[int, bytes], above: bool
+    ) -> tuple[int, bytes] | None:
+        ends = []
+        for value in values:
+            if value is None:
+                return None
+            if not _fits(self.datums.types[0], value):
+                assert isinstance(value, int)
+                if (value > 0) != above:
+                    return None
+                continue
+            ends.append((1, self.datums.encode[0](value)))
+        return choose(ends) if ends else free
+
+
+class _Cache:
+    """Replaced as a whole: long statements are planned in threads."""
+
+    def __init__(self) -> None:
+        self.held: tuple[Catalog | None, dict[int, Level]] = None, {}
+
+
+_cache = _Cache()
+
+
+def level_of(catalog: Catalog, table: Table) -> Level:
+    """The level of a partitioned table, made once a catalog."""
+    known, levels = _cache.held
+    if known is not catalog:
+        levels = {}
+        _cache.held = catalog, levels
+    found = levels.get(table.oid)
+    if found is None or found.table is not table:
+        found = levels[table.oid] = Level(catalog, table)
+    return found
+
+
+def _fits(oid: int, value: object) -> bool:
+    bits = _BITS.get(oid)
+    return bits is None or not isinstance(value, int) or -(1 << bits) <= value < 1 << bits
+
+
+def _bound(table: Table) -> PartitionBound:
+    assert table.bound is not None
+    return table.bound

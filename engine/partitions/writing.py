@@ -1,0 +1,299 @@
+"""Rows on their way to a partition: INSERT into a partitioned table, and rows that an UPDATE moves.
+
+    PartitionedWriter    a TableWriter whose rows are those of the named table: each goes to its partition, is put in
+                         the order of that table's columns, and is checked by its rules
+    Moving               of the writer of one partition: what an UPDATE of the partitioned table does with a row that no
+                         longer belongs there: it is deleted, and inserted anew (PostgreSQL 16 manual, 5.11)
+
+The bounds are looked at once a row, by the route; the partition's own constraint is not checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, Index, IndexColumn, Table
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings
+from engine.execute.conflicts import ConflictFinder
+from engine.execute.context import ExecContext
+from engine.execute.index_expressions import row_checks
+from engine.execute.writer import Checks, Row, TableWriter, value_getter
+from engine.partitions.levels import level_of
+from engine.sql import tree
+from engine.sql.analyze import Environment
+from engine.sql.analyze.rules import table_rules
+from engine.storage.keys import PREFIX_BYTES, storage_prefix
+from engine.txn.interface import UPDATE, Transaction
+from engine.txn.locks import ROW_EXCLUSIVE
+
+Reorder = Callable[[Row], Row]
+
+
+def column_numbers(source: Table, target: Table) -> dict[int, int]:
+    """From the attnums of one table to those of the columns of the same names in another."""
+    names = {column.name: column.number for column in target.columns}
+    return {column.number: names[column.name] for column in source.columns if column.name in names}
+
+
+def reorder(source: Table, target: Table) -> Reorder | None:
+    """Makes a function from rows of one table to rows of another with columns of the same names; None where they are
+    alike."""
+    places = {column.name: place for place, column in enumerate(source.columns)}
+    order = [places[column.name] for column in target.columns]
+    if order == list(range(len(source.columns))):
+        return None
+    return lambda row: tuple([row[place] for place in order])
+
+
+class Leaf:
+    """A partition that has rows, as a target of rows of a table above it."""
+
+    def __init__(self, root: TableWriter, table: Table, writer: TableWriter | None = None) -> None:
+        catalog = root.catalog
+        self.table = table
+        self.writer = writer or TableWriter(catalog, table, root.settings)
+        self.from_root = reorder(root.table, table)
+        self.to_root = reorder(table, root.table)
+        self.numbers = column_numbers(root.table, table)
+        if self.to_root is not None:
+            self.writer.row_shown = lambda row: root.failing_row(self.root_row(row))
+        rules = table_rules(table, Environment(catalog))
+        checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
+        self._first_false = row_checks(table, checks) if checks else None
+        self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
+
+    def row(self, values: Row) -> Row:
+        return values if self.from_root is None else self.from_root(values)
+
+    def root_row(self, values: Row) -> Row:
+        return values if self.to_root is None else self.to_root(values)
+
+    def check(self, row: Row) -> None:
+        """NOT NULL and CHECK constraints. Raises 23502, 23514."""
+        self.writer.check_not_null(row)
+        if self._first_false is not None and (name := self._first_false(row)) is not None:
+            raise self.writer.check_violation(name, row)
+
+    def updater(self, changed: frozenset[int]) -> Callable[..., bytes]:
+        """The writer's updater for changes of these columns (attnums of the root)."""
+        found = self._updaters.get(changed)
+        if found is None:
+            own = [self.numbers[number] for number in changed]
+            found = self._updaters[changed] = self.writer.updater(own)
+        return found
+
+
+class Router:
+    """The way of a row down from one partitioned table."""
+
+    def __init__(self, catalog: Catalog, table: Table) -> None:
+        assert table.partitioning is not None
+        self._catalog = catalog
+        self.table = table
+        self._level = level_of(catalog, table)
+        self.key = key_getter(catalog, table)
+        self._below: dict[int, tuple[Reorder | None, Router]] = {}
+
+    def leaf(self, row: Row) -> Table:
+        """The partition that takes a row of the table. Raises 23514."""
+        key = self.key(row)
+        found = self._level.find(key)
+        if found is None:
+            raise self._none_found(key)
+        if found.partitioning is None:
+            return found
+        below = self._below.get(found.oid)
+        if below is None:
+            below = self._below[found.oid] = reorder(self.table, found), Router(self._catalog, found)
+        change, router = below
+        return router.leaf(row if change is None else change(row))
+
+    def _none_found(self, key: Sequence[object]) -> SqlError:
+        table = self.table
+        return SqlError(
+            "23514",
+            f'no partition of relation "{table.name}" found for row',
+            detail=f"Partition key of the failing row contains {key_shown(table, key)}.",
+            schema=self._catalog.schema_name(table.schema),
+            table=table.name,
+        )
+
+
+def key_getter(catalog: Catalog, table: Table) -> Callable[[Row], tuple[object, ...]]:
+    """Makes a function from a row to its partition key."""
+    assert table.partitioning is not None
+    columns = tuple(IndexColumn(item.number, item.expression, type=item.type) for item in table.partitioning.columns)
+    return value_getter(catalog, table, Index(0, table.schema, "", table.oid, columns, 0))
+
+
+def key_shown(table: Table, key: Sequence[object]) -> str:
+    """'(a, b) = (1, x)' in messages."""
+    from catalog.types import lookup
+
+    assert table.partitioning is not None
+    names, texts = [], []
+    for column, value in zip(table.partitioning.columns, key, strict=True):
+        names.append(table.column_by_number(column.number).name if column.number else f"{column.expression}")
+        texts.append("null" if value is None else lookup(column.type.oid).text_encoder()(value).decode())
+    return f"({', '.join(names)}) = ({', '.join(texts)})"
+
+
+class PartitionedWriter(TableWriter):
+    """Writes rows of a partitioned table into its partitions."""
+
+    def __init__(self, catalog: Catalog, table: Table, settings: FormatSettings = DEFAULT_FORMAT) -> None:
+        super().__init__(catalog, table, settings)
+        self.required = []  # the partitions see to it
+        self.router = Router(catalog, table)
+        bounds = [item for item in table_rules(table, Environment(catalog)).checks if item[0] == tree.PARTITION_CHECK]
+        self._outside = row_checks(table, bounds) if bounds else None
+        self._leaves: dict[int, Leaf] = {}
+        self._by_prefix: dict[bytes, Leaf] = {}
+
+    def leaf_of(self, values: Row) -> Leaf:
+        """Where a row goes. Raises 23514."""
+        if self._outside is not None and (name := self._outside(values)) is not None:
+            raise self.check_violation(name, values)
+        table = self.router.leaf(values)
+        found = self._leaves.get(table.oid)
+        if found is None:
+            found = self._leaves[table.oid] = Leaf(self, table)
+            self._by_prefix[storage_prefix(table.storage_id)] = found
+        return found
+
+    def leaf_at(self, key: bytes) -> Leaf:
+        """Whose row a key is, of those that rows have gone to."""
+        return self._by_prefix[key[:PREFIX_BYTES]]
+
+    def decode_at(self, key: bytes, value: bytes) -> Row:
+        """A stored row, in the order of the partitioned table's columns."""
+        leaf = self.leaf_at(key)
+        return leaf.root_row(leaf.writer.decode(value))
+
+    def table_oid(self, key: bytes) -> int:
+        return self.leaf_at(key).table.oid
+
+    def write_new(
+        self, transaction: Transaction, context: ExecContext, values: Row, checks: Checks | None = None
+    ) -> bytes:
+        """Inserts a row; gives its key. Raises 23514, 23502, 23505, 23503, LockWait."""
+        leaf = self.leaf_of(values)
+        transaction.lock_table(leaf.table.oid, ROW_EXCLUSIVE)
+        row = leaf.row(values)
+        leaf.check(row)
+        return leaf.writer.write_new(transaction, context, row, checks)
+
+    def writes_only_row(self, changed: Iterable[int]) -> bool:
+        return False
+
+    def updater(
+        self, changed: Iterable[int]
+    ) -> Callable[[Transaction, ExecContext, bytes, Row, Row, Checks | None], bytes]:
+        """For ON CONFLICT DO UPDATE: a row stays in its partition (0A000)."""
+        columns = frozenset(changed)
+
+        def write(
+            transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
+        ) -> bytes:
+            leaf = self.leaf_at(key)
+            if self.leaf_of(new) is not leaf:
+                detail = "The result tuple would appear in a different partition than the original tuple."
+                raise SqlError("0A000", "invalid ON UPDATE specification", detail=detail)
+            before, after = leaf.row(old), leaf.row(new)
+            leaf.check(after)
+            return leaf.updater(columns)(transaction, context, key, before, after, checks)
+
+        return write
+
+
+class PartitionedConflicts:
+    """ON CONFLICT on a partitioned table: its arbiter indexes stand for those of the partitions."""
+
+    def __init__(self, writer: PartitionedWriter, indexes: Sequence[int]) -> None:
+        self._writer = writer
+        self._indexes = indexes
+        self._finders: dict[int, ConflictFinder] = {}
+
+    def find(self, transaction: Transaction, values: Row) -> bytes | None:
+        """The key of the row in the way, None if the way is free. Raises what ConflictFinder and the route raise."""
+        leaf = self._writer.leaf_of(values)
+        transaction.lock_table(leaf.table.oid, ROW_EXCLUSIVE)
+        row = leaf.row(values)
+        leaf.check(row)
+        finder = self._finders.get(leaf.table.oid)
+        if finder is None:
+            finder = ConflictFinder(leaf.writer, self._own_indexes(leaf.table))
+            self._finders[leaf.table.oid] = finder
+        return finder.find(transaction, row)
+
+    def _own_indexes(self, table: Table) -> list[int]:
+        catalog = self._writer.catalog
+        found = []
+        for oid in table.indexes:
+            above = catalog.index(oid)
+            while above.parent is not None:
+                above = catalog.index(above.parent)
+                if above.oid in self._indexes:
+                    found.append(oid)
+        return found
+
+
+class Moving:
+    """What the writer of a partition does with rows of an UPDATE that named `root`, a table above it."""
+
+    def __init__(self, writer: TableWriter, root: Table) -> None:
+        self._writer = writer
+        self._target = PartitionedWriter(writer.catalog, root, writer.settings)
+        self.leaf = Leaf(self._target, writer.table, writer)
+
+    def table_oid(self, key: bytes) -> int:
+        """Of a row that has been written."""
+        own = self._writer.table
+        return own.oid if key.startswith(storage_prefix(own.storage_id)) else self._target.table_oid(key)
+
+    def updater(self, changed: Iterable[int]) -> Callable[..., bytes]:
+        """Makes TableWriter.updater's function; rows are those of the partition."""
+        stay = self._writer.plain_updater(frozenset(changed))
+        own, leaf, target, writer = self._writer.table.oid, self.leaf, self._target, self._writer
+
+        def write(
+            transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
+        ) -> bytes:
+            moved = leaf.root_row(new)
+            if target.leaf_of(moved).table.oid == own:
+                leaf.check(new)
+                return stay(transaction, context, key, old, new, checks)
+            transaction.lock(key, UPDATE)
+            writer.delete(transaction, context, key, old, checks)
+            return target.write_new(transaction, context, moved, checks)
+
+        return write
+
+
+def key_column_numbers(catalog: Catalog, table: Table) -> frozenset[int] | None:
+    """The columns (attnums) of a partition that decide where its rows belong, by all tables above it; None where an
+    expression does, which may be any."""
+    names: set[str] = set()
+    above = table
+    while above.bound is not None:
+        above = catalog.table(above.parents[0])
+        assert above.partitioning is not None
+        for item in above.partitioning.columns:
+            if not item.number:
+                return None
+            names.add(above.column_by_number(item.number).name)
+    return frozenset(column.number for column in table.columns if column.name in names)
+
+
+def writer_of(
+    catalog: Catalog, statement: tree.Insert | tree.Update | tree.Delete, settings: FormatSettings
+) -> TableWriter:
+    """The writer for a statement's target."""
+    table = statement.table
+    if isinstance(statement, tree.Insert) and table.partitioning is not None:
+        return PartitionedWriter(catalog, table, settings)
+    writer = TableWriter(catalog, table, settings)
+    if isinstance(statement, tree.Update) and statement.root is not None:
+        writer.moving = Moving(writer, statement.root)
+    return writer
