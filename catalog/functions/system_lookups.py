@@ -105,13 +105,15 @@ def _pretty_expression(tree: str, relation: int, pretty: bool) -> str:
     return tree.split("\x1f")[1 if pretty else 0]
 
 
+_by_key("pg_get_partkeydef", internal.PARTITION_TEXTS, "key")
+_by_key("pg_get_partition_constraintdef", internal.PARTITION_TEXTS, "condition")
 _by_key("pg_get_viewdef_wrap", internal.VIEW_TEXTS, "pretty")
 _by_key("pg_get_function_arguments", internal.FUNCTION_NAMES, "arguments")
 _by_key("pg_get_function_identity_arguments", internal.FUNCTION_NAMES, "identity")
 _by_key("pg_get_function_result", internal.FUNCTION_NAMES, "result")
 _always(
-    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext pg_get_partkeydef "
-    "pg_get_partition_constraintdef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
+    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
     "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default",
     None,
 )

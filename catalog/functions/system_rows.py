@@ -1,6 +1,6 @@
 """Set-returning system functions, and those of information_schema (written in SQL in PostgreSQL).
 
-Partitions, publications and the like do not exist here: the functions that list them give no rows.
+Publications and the like do not exist here: the functions that list them give no rows.
 """
 
 from __future__ import annotations
@@ -9,19 +9,77 @@ import zoneinfo
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from catalog import types
-from catalog.functions.base import Function
+from catalog.functions.base import CallContext, Function
 from catalog.functions.registry import declare, implement, implements
+from catalog.schema import Catalog, Index, Table
 from catalog.types import oids
 from catalog.types.base import Array, Interval
 
 _RECORD, _ANYARRAY, _ANYELEMENT = oids.RECORD, oids.ANYARRAY, oids.ANYELEMENT
 _DATA = Path(__file__).resolve().parent.parent / "data"
 
-for _source in ("pg_partition_ancestors", "pg_partition_tree", "pg_get_publication_tables"):
-    implement(_source, lambda *arguments: ())
+implement("pg_get_publication_tables", lambda *arguments: ())
+
+
+# ---- partitions -----------------------------------------------------------------------------------------------------
+
+
+def _parent_of(catalog: Catalog, oid: int) -> int | None:
+    item = catalog.get(oid)
+    if isinstance(item, Index):
+        return item.parent
+    return item.parents[0] if isinstance(item, Table) and item.bound is not None else None
+
+
+def _in_partition_tree(catalog: Catalog, oid: int) -> bool:
+    """Whether it is partitioned, or a partition."""
+    item = catalog.get(oid)
+    if isinstance(item, Index):
+        return item.parent is not None or catalog.table(item.table).partitioning is not None
+    return isinstance(item, Table) and (item.bound is not None or item.partitioning is not None)
+
+
+def _catalog_of(call: CallContext) -> Catalog:
+    return cast(Catalog, call.session.catalog)  # type: ignore[attr-defined]
+
+
+def _ancestors_of(catalog: Catalog, oid: int) -> list[int]:
+    """The relation itself, then what it is a partition of, up to the root; nothing for what is in no such tree."""
+    if not _in_partition_tree(catalog, oid):
+        return []
+    found = [oid]
+    while (above := _parent_of(catalog, found[-1])) is not None:
+        found.append(above)
+    return found
+
+
+@implements("pg_partition_ancestors", needs_session=True)
+def _partition_ancestors(call: CallContext, oid: int) -> Iterable[int]:
+    return _ancestors_of(_catalog_of(call), oid)
+
+
+@implements("pg_partition_root", needs_session=True)
+def _partition_root(call: CallContext, oid: int) -> int | None:
+    return next(reversed(_ancestors_of(_catalog_of(call), oid)), None)
+
+
+@implements("pg_partition_tree", needs_session=True)
+def _partition_tree(call: CallContext, root: int) -> Iterable[tuple[int, int | None, bool, int]]:
+    catalog = _catalog_of(call)
+    if not _in_partition_tree(catalog, root):
+        return
+    pending = [(root, 0)]
+    while pending:
+        oid, level = pending.pop(0)
+        item = catalog.get(oid)
+        below = catalog.index_children if isinstance(item, Index) else catalog.children
+        table = catalog.get(item.table) if isinstance(item, Index) else item
+        leaf = isinstance(table, Table) and table.partitioning is None
+        yield oid, _parent_of(catalog, oid), leaf, level
+        pending += [(child, level + 1) for child in below.get(oid, ())]
 
 
 @implements("pg_options_to_table")

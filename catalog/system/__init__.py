@@ -3,6 +3,7 @@
     relations     the relations that there are, from catalog/data; the internal ones of catalog functions
     content       parts, slices and scopes: how a relation's columns come about and how long they are kept
     objects       pg_class, pg_attribute, pg_type, pg_index, pg_constraint, ...: the objects of a database
+    partitions    pg_inherits, pg_partitioned_table
     shared        pg_namespace, pg_database, pg_authid, ...: schemas, and what all databases share
     user_types    pg_type, pg_enum, pg_constraint: the types that users define
     builtin       pg_proc, pg_operator, pg_cast, ...: what every server of this release has
@@ -22,10 +23,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog.schema import View, VirtualTable
-from catalog.system import builtin, extensions, live, names, objects, shared, user_types  # each registers its parts
+from catalog.system import (  # each registers its parts
+    builtin,
+    extensions,
+    live,
+    names,
+    objects,
+    partitions,
+    shared,
+    user_types,
+)
 from catalog.system.relations import system_relations
 
-_LOADED = (builtin, extensions, live, names, objects, shared, user_types)
+_LOADED = (builtin, extensions, live, names, objects, partitions, shared, user_types)
 
 virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
     key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)

@@ -207,7 +207,7 @@ def _register() -> None:
     for name, found in tables.items():
         relation, _, column = name.partition(".")
         _owners[system_table(relation).oid, column] = found
-    for table in (internal.INDEX_TEXTS, internal.VIEW_TEXTS):
+    for table in (internal.INDEX_TEXTS, internal.VIEW_TEXTS, internal.PARTITION_TEXTS):
         _owners[table.oid, "oid"] = _itself
     _owners[internal.RELATION_NAMES.oid, "oid"] = _relation
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint

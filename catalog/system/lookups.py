@@ -25,6 +25,7 @@ from catalog.system.relations import (
     INDEX_TEXTS,
     OPERATOR_NAMES,
     OWNED_SEQUENCES,
+    PARTITION_TEXTS,
     RELATION_INPUT,
     RELATION_NAMES,
     ROLE_GROUPS,
@@ -210,6 +211,8 @@ _register("pg_get_constraintdef_ext", _pretty(CONSTRAINT_TEXTS), CONSTRAINT_TEXT
 _by_key("pg_get_viewdef", VIEW_TEXTS, "plain")
 _register("pg_get_viewdef_ext", _pretty(VIEW_TEXTS), VIEW_TEXTS)
 _register("pg_get_viewdef_wrap", lambda a: look_up(VIEW_TEXTS, "pretty", a[0]), VIEW_TEXTS)
+_by_key("pg_get_partkeydef", PARTITION_TEXTS, "key")
+_by_key("pg_get_partition_constraintdef", PARTITION_TEXTS, "condition")
 _register("pg_get_indexdef", lambda a: look_up(INDEX_TEXTS, "plain", a[0], more=" AND l.c2 = 0"), INDEX_TEXTS)
 _register(
     "pg_get_indexdef_ext",
@@ -225,8 +228,8 @@ _by_key("pg_get_function_arguments", FUNCTION_NAMES, "arguments")
 _by_key("pg_get_function_identity_arguments", FUNCTION_NAMES, "identity")
 _by_key("pg_get_function_result", FUNCTION_NAMES, "result")
 _register(
-    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext pg_get_partkeydef "
-    "pg_get_partition_constraintdef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
+    "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
+    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
     "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default",
     lambda a: "NULL::VARCHAR",
 )
@@ -415,8 +418,8 @@ def _of_kind(sources: str, condition: str) -> None:
     )
 
 
-_of_kind("pg_relation_is_updatable", "CASE @ WHEN 'r' THEN 28 ELSE 0 END")  # INSERT, UPDATE and DELETE
-_of_kind("pg_column_is_updatable", "@ = 'r'")
+_of_kind("pg_relation_is_updatable", "CASE WHEN @ IN ('r', 'p') THEN 28 ELSE 0 END")  # INSERT, UPDATE and DELETE
+_of_kind("pg_column_is_updatable", "@ IN ('r', 'p')")
 _of_kind("pg_relation_is_publishable", "@ = 'r' AND l.c1 >= 16384")
 
 # ---- information_schema's own functions -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence as Seq
 from functools import cache
 
-from catalog import types
+from catalog import partitions, types
 from catalog.functions.quoting import quote_identifier
 from catalog.operator_classes import METHODS, default_class
 from catalog.schema import (
@@ -43,7 +43,7 @@ from catalog.system.content import (
 )
 from catalog.system.relations import system_relations
 from catalog.types.array import vector_of
-from catalog.types.base import Array
+from catalog.types.base import Array, TypeRef
 
 # ---- pg_class -------------------------------------------------------------------------------------------------------
 
@@ -52,8 +52,17 @@ def _tablespace(oid: int) -> int:
     return 0 if oid == DEFAULT_TABLESPACE_OID else oid
 
 
-# (table, whether a foreign key refers to it)
-_referenced = Items((Table,), lambda catalog, table: (table, table.oid in catalog.referencing))
+def _with_relatives(catalog: Catalog, table: Table) -> Item:
+    """(table, whether a foreign key refers to it, whether tables inherit from it, its bound as text)."""
+    bound = None
+    if table.bound is not None:
+        parent = catalog.table(table.parents[0])
+        assert parent.partitioning is not None
+        bound = partitions.bound_text(parent.partitioning, table.bound)
+    return table, table.oid in catalog.referencing, table.oid in catalog.children, bound
+
+
+_related = Items((Table,), _with_relatives)
 
 
 def _relations(found: Seq[Table | View | VirtualTable | Index | SequenceObject]) -> Columns:
@@ -76,25 +85,29 @@ def _owned(found: Seq[Table | View | SequenceObject]) -> Columns:
     }
 
 
-@content("pg_class", "catalog", _referenced)
+@content("pg_class", "catalog", _related)
 def _tables(items: list[Item], _: Surroundings) -> Columns:
-    found: list[Table] = [table for table, _ in items]
+    found: list[Table] = [item[0] for item in items]
     return {
         **_owned(found),
         "reltype": [numbering.row_type(table.oid) for table in found],
-        "relam": numbering.HEAP,
-        "relfilenode": [table.storage_id for table in found],
+        "relam": [numbering.HEAP if table.partitioning is None else 0 for table in found],
+        "relfilenode": [table.storage_id if table.partitioning is None else 0 for table in found],
         "reltablespace": [_tablespace(table.tablespace) for table in found],
         "reltuples": -1.0,
         "relhasindex": [bool(table.indexes) for table in found],
         "relpersistence": [table.persistence for table in found],
-        "relkind": ["r" if table.query is None else "m" for table in found],
+        "relkind": [_table_kind(table) for table in found],
+        "relispartition": [table.bound is not None for table in found],
+        "relhassubclass": [inherited for _, _, inherited, _ in items],
+        "relpartbound": [None if bound is None else f"{bound}\x1f{bound}" for _, _, _, bound in items],
         "relispopulated": [table.populated for table in found],
         "relhasrules": [table.query is not None for table in found],
         "relnatts": [len(table.columns) for table in found],
         "relchecks": [sum(constraint.kind == "c" for constraint in table.constraints) for table in found],
         "relhastriggers": [
-            referenced or any(constraint.kind == "f" for constraint in table.constraints) for table, referenced in items
+            referenced or any(constraint.kind == "f" for constraint in table.constraints)
+            for table, referenced, _, _ in items
         ],
         "relreplident": "d",
         "reloptions": [_options(table.options) for table in found],
@@ -105,6 +118,12 @@ def _options(options: tuple[tuple[str, str], ...]) -> Array | None:
     return Array.of(tuple(f"{name}={value}" for name, value in options)) if options else None
 
 
+def _table_kind(table: Table) -> str:
+    if table.query is not None:
+        return "m"
+    return "r" if table.partitioning is None else "p"
+
+
 @content("pg_class", "catalog", indexes)
 def _indexes(items: list[Item], _: Surroundings) -> Columns:
     found: list[Index] = [index for index, _ in items]
@@ -112,11 +131,13 @@ def _indexes(items: list[Item], _: Surroundings) -> Columns:
         **_relations(found),
         "relowner": [table.owner for _, table in items],
         "relam": [METHODS[index.method].oid for index in found],
-        "relfilenode": [index.storage_id for index in found],
+        "relfilenode": [index.storage_id if table.partitioning is None else 0 for index, table in items],
         "reltablespace": [_tablespace(index.tablespace) for index in found],
         "relpersistence": [table.persistence for _, table in items],
         "reloptions": [_options(index.options) for index in found],
-        "relkind": "i",
+        "relkind": ["i" if table.partitioning is None else "I" for _, table in items],
+        "relispartition": [index.parent is not None for index in found],
+        "relhassubclass": [table.partitioning is not None for _, table in items],
         "relnatts": [len(index.columns) + len(index.include) for index in found],
     }
 
@@ -186,9 +207,12 @@ def _system_classes(_: list[Item], __: Surroundings) -> Columns:
 
 def collation_of(column: Column | IndexColumn) -> int:
     """A column's collation: its own, or its type's."""
-    if column.collation:
-        return column.collation
-    row = types.type_row(column.type.declared)
+    return column.collation or collation_of_type(column.type)
+
+
+def collation_of_type(type_: TypeRef) -> int:
+    """What values of the type are compared by."""
+    row = types.type_row(type_.declared)
     return row.collation if row else 0
 
 
@@ -214,7 +238,8 @@ def attributes(columns: Seq[tuple[int, int, Column]]) -> Columns:
         "attacl": [None if column.acl is None else Array.of(column.acl) for _, _, column in columns],
         "attidentity": [column.identity for _, _, column in columns],
         "attgenerated": ["s" if column.generated is not None else "" for _, _, column in columns],
-        "attislocal": True,
+        "attislocal": [column.local for _, _, column in columns],
+        "attinhcount": [column.inherited for _, _, column in columns],
         "attcollation": [collation_of(column) for _, _, column in columns],
     }
 
@@ -367,7 +392,7 @@ def _index_rows(items: list[Item], surroundings: Surroundings) -> Columns:
         "indnullsnotdistinct": [index.nulls_not_distinct for index, _ in items],
         "indisprimary": [index.primary for index, _ in items],
         "indimmediate": [not _deferrable(index, table) for index, table in items],
-        "indisvalid": [index.ready for index, _ in items],
+        "indisvalid": [index.ready and index.valid for index, _ in items],
         "indisready": [index.ready for index, _ in items],
         "indislive": True,
         "indkey": [vector_of((*(part.number for part in index.columns), *index.include)) for index, _ in items],
@@ -434,8 +459,13 @@ def _constraints(items: list[Item], surroundings: Surroundings) -> Columns:
         "confupdtype": [c.on_update if is_foreign else " " for (_, c), is_foreign in zip(found, foreign, strict=True)],
         "confdeltype": [c.on_delete if is_foreign else " " for (_, c), is_foreign in zip(found, foreign, strict=True)],
         "confmatchtype": [c.match if is_foreign else " " for (_, c), is_foreign in zip(found, foreign, strict=True)],
-        "conislocal": True,
-        "connoinherit": [constraint.no_inherit or constraint.kind in "puf" for _, constraint in found],
+        "conislocal": [constraint.local for _, constraint in found],
+        "coninhcount": [constraint.inherited for _, constraint in found],
+        "conparentid": [constraint.parent or 0 for _, constraint in found],
+        "connoinherit": [
+            constraint.no_inherit or (constraint.kind in "puf" and table.partitioning is None)
+            for table, constraint in found
+        ],
         "conkey": [Array.of(constraint.columns) if constraint.columns else None for _, constraint in found],
         "confkey": [
             Array.of(c.referenced_columns) if is_foreign else None

@@ -151,8 +151,9 @@ SEQUENCE_VALUES = _table(15014, "sequence_values", oid=_O, last=oids.INT8)
 SETTINGS = _table(15015, "setting_values", name=_T, value=_T)
 ROLE_GROUPS = _table(15016, "role_groups", member=_O, role=_O)
 HELD = _table(15017, "held_privileges", oid=_O, number=oids.INT4, name=_T, held=_T)
+PARTITION_TEXTS = _table(15018, "partition_texts", oid=_O, key=_T, condition=_T)
 internal_tables = (
     RELATION_NAMES, RELATION_INPUT, TYPE_NAMES, TYPE_INPUT, FUNCTION_NAMES, OPERATOR_NAMES, CONSTRAINT_TEXTS,
     INDEX_TEXTS, VIEW_TEXTS, SCHEMA_NAMES, ROLE_NAMES, OWNED_SEQUENCES, DATABASE_SIZES, SEQUENCE_VALUES, SETTINGS,
-    ROLE_GROUPS, HELD,
+    ROLE_GROUPS, HELD, PARTITION_TEXTS,
 )  # fmt: skip

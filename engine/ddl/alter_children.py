@@ -136,7 +136,8 @@ def _alter_children(context: DdlContext, above: Alteration, commands: Sequence[a
     for oid in context.catalog.children.get(parent.oid, ()):
         context.lock_relation(oid, "access exclusive")
         child = _Child(context, context.catalog.table(oid), above.old, parent)
-        down = [command for command in commands if child.take(command)]
+        taken = [child.take(command) for command in commands]
+        down = [command for command in taken if command is not None]
         for constraint in above.builder.new_constraints:
             child.take_constraint(constraint)
         child.finish()
@@ -169,22 +170,22 @@ class _Child:
         self.alteration = Alteration(context, child)
         self._commands: list[ast.AlterTableCmd] = []
 
-    def take(self, command: ast.AlterTableCmd) -> bool:
-        """Does what a command of the parent's means here; whether it means anything further down."""
+    def take(self, command: ast.AlterTableCmd) -> ast.AlterTableCmd | None:
+        """Does what a command of the parent's means here; gives the one that goes further down, None if none does."""
         if command.action == "add_column":
-            return self._add_column(command)
+            return command if self._add_column(command) else None
         if command.action == "drop_column":
-            return self._drop_column(command)
+            return command if self._drop_column(command) else None
         if command.action == "drop_constraint":
             return self._drop_constraint(command)
         if command.action == "validate_constraint":
             known = next((item for item in self.before.constraints if item.name == command.name), None)
             if known is None or known.kind != "c":
-                return False
+                return None
         elif command.action not in _REPEATED:
-            return False
+            return None
         self.alteration.apply(command)
-        return True
+        return command
 
     def _add_column(self, command: ast.AlterTableCmd) -> bool:
         definition = command.definition
@@ -219,10 +220,10 @@ class _Child:
         self.alteration.builder.change_column(replace(known, inherited=known.inherited - 1))
         return False
 
-    def _drop_constraint(self, command: ast.AlterTableCmd) -> bool:
+    def _drop_constraint(self, command: ast.AlterTableCmd) -> ast.AlterTableCmd | None:
         above = next((item for item in self.before.constraints if item.name == command.name), None)
         if above is None:
-            return False
+            return None
         table = self.alteration.table
         for item in table.constraints:
             part = item.parent == above.oid
@@ -230,11 +231,11 @@ class _Child:
                 continue
             if item.inherited == 1 and not item.local:
                 self.alteration.drop_inherited(item)
-                return True
+                return replace(command, name=item.name)
             kept = replace(item, inherited=item.inherited - 1)
             constraints = tuple(kept if one.oid == item.oid else one for one in table.constraints)
             self.alteration.builder.table = replace(table, constraints=constraints)
-        return False
+        return None
 
     def take_constraint(self, constraint: Constraint) -> None:
         """A new CHECK of the parent."""

@@ -193,7 +193,7 @@ class _Bound:
             detail = (
                 f'The new modulus {modulus} is not divisible by {found}, the modulus of existing partition "{name}".'
             )
-            raise self.error("42P17", message, detail=detail)
+            raise SqlError("42P17", message, detail=detail)
         if larger and larger[0][0] % modulus:
             found, name = larger[0]
             detail = (
@@ -232,7 +232,7 @@ class _Bound:
         width = len(self.partitioning.columns)
         for word, nodes in (("FROM", self.spec.values), ("TO", self.spec.upper)):
             if len(nodes) != width:
-                raise self.error("42P16", f"{word} must specify exactly one value per partitioning column")
+                raise SqlError("42P16", f"{word} must specify exactly one value per partitioning column")
         lower = self._ends(self.spec.values)
         upper = self._ends(self.spec.upper)
         low, high = self.datums.end(lower), self.datums.end(upper)
@@ -260,7 +260,7 @@ class _Bound:
                 continue
             text = self._text(node, place)
             if text is None:
-                raise SqlError("42P16", "cannot specify NULL in range bound")
+                raise SqlError("42P17", "cannot specify NULL in range bound")
             found.append(("v", text))
         for before, after, node in zip(found, found[1:], nodes[1:], strict=False):
             if before[0] != "v" and after[0] != before[0]:
@@ -269,9 +269,9 @@ class _Bound:
         return tuple(found)
 
     def _text(self, node: ast.Node, place: int) -> str | None:
-        """The value of a bound as text of the key's type. Raises 42P10, 42804 and what its evaluation raises."""
+        """The value of a bound as text of the key's type. Raises 0A000, 42804 and what its evaluation raises."""
         if isinstance(node, ast.ColumnRef):
-            raise self.error("42P10", "cannot use column reference in partition bound expression", node)
+            raise self.error("0A000", "cannot use column reference in partition bound expression", node)
         column = self.partitioning.columns[place]
         target = TypeRef(column.type.oid, column.type.typmod)
         kind = "partition bound"

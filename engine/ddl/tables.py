@@ -355,9 +355,9 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     schema = context.creation_schema(relation, persistence)
     if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_not_exists, has_row_type=True):
         return "CREATE TABLE"
+    if statement.partition_by is not None and statement.inherits and statement.bound is None:
+        raise SqlError("42P17", "cannot create partitioned table as inheritance child")
     parents = inheritance.parents_named(context, statement.inherits, persistence, partition=statement.bound is not None)
-    if statement.partition_by is not None and parents and statement.bound is None:
-        raise SqlError("42P16", "cannot create partitioned table as inheritance child")
     if statement.partition_by is not None and statement.options:
         raise SqlError("42809", "cannot specify storage parameters for a partitioned table",
                        hint="Specify storage parameters for its leaf partitions, instead.")  # fmt: skip

@@ -352,8 +352,8 @@ def _row(item: tree.Var, table: Table, numbers: dict[int, int]) -> tree.Expr:
 
 
 def _renumbered(node: object, table: Table, member: Table, numbers: dict[int, int], moves: bool = False) -> object:
-    """A change whose target is a member: columns by their numbers there. `moves`: only when a row is written it is known
-    which table it is in."""
+    """A change whose target is a member: columns by their numbers there. `moves`: only when a row is written it is
+    known which table it is in."""
     alike = _alike(table, member)
 
     def change(item: tree.Var) -> tree.Expr:

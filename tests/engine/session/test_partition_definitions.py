@@ -1,4 +1,4 @@
-"""Definitions of partitioned tables and of children beside PostgreSQL: what is there afterwards, and what is refused."""
+"""Definitions of partitioned tables and of children beside PostgreSQL."""
 
 from __future__ import annotations
 
@@ -223,4 +223,46 @@ def test_inheritance(both_paths: Pair) -> None:
         "select count(*) from a",
         "drop table a",
         "drop table a cascade",
+    )
+
+
+def test_system_catalogs(pair: Pair) -> None:
+    pair.run(
+        "create table p (a int not null, b text, c numeric) partition by range (a, lower(b))",
+        "create table p1 partition of p for values from (1, minvalue) to (10, 'm') partition by list (c)",
+        "create table p1a partition of p1 for values in (1.5, 2, null)",
+        "create table p1b partition of p1 default",
+        "create table pd partition of p default",
+        "create index p_b on p (b)",
+        "create table h (a int, b date) partition by hash (a, b)",
+        "create table h1 partition of h for values with (modulus 2, remainder 1)",
+        "create table l (a text) partition by list (a)",
+        "create table l1 partition of l for values in ('a', 'it''s')",
+        "create table l2 partition of l for values in (null)",
+        "create table l3 partition of l default",
+        "create table i (x int check (x > 0))",
+        "create table j (x int, y int) inherits (i)",
+    )
+    mine = "n.nspname = current_schema()"
+    pair.same(
+        "select relname, relkind, relispartition, relhassubclass, pg_get_expr(relpartbound, c.oid) from pg_class c "
+        f"join pg_namespace n on n.oid = relnamespace where {mine}",
+        "select relname, pg_get_partkeydef(c.oid) from pg_class c join pg_namespace n on n.oid = relnamespace "
+        f"where {mine} and relkind = 'p'",
+        *(
+            f"select pg_get_partition_constraintdef('{name}'::regclass)"
+            for name in ("p1", "p1a", "p1b", "pd", "l1", "l2", "l3", "i")
+        ),
+        "select inhrelid::regclass::text, inhparent::regclass::text, inhseqno, inhdetachpending from pg_inherits "
+        f"join pg_class c on c.oid = inhrelid join pg_namespace n on n.oid = relnamespace where {mine}",
+        "select partrelid::regclass::text, partstrat, partnatts, partdefid::regclass::text, partattrs::text "
+        "from pg_partitioned_table",
+        "select attrelid::regclass::text, attname, attislocal, attinhcount from pg_attribute where attnum > 0 and "
+        "attrelid in ('p1a'::regclass, 'j'::regclass)",
+        "select conrelid::regclass::text, conname, conislocal, coninhcount, connoinherit from pg_constraint where "
+        "conrelid in ('i'::regclass, 'j'::regclass)",
+        "select relid::text, parentrelid::text, isleaf, level from pg_partition_tree('p')",
+        "select relid::text from pg_partition_ancestors('p1a')",
+        "select pg_partition_root('p1a')::text, pg_partition_root('i')::text",
+        "select table_name, table_type from information_schema.tables where table_schema = current_schema()",
     )
