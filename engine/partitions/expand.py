@@ -261,7 +261,9 @@ class _Expansion:
         rules = table_rules(member, self.environment)
         assignments = tuple(replace(item, column=numbers[item.column]) for item in statement.assignments)
         views = tuple(item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK))
-        changed = replace(statement, assignments=assignments, generated=rules.generated, checks=(*rules.checks, *views))
+        named = None if member.oid == table.oid else table
+        checks = (*rules.checks, *views)
+        changed = replace(statement, assignments=assignments, generated=rules.generated, checks=checks, named=named)
         if moves:
             return replace(changed, checks=views, root=table)
         bounded = self._within_bounds(changed)

@@ -56,8 +56,7 @@ class Leaf:
         self.from_root = reorder(root.table, table)
         self.to_root = reorder(table, root.table)
         self.numbers = column_numbers(root.table, table)
-        if self.to_root is not None:
-            self.writer.row_shown = lambda row: root.failing_row(self.root_row(row))
+        show_as(self.writer, root)
         rules = table_rules(table, Environment(catalog))
         checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
         self._first_false = row_checks(table, checks) if checks else None
@@ -82,6 +81,13 @@ class Leaf:
             own = [self.numbers[number] for number in changed]
             found = self._updaters[changed] = self.writer.updater(own)
         return found
+
+
+def show_as(writer: TableWriter, named: TableWriter) -> None:
+    """Has errors show rows in the order of the columns of the table that the statement named."""
+    change = reorder(writer.table, named.table)
+    if change is not None:
+        writer.row_shown = lambda row: named.failing_row(change(row))
 
 
 class Router:
@@ -294,6 +300,15 @@ def writer_of(
     if isinstance(statement, tree.Insert) and table.partitioning is not None:
         return PartitionedWriter(catalog, table, settings)
     writer = TableWriter(catalog, table, settings)
-    if isinstance(statement, tree.Update) and statement.root is not None:
-        writer.moving = Moving(writer, statement.root)
+    prepare_writer(writer, statement)
     return writer
+
+
+def prepare_writer(writer: TableWriter, statement: tree.Statement) -> None:
+    """What an UPDATE that named another table than its target asks of the writer."""
+    if not isinstance(statement, tree.Update):
+        return
+    if statement.root is not None:
+        writer.moving = Moving(writer, statement.root)
+    elif statement.named is not None:
+        show_as(writer, TableWriter(writer.catalog, statement.named, writer.settings))

@@ -35,7 +35,7 @@ from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
 from engine.execute.walk import has_sublink
 from engine.execute.writer import Checks
-from engine.partitions.writing import Moving
+from engine.partitions.writing import prepare_writer
 from engine.session import planning
 from engine.session.system import virtual_content
 from engine.sql import tree
@@ -151,8 +151,7 @@ class DataChange:
         self.table = target.table
         self.encoder = TableEncoder(session.catalog, target.table, session.key.format)
         self.writer = self.encoder.writer
-        if isinstance(target, tree.Update) and target.root is not None:
-            self.writer.moving = Moving(self.writer, target.root)
+        prepare_writer(self.writer, target)
         self.part = call.part
         self.context = session.context()
         if call.part is not None:

@@ -654,6 +654,7 @@ class Update:
 
     `members`: the tables whose rows are the target's, where these are several: it runs over each of them. `root`: the
     partitioned table that the statement named, if a row of this partition of it may have to move to another one.
+    `named`: the table that it named, if that is not the target: errors show rows in the order of its columns.
     """
 
     table: Table
@@ -668,6 +669,7 @@ class Update:
     views: tuple[int, ...] = ()
     members: tuple[Table, ...] = ()
     root: Table | None = None
+    named: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
