@@ -429,6 +429,7 @@ def matching_index(context: DdlContext, child: Table, parent: Table, index: Inde
         own = context.catalog.index(oid)
         alike = (
             own.parent is None
+            and own.method == index.method
             and own.unique == index.unique
             and own.primary == index.primary
             and own.columns == columns
@@ -464,7 +465,7 @@ def add_index_part(context: DdlContext, child: Table, parent: Table, index: Inde
         builder = TableBuilder(context, child)
         part = _new_part(builder, parent, index)
         context.change(builder.objects())
-        if child.partitioning is None and not context.table_is_empty(child):
+        if part.is_tree and child.partitioning is None and not context.table_is_empty(child):
             context.add_job(BuildIndex(context.catalog.table(child.oid), part))
     if own is None and child.partitioning is not None:
         add_index_parts(context, context.catalog.table(child.oid), part)

@@ -202,6 +202,9 @@ class TableBuilder:
             raise SqlError("42P16", f'multiple primary keys for table "{self.table.name}" are not allowed')
         place_of_index(self.context, constraint.tablespace, self.table)
         if constraint.using_index is not None:
+            if self.table.partitioning is not None:
+                message = "ALTER TABLE / ADD CONSTRAINT USING INDEX is not supported on partitioned tables"
+                raise SqlError("0A000", message)
             return self._key_from_index(constraint, primary)
         numbers = self._key_columns(constraint)
         partitions.check_unique_key(self.table, "PRIMARY KEY" if primary else "UNIQUE", numbers)

@@ -209,6 +209,8 @@ class _Expansion:
             if _uses(statement, 0, tree.TABLE_OID):
                 return self.onto(statement, table, False)
             return self._within_bounds(statement)
+        if isinstance(statement.where, tree.CurrentOf):
+            not_supported("WHERE CURRENT OF for a partitioned or inherited table")
         found = chosen.get(0)
         if found is None:
             found = self._members(entry, 0, conjuncts(statement.where))
