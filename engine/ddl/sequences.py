@@ -32,21 +32,27 @@ def with_options(context: DdlContext, sequence: Sequence, options: Items[tuple[s
         if name in given:
             raise SqlError("42601", "conflicting or redundant options")
         given[name] = value
+    lowest_kept = highest_kept = True
     if "as" in given:
         type_name = given["as"]
         assert isinstance(type_name, ast.TypeName)
         type_ = resolve_type(type_name, context.environment)
         if type_.oid not in _BITS:
             raise SqlError("22023", "sequence type must be smallint, integer, or bigint")
+        if not fresh:  # bounds that were the old type's become the new one's
+            largest = 2 ** _BITS[sequence.type.oid] - 1
+            lowest_kept, highest_kept = sequence.minimum != -largest - 1, sequence.maximum != largest
         sequence = replace(sequence, type=type_)
     increment = _number(given.get("increment"), sequence.increment)
     if increment == 0:
         raise SqlError("22023", "INCREMENT must not be zero")
     largest = 2 ** _BITS[sequence.type.oid] - 1
     rising = increment > 0
-    low = _bound(given, "minvalue", sequence.minimum, 1 if rising else -largest - 1, fresh or "as" in given)
-    high = _bound(given, "maxvalue", sequence.maximum, largest if rising else -1, fresh or "as" in given)
-    for value, word in ((low, "MINVALUE"), (high, "MAXVALUE")):
+    lowest = 1 if rising and lowest_kept else -largest - 1
+    highest = largest if rising or not highest_kept else -1
+    low = _bound(given, "minvalue", sequence.minimum, lowest, fresh or not lowest_kept)
+    high = _bound(given, "maxvalue", sequence.maximum, highest, fresh or not highest_kept)
+    for value, word in ((high, "MAXVALUE"), (low, "MINVALUE")):
         if not -largest - 1 <= value <= largest:
             name = _NAMES[sequence.type.oid]
             raise SqlError("22023", f"{word} ({value}) is out of range for sequence data type {name}")

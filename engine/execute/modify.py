@@ -25,7 +25,7 @@ from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
 from engine.execute.output import ListSink, Sink
 from engine.execute.select import QueryCompiler
-from engine.execute.walk import conjuncts, has_sublink, walk
+from engine.execute.walk import conjuncts, has_sublink, is_volatile, walk
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.writing import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
@@ -242,11 +242,21 @@ class InsertCompiler:
         if statement.source is not None:
             self._write_source(statement.source)
         elif len(statement.rows) == 1:
-            self.values = [self.shell.local(self.expressions.value(item)) for item in statement.rows[0]]
+            self._write_values(statement.rows[0])
         else:
             self._write_many()
         self._write_row()
         code.dedent_to(depth)
+
+    def _write_values(self, row: Sequence[tree.Expr]) -> None:
+        """The values of the only row; what draws from sequences comes last, so that nothing is drawn for a value that
+        its column does not take."""
+        made = {}
+        for late in (False, True):
+            for place, item in enumerate(row):
+                if is_volatile(item) == late:
+                    made[place] = self.shell.local(self.expressions.value(item))
+        self.values = [made[place] for place in range(len(row))]
 
     def _write_many(self) -> None:
         """A loop over the rows. Rows of constants are one constant."""

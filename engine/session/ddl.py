@@ -333,11 +333,18 @@ async def create_table_as(
         from engine.session import matviews
 
         return await matviews.create(session, created, whole)
+    types: tuple[int, ...] = ()
+    if isinstance(query, ast.ExecuteStmt):
+        from engine.session import utility
+
+        executed = utility.executed(session, query)
+        types, parameters = executed.parameter_types, await utility.arguments(session, query, executed)
+        query, whole = executed.statement.tree, executed.statement
     if not isinstance(query, ast.SelectStmt):
-        not_supported("CREATE TABLE AS EXECUTE")
+        raise SqlError("42809", "prepared statement is not a SELECT")
     if session.transaction is None:
         session.begin_implicit()
-    source = planning.prepare(session, whole.of(query), ())
+    source = planning.prepare(session, whole.of(query), types)
     columns = definition(created, source)
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:
@@ -345,11 +352,11 @@ async def create_table_as(
         return "CREATE TABLE AS"
     await execute(session, columns, whole)
     if not created.with_data:
-        return "CREATE TABLE AS"
+        return "CREATE TABLE AS" if query is created.query else "SELECT 0"
     insert = ast.InsertStmt(created.relation, (), query)
     if query.changes_data:
         insert = replace(insert, query=replace(query, with_clause=None), with_clause=query.with_clause)
-    prepared = planning.prepare(session, whole.of(insert), ())
+    prepared = planning.prepare(session, whole.of(insert), types)
     count = await running.run_to_count(session, prepared, parameters)
     return f"SELECT {count}"
 

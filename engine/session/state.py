@@ -284,8 +284,7 @@ class SessionState:
 
     def next_value(self, sequence: int) -> int:
         item = self._sequence(sequence, "Uw")
-        if self.transaction is not None:
-            self.transaction.refuse_if_read_only("nextval()")
+        self._refuse_if_read_only(item, "nextval()")
         value = self.node.sequences.next_value(item)
         self.sequence_values[sequence] = value
         self.last_sequence = sequence
@@ -297,9 +296,14 @@ class SessionState:
             raise SqlError("55000", f'currval of sequence "{item.name}" is not yet defined in this session')
         return self.sequence_values[sequence]
 
+    def _refuse_if_read_only(self, item: SequenceObject, command: str) -> None:
+        if self.transaction is not None and item.schema != self.temporary_schema:
+            self.transaction.refuse_if_read_only(command)
+
     def last_value(self) -> int:
-        if self.last_sequence is None:
+        if self.last_sequence is None or not isinstance(self.catalog.get(self.last_sequence), SequenceObject):
             raise SqlError("55000", "lastval is not yet defined in this session")
+        self._sequence(self.last_sequence, "Ur")
         return self.sequence_values[self.last_sequence]
 
     def current_row(self, cursor: str, table: Table) -> bytes:
@@ -307,7 +311,9 @@ class SessionState:
         return current_row(self, cursor, table)
 
     def set_value(self, sequence: int, value: int, is_called: bool) -> None:
-        self.node.sequences.set_value(self._sequence(sequence, "w"), value, is_called)
+        item = self._sequence(sequence, "w")
+        self._refuse_if_read_only(item, "setval()")
+        self.node.sequences.set_value(item, value, is_called)
         if is_called:
             self.sequence_values[sequence] = value
             self.last_sequence = sequence

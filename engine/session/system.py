@@ -185,7 +185,8 @@ def _sequence_row(session: Session, relation: VirtualTable) -> Any:
     sequence = session.catalog.get(relation.oid)
     assert isinstance(sequence, SequenceObject)
     last, is_called = session.node.sequences.current(sequence)
-    return _batch(relation, {"last_value": [last], "log_cnt": [0], "is_called": [is_called]}, 1)
+    ahead = session.node.sequences.logged_ahead(sequence)
+    return _batch(relation, {"last_value": [last], "log_cnt": [ahead], "is_called": [is_called]}, 1)
 
 
 # ---- what content depends on ----------------------------------------------------------------------------------------

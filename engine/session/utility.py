@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Database, Index, Table, View
 from catalog.system.shared import acts_as
+from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
@@ -25,7 +26,8 @@ from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
 from engine.sql.analyze.domains import has_conditions
-from engine.sql.tree import Query
+from engine.sql.parser import parse
+from engine.sql.tree import Expr, Query
 from engine.txn.interface import LockWait
 from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE, TABLE_MODES
 
@@ -56,7 +58,7 @@ def fields(session: Session, statement: ast.Node) -> tuple[Field, ...] | None:
     if isinstance(statement, ast.ExplainStmt):
         return (Field("QUERY PLAN", TEXT),)
     if isinstance(statement, ast.ExecuteStmt):
-        return _executed(session, statement).fields
+        return executed(session, statement).fields
     if isinstance(statement, ast.FetchStmt) and not statement.move:
         return _cursor(session, statement.cursor).prepared.fields
     return None
@@ -248,7 +250,7 @@ async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink
     sink.complete("PREPARE")
 
 
-def _executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:
+def executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:
     """The statement that EXECUTE names. Raises 26000, and 42601 for another number of arguments."""
     prepared = session.statement(tree.name.encode())
     if len(tree.arguments) != len(prepared.parameter_types):
@@ -260,19 +262,36 @@ def _executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:
     return prepared
 
 
-async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink: Sink) -> None:
-    prepared = _executed(session, tree)
+async def arguments(session: Session, tree: ast.ExecuteStmt, prepared: Prepared) -> list[object]:
+    """The values of EXECUTE's arguments. Raises 42804 for one of another type."""
     context = session.context()
     values = []
-    for node, oid in zip(tree.arguments, prepared.parameter_types, strict=True):
-        expression = analyze_expression(node, session.environment, None, TypeRef(oid))
-        compute = compile_expression(expression, context.format)
+    for number, (node, oid) in enumerate(zip(tree.arguments, prepared.parameter_types, strict=True), 1):
+        compute = compile_expression(_argument(session, node, oid, number), context.format)
         while True:
             try:
                 values.append(compute(context, ()))
                 break
             except LockWait as wait:  # engine/session/waiting.py
                 await session.wait_for(wait)
+    return values
+
+
+def _argument(session: Session, node: ast.Node, oid: int, number: int) -> Expr:
+    try:
+        return analyze_expression(node, session.environment, None, TypeRef(oid))
+    except SqlError as error:
+        if error.sqlstate != "42804":
+            raise
+        given = format_type(analyze_expression(node, session.environment).type.oid)
+        message = f"parameter ${number} of type {given} cannot be coerced to the expected type {format_type(oid)}"
+        hint = "You will need to rewrite or cast the expression."
+        raise SqlError("42804", message, hint=hint, position=error.position) from None
+
+
+async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink: Sink) -> None:
+    prepared = executed(session, tree)
+    values = await arguments(session, tree, prepared)
     inner = Portal(prepared, values, portal.formats or prepared.text_formats)
     await session.run(inner, 0, sink)
 
@@ -464,7 +483,7 @@ async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink
 async def _vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: Sink) -> None:
     """Rows are versioned in memory and the tables hold one version each: there is nothing to vacuum or analyse. Names,
     owners and locks are as in PostgreSQL, and VACUUM refuses a transaction block."""
-    if tree.is_vacuum and session.in_block:
+    if tree.is_vacuum and (session.in_block or len(parse(portal.prepared.statement.whole)) > 1):
         raise SqlError("25001", "VACUUM cannot run inside a transaction block")
     options = {name.lower(): value.lower() for name, value in tree.options}
     full = options.get("full", "off") not in _SWITCHED_OFF

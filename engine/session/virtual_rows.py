@@ -193,4 +193,4 @@ class VirtualRows:
         sequence = self._surroundings.catalog.get(self._relation.oid)
         assert isinstance(sequence, SequenceObject)
         last, is_called = self._session.node.sequences.current(sequence)
-        return last, 0, is_called
+        return last, self._session.node.sequences.logged_ahead(sequence), is_called

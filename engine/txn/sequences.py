@@ -92,6 +92,10 @@ class Sequences:
         position = self._position(sequence)
         return position.last, position.is_called
 
+    def logged_ahead(self, sequence: Sequence) -> int:
+        """How many more values the newest record covers: log_cnt."""
+        return self._position(sequence).logged
+
     def forget(self) -> None:
         """Positions are read again: another node may have drawn values, and what was logged here may be undone."""
         self._positions.clear()
