@@ -36,7 +36,7 @@ from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, Row
 from engine.execute.sets import leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import VirtualAccess, VirtualWriter, virtual_access
-from engine.execute.walk import conjuncts, has_sublink, relations_of, variables, walk
+from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.sql import tree
 from engine.sql.parts import is_result
 from engine.storage.keys import row_number_of
@@ -71,6 +71,7 @@ class QueryCompiler:
         self.cte_rows: dict[str, str] = {}
         self.notes: list[PlanNote] = []
         self._check_supported()
+        self._once: list[tree.Expr] = []  # conditions that are told before the first row (One-Time Filter)
         self._relations_of: dict[int, frozenset[int]] = {}  # by the id of a condition of the query
         self._steps = self._order_steps()
 
@@ -113,6 +114,8 @@ class QueryCompiler:
                 note = PlanNote("Nested Loop Left Join" if step.outer else "Nested Loop", [], [note, here])
         if note is None:
             note = PlanNote("Result")
+        if self._once:
+            note = PlanNote("Result", [("One-Time Filter", tuple(self._once), query)], [note])
         if query.row_marks:
             note = PlanNote("LockRows", [], [note])
         if query.group_by:
@@ -247,6 +250,9 @@ class QueryCompiler:
         conditions = conjuncts(self.query.where)
         for item in self.query.from_items:
             flatten(item, inner, outer, conditions)
+        if inner and not self.query.row_marks:
+            self._once = [c for c in conditions if is_the_same_for_every_row(c)]
+            conditions = [c for c in conditions if c not in self._once]
         steps, waiting, bound = self._arranged(inner, list(enumerate(conditions)), frozenset())
         for step in outer:
             self._bind_outer(step, bound)
@@ -345,6 +351,8 @@ class QueryCompiler:
     def write_loops(self, body: Callable[[], None]) -> None:
         """Writes the loops over all relations with `body` in the innermost."""
         depth = self.code.depth
+        if self._once:
+            self.code.indent(f"if {' and '.join(map(self.expressions.true, self._once))}:")
         loops = [item for step in self._steps for item in (step, *step.steps)]
         scanned = [step for step in loops if step.access is not None and step.access.full_scan]
         if scanned and self.parent is None:

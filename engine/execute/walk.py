@@ -23,6 +23,19 @@ _LEAVES = (
     tree.SqlValueFunction,
     tree.CurrentOf,
 )
+_CONSTANT = (
+    tree.Const,
+    tree.Param,
+    tree.FuncExpr,
+    tree.BoolExpr,
+    tree.NullTest,
+    tree.BooleanTest,
+    tree.ScalarArrayOp,
+    tree.ArrayExpr,
+    tree.RelabelType,
+    tree.CoerceViaIO,
+    tree.CoerceTypmod,
+)
 _FOREIGN: tuple[str, ...] = ("",)  # in place of the fields of what is no node
 
 
@@ -104,6 +117,11 @@ def is_volatile(node: object) -> bool:
         isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
         for item, _ in walk(node)
     )
+
+
+def is_the_same_for_every_row(condition: tree.Expr) -> bool:
+    """Whether it is made of constants and parameters, so that PostgreSQL tells it, errors included, without any row."""
+    return not is_volatile(condition) and all(isinstance(item, _CONSTANT) for item, _ in walk(condition))
 
 
 def has_sublink(node: object) -> bool:

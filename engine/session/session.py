@@ -285,9 +285,11 @@ class Session(LedSession):
         return portal
 
     def portal(self, name: bytes) -> Portal:
-        """The portal of that name. Raises 34000."""
+        """The portal of that name. Raises 34000, and 25P02 for one that has ended with the block."""
         portal = self.portals.get(name)
         if portal is None:
+            if self.status == "E" and name in self.failed_portals:
+                raise aborted()
             raise SqlError("34000", f'portal "{name.decode()}" does not exist')
         return portal
 

@@ -32,7 +32,8 @@ from engine.txn.transaction import Savepoint, Transaction
 
 
 class TransactionalSession(SessionState):
-    uncommitted: Transaction | None = None  # the one that was asked to be READ UNCOMMITTED, and is shown as that
+    asked_isolation: tuple[Transaction | None, str] = (None, "")  # what the last one that said so has said
+    failed_portals: frozenset[bytes] = frozenset()  # the names of those that there were when the block failed
     deferrable: tuple[Transaction | None, bool] = (None, False)  # what the last one that said so has said
 
     @property
@@ -147,6 +148,7 @@ class TransactionalSession(SessionState):
         if self.status == "E":
             return
         self.status = "E"
+        self.failed_portals = frozenset(self.portals)
         if transaction.waiting is not None:
             transaction.waiting.cancel(error)
         if transaction.savepoints:
@@ -296,11 +298,8 @@ class TransactionalSession(SessionState):
         """SET TRANSACTION ISOLATION LEVEL. Raises 25001 after the first query."""
         if transaction.has_writes or transaction.has_snapshot:
             raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
-        if isolation == "read uncommitted":
-            self.uncommitted, isolation = transaction, READ_COMMITTED
-        elif self.uncommitted is transaction:
-            self.uncommitted = None
-        transaction.isolation = isolation
+        self.asked_isolation = transaction, isolation
+        transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
 
     def _end(self, statement: ast.TransactionStmt, committed: bool) -> tuple[str, int]:
         lsn = 0
@@ -330,8 +329,8 @@ class TransactionalSession(SessionState):
     def _continue_modes(self, before: Transaction, transaction: Transaction) -> None:
         """AND CHAIN: the new transaction has the modes of the one that has just ended."""
         transaction.isolation, transaction.read_only = before.isolation, before.read_only
-        if self.uncommitted is before:
-            self.uncommitted = transaction
+        if self.asked_isolation[0] is before:
+            self.asked_isolation = transaction, self.asked_isolation[1]
         if self.deferrable[0] is before:
             self.deferrable = transaction, self.deferrable[1]
 

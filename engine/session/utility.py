@@ -228,13 +228,15 @@ def shown_setting(session: Session, name: str) -> str:
         default = session.settings.get("default_transaction_isolation")
         if transaction is None or not session.in_block:
             return default
-        return "read uncommitted" if session.uncommitted is transaction else transaction.isolation
+        asked = session.asked_isolation[1] if session.asked_isolation[0] is transaction else default
+        return asked if asked == "read uncommitted" else transaction.isolation
     if key == "transaction_deferrable":
         if transaction is not None and session.in_block and session.deferrable[0] is transaction:
             return "on" if session.deferrable[1] else "off"
         return session.settings.get("default_transaction_deferrable")
-    if key == "transaction_read_only" and transaction is not None and session.in_block:
-        return "on" if transaction.read_only else "off"
+    if key == "transaction_read_only":
+        in_block = transaction is not None and session.in_block
+        return "on" if (transaction.read_only if in_block else session.default_read_only) else "off"
     return session.settings.get(name)
 
 
