@@ -235,8 +235,8 @@ def shown_setting(session: Session, name: str) -> str:
             return "on" if session.deferrable[1] else "off"
         return session.settings.get("default_transaction_deferrable")
     if key == "transaction_read_only":
-        in_block = transaction is not None and session.in_block
-        return "on" if (transaction.read_only if in_block else session.default_read_only) else "off"
+        own = transaction is not None and session.in_block and transaction.read_only
+        return "on" if own or (not session.in_block and session.default_read_only) else "off"
     return session.settings.get(name)
 
 
