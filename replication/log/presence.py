@@ -8,6 +8,9 @@ answered, under its epoch.
 The time that others count on stands in the node itself (`detail["lease"]`), so the leader knows which one it may be: a
 longer one, or none, counts when it has been written, a shorter one as soon as it may have been. Before the first write
 of a session nothing is known of what stands there, and there is no lease at all.
+
+By the same writes a leader that commits nothing learns that its term is over (`on_term_over`): it was silent for too
+long, and its session goes on.
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ class Presence:
     ) -> None:
         self.lease = 0.0  # seconds, as wanted, of a leader; 0: none
         self.term: Check | None = None  # of a leader: that its epoch stands, without which there is no lease
+        self.on_term_over: Callable[[Check], None] | None = None
         self._visible: float | None = None  # the lease that others may count on; None: not known
         self._renewed = float("-inf")  # clock time of the sending of the last write that was answered
         self._coordination = coordination
@@ -125,9 +129,17 @@ class Presence:
         elif term is not None:
             if self._visible == 0 and lease:
                 self._visible, self._renewed = lease, float("-inf")
-            await coordination.multi((term, Set(self._path, data, -1)))
+            await self._write_under(term, coordination, data)
         else:
             await coordination.set(self._path, data)
         if coordination is self._coordination:
             self._visible, self._renewed = lease, now
         self._written, self._written_at = report, self._clock.monotonic()
+
+    async def _write_under(self, term: Check, coordination: Coordination, data: bytes) -> None:
+        try:
+            await coordination.multi((term, Set(self._path, data, -1)))
+        except ConflictError as error:
+            if error.path == term.path and self.on_term_over is not None:
+                self.on_term_over(term)
+            raise

@@ -98,6 +98,7 @@ class ReplicatedLog:
         self._presence = Presence(
             self._coordination, tablespace, node, self._report, settings=self._settings, clock=self._clock
         )
+        self._presence.on_term_over = self._term_over
         self._over: asyncio.Event = asyncio.Event()
         self._gone = False
         self._wish = ""
@@ -316,6 +317,11 @@ class ReplicatedLog:
     def _deposed(self, last: int) -> None:
         self._engine.on_deposed(last)
         self._over.set()
+
+    def _term_over(self, term: Check) -> None:
+        """Another node leads: what is under way fails by itself, and what has not been sent is not committed."""
+        if self.leader is not None and term is self._presence.term:
+            self._committer.cut_off(self.leader, None)
 
     def _log_gone(self) -> None:
         self._gone = True
