@@ -28,6 +28,8 @@ from engine.columnar.generate.forms import (
     physical_type,
     settle,
 )
+from engine.columnar.generate.hypothetical import NAMES as HYPOTHETICAL
+from engine.columnar.generate.hypothetical import hypothetical
 from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import aggregate_signature, named_signature
@@ -69,17 +71,22 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
     if node.levels_up and any(_holds_query(item) for item in (*node.direct_arguments, *node.arguments)):
         not_supported("a sub-query in an aggregate of an outer query")  # DuckDB would aggregate at the inner level
     condition, order = "", ""
+    is_hypothetical = bool(node.direct_arguments) and node.function.name in HYPOTHETICAL
 
     def inside() -> list[Piece]:
         nonlocal condition, order
         if node.filter is not None:
             condition = expression(scope, node.filter).sql
+        if is_hypothetical:
+            return [hypothetical(scope, node, condition)]
         order = _order(scope, node.order_by)
         make = scaled_expression if node.function.name in _SCALED else expression
         pieces = [make(scope, argument) for argument in (*node.direct_arguments, *node.arguments)]
         return _guarded(pieces, node.arguments, condition)
 
     pieces = level.plain(inside)
+    if is_hypothetical:
+        return pieces[0]
     call = Call(
         generation=scope.generation,
         function=node.function,
