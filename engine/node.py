@@ -239,6 +239,8 @@ class Node:
         self.deferred.clear()
         self.commits.give_up(committed, error)
         self.store.undo_above(committed)
+        if isinstance(self.store, Stores):
+            self.prepared.load()  # it may lead other tablespaces
         self.sequences.forget()
         self._row_numbers.clear()
 
@@ -247,6 +249,7 @@ class Node:
         leader knew of the schema."""
         self._row_numbers.clear()
         self.commits.schema_version = self.store.of(0).durable_lsn
+        self.prepared.load()
 
     def step_down_in(self, space: Store, committed: int, error: SqlError) -> None:
         """As `step_down`, for another tablespace than pg_default: transactions that have to do with it end."""

@@ -21,7 +21,7 @@ an empty one, in each tablespace that it observed so: then it cannot be there af
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
@@ -169,6 +169,18 @@ class Stores:
     @property
     def sequenced_lsn(self) -> Moment:
         return Moment(tuple(0 if space is None else space.sequenced_lsn for space in self.spaces))
+
+    def slots_of(self, keys: Iterable[bytes]) -> set[int]:
+        """The slots of the tablespaces in which the keys lie."""
+        return {self.slots.get(prefix, 0) for prefix in {key[:PREFIX] for key in keys}}
+
+    def scan_known(self, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """What this node knows of a range: the newest where it leads, else what is durable."""
+        if self.slots.get(low[:PREFIX], 0) not in self._guarded:
+            yield from self.scan_newest(low, high)
+            return
+        with self.snapshot() as snapshot:
+            yield from snapshot.scan(low, high)
 
     def sequence(
         self,

@@ -15,7 +15,7 @@ a read that a later commit stands on) waits in the same queue.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -36,8 +36,9 @@ class CommitQueue:
         self._waiting: deque[tuple[int, Acknowledge, Lost]] = deque()
         self.schema_version = 0
 
-    def commit(self, transaction: Transaction) -> int:
-        """Sequences the write set and lets the locks go. Returns the LSN to wait for (0: it wrote nothing)."""
+    def commit(self, transaction: Transaction, touched: Iterable[bytes] = ()) -> int:
+        """Sequences the write set and lets the locks go. Returns the LSN to wait for (0: it wrote nothing). `touched`:
+        further keys; where there are several tablespaces, the commit has a part in each of theirs."""
         lsn = 0
         if transaction.has_writes:
             edits = Edits(transaction.writes, [run.reference for run in transaction.runs], transaction.dropped_storage)

@@ -12,7 +12,7 @@ durable yet stands on pg_default (engine/storage/stores.py).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from catalog.errors import SqlError
 from catalog.schema import SchemaObject
@@ -63,7 +63,7 @@ class JointCommits:
     def schema_version(self, version: int) -> None:
         self._first.schema_version = version
 
-    def commit(self, transaction: Transaction) -> int:
+    def commit(self, transaction: Transaction, touched: Iterable[bytes] = ()) -> int:
         """As CommitQueue.commit; the position to wait for."""
         at = 0
         if transaction.has_writes:
@@ -73,7 +73,7 @@ class JointCommits:
                 observed.add(0)
             edits = Edits(transaction.writes, [], transaction.dropped_storage)
             changed = transaction.changed_objects
-            concerned = self._concerned(changed) if changed else ()
+            concerned = self._concerned(changed) if changed else self._stores.slots_of(touched)
             at = self._stores.sequence(
                 edits, self._clock(), self.schema_version, transaction.runs, observed, concerned=concerned
             )

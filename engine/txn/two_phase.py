@@ -7,6 +7,9 @@
     ROLLBACK PREPARED      the deletion of the row is the commit
     a start, a fail-over   whoever leads reads the rows, before any session can do anything, and takes the locks again
 
+Each of these commits has a part in every tablespace that the transaction has to do with. So whoever leads one of them
+next, on whatever node, has the rows as they are, with the locks; and it is finished where all of them are led.
+
 So what is prepared is in the changelog, and survives what every commit survives.
 
 The row: key = storage id, identifier; value = format byte, u32 length and JSON, u32 length and the writes,
@@ -29,6 +32,7 @@ from catalog.errors import SqlError
 from catalog.rows import FORMAT, PREPARED_TRANSACTIONS
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
+from engine.storage.stores import Stores
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.locks import ACCESS_EXCLUSIVE, LockSpace
 from engine.txn.transaction import Transaction
@@ -54,7 +58,7 @@ class PreparedTransaction:
 
 
 class PreparedTransactions:
-    """Those of a node that leads; of one that follows there are none in memory, only their rows."""
+    """Those of a node that leads a tablespace, whichever; of one that follows, those that it knew when it led."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -87,7 +91,7 @@ class PreparedTransactions:
         carrier = self._new_transaction()
         carrier.stand_on(transaction)
         carrier.writes = {_key(identifier): _encode(made, transaction)}
-        lsn = node.commits.commit(carrier)
+        lsn = node.commits.commit(carrier, _touched(transaction))
         self._known[identifier] = made, transaction
         return lsn
 
@@ -97,7 +101,7 @@ class PreparedTransactions:
         carrier = self._new_transaction()
         carrier.writes = dict(transaction.writes) if committed else {}
         carrier.writes[_key(identifier)] = None
-        lsn = self._node.commits.commit(carrier)
+        lsn = self._node.commits.commit(carrier, _touched(transaction))
         self._forget(identifier)
         return lsn
 
@@ -117,7 +121,9 @@ class PreparedTransactions:
 
     def load(self) -> None:
         """This node leads: takes the locks of those that have a row, and lets go of those that have none any more."""
-        stored = {key[len(_PREFIX) :].decode(): value for key, value in self._node.store.scan_newest(*_RANGE)}
+        store = self._node.store
+        found = store.scan_known(*_RANGE) if isinstance(store, Stores) else store.scan_newest(*_RANGE)
+        stored = {key[len(_PREFIX) :].decode(): value for key, value in found}
         for identifier in self._known.keys() - stored.keys():
             self._forget(identifier)
         for identifier in stored.keys() - self._known.keys():
@@ -160,6 +166,14 @@ def _acquire(
         for bit in range(modes.bit_length()):
             if modes >> bit & 1 and space.acquire(owner, held, name, 1 << bit) is not None:
                 raise SqlError("XX000", "two prepared transactions hold locks that conflict")
+
+
+def _touched(transaction: Transaction) -> Iterable[bytes]:
+    """The keys of what it has written and locked."""
+    yield from transaction.writes
+    for name in transaction.row_locks:
+        assert isinstance(name, bytes)
+        yield name
 
 
 def _key(identifier: str) -> bytes:

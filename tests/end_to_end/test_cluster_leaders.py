@@ -335,3 +335,26 @@ def test_leaderships_spread_by_themselves_and_come_together_where_they_are_neede
         cluster.wait_until(lambda: leaders() == set(cluster.nodes), "and again", 60.0)
         until_taken(cluster, f"ALTER TABLESPACE one SET (leader = '{cluster.leader()}')")
         cluster.wait_until(lambda: leader_of(cluster, "one") == cluster.epoch().leader, "as it was asked for", 60.0)
+
+
+def test_a_prepared_transaction_keeps_its_locks_wherever_its_tablespace_is_led(cluster: ShoalCluster) -> None:
+    home, (_, third) = cluster.leader(), cluster.followers()
+    with cluster.connect(home) as connection:
+        for ends in ("COMMIT PREPARED", "ROLLBACK PREPARED"):
+            connection.execute("BEGIN")
+            connection.execute("UPDATE near SET v = v - 1 WHERE id = 1")
+            connection.execute("UPDATE far SET v = v + 1 WHERE id = 1")
+            connection.execute("PREPARE TRANSACTION 'both'")
+            lead(cluster, "own", third)
+            with cluster.connect(third) as other:
+                other.execute("SET lock_timeout = '50ms'")
+                with pytest.raises(errors.LockNotAvailable):
+                    other.execute("UPDATE far SET v = 0 WHERE id = 1")
+                other.execute("UPDATE far SET v = v + 1 WHERE id = 2")
+                connection.execute(f"{ends} 'both'".encode())
+                assert leader_of(cluster, "own") == home
+                lead(cluster, "own", third)
+                other.execute("UPDATE far SET v = v + 10 WHERE id = 1")
+    for name in cluster.nodes:
+        query = "SELECT (SELECT v FROM near WHERE id = 1), (SELECT v FROM far WHERE id = 1)"
+        assert rows(cluster, name, query) == [(99, 121)]
