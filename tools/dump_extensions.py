@@ -52,8 +52,8 @@ QUERIES = {
     "pg_aggregate": """SELECT aggfnoid::oid, aggkind, aggnumdirectargs, aggtransfn::oid, aggfinalfn::oid, aggsortop,
         aggtranstype, agginitval FROM pg_aggregate WHERE aggfnoid::oid = ANY(%s)""",
     "pg_opclass": """SELECT oid, opcmethod, opcname, opcfamily, opcintype, opcdefault, opckeytype FROM pg_opclass
-        WHERE opcmethod = 403 AND oid = ANY(%s)""",
-    "pg_opfamily": "SELECT oid, opfmethod, opfname FROM pg_opfamily WHERE opfmethod = 403 AND oid = ANY(%s)",
+        WHERE oid = ANY(%s)""",
+    "pg_opfamily": "SELECT oid, opfmethod, opfname FROM pg_opfamily WHERE oid = ANY(%s)",
 }  # fmt: skip
 # fmt: off
 _OIDS = frozenset((

@@ -91,6 +91,9 @@ def _quotient(rounded: Float1) -> Float2:
     return compute
 
 
+add, subtract = _sum_like(operator.add, _same), _sum_like(operator.sub, _same)  # of float8, as geo_ops.c computes too
+multiply, divide = _product(_same), _quotient(_same)
+
 _OVERFLOW = sql_error_call("22003", "value out of range: overflow")
 _UNDERFLOW = sql_error_call("22003", "value out of range: underflow")
 _SUM_SQL = (

@@ -25,6 +25,7 @@ from catalog.types.boolean import Bool
 from catalog.types.bytea import Bytea
 from catalog.types.date import DATE
 from catalog.types.float import FLOAT4, FLOAT8
+from catalog.types.geometry import GEOMETRY
 from catalog.types.integer import INT2, INT4, INT8
 from catalog.types.interval import INTERVAL
 from catalog.types.json import JSON, JSONB
@@ -118,6 +119,7 @@ _SCALARS: tuple[SqlType, ...] = (
     JsonPathType(),
     *RANGES,
     *MULTIRANGES,
+    *GEOMETRY,
     BIT,
     VARBIT,
     MACADDR,

@@ -20,7 +20,12 @@ MAX_DIMENSIONS = 6
 MAX_ELEMENTS = 134217727  # PostgreSQL's MaxArraySize
 _QUOTED = re.compile(r'[\s"\\{},]', re.ASCII)
 _PLAIN = re.compile(r'[ \t\n\v\f\r]*\{([^"\\{}]*)\}[ \t\n\v\f\r]*\Z')
-_TOKEN = re.compile(r'\s*(?:([{},])|("(?:[^"\\]|\\.)*")|((?:[^"\\{},]|\\.)+))', re.ASCII | re.DOTALL)
+_TOKENS = {  # by what stands between elements: all types have a comma but box
+    delimiter: re.compile(
+        rf'\s*(?:([{{}}{delimiter}])|("(?:[^"\\]|\\.)*")|((?:[^"\\{{}}{delimiter}]|\\.)+))', re.ASCII | re.DOTALL
+    )
+    for delimiter in ",;"
+}
 _BOUNDS = re.compile(r"\s*\[([+-]?[0-9]+)(?::([+-]?[0-9]+))?\]", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _HEADER = struct.Struct(">iiI")
@@ -39,8 +44,9 @@ def _malformed(text: str, detail: str) -> SqlError:
 class _Reader:
     """Reads one array literal into its dimensions and the texts of its elements (None for NULL)."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, delimiter: str) -> None:
         self.text = text
+        self.delimiter = delimiter
         self.elements: list[str | None] = []
         self.counts: list[int] = [0] * (MAX_DIMENSIONS + 1)  # of the open level at each depth
         self.lengths: list[int | None] = [None] * (MAX_DIMENSIONS + 1)  # of the first closed level at each depth
@@ -48,16 +54,16 @@ class _Reader:
 
     def _tokens(self, position: int) -> Iterator[tuple[str, str]]:
         """Pairs of kind ('{', '}', ',', 'quoted', 'plain') and text; ends behind the closing brace."""
-        text, depth = self.text, 0
+        text, depth, token = self.text, 0, _TOKENS[self.delimiter]
         while True:
-            match = _TOKEN.match(text, position)
+            match = token.match(text, position)
             if match is None:
                 raise _malformed(text, "Unexpected end of input.")
             position = match.end()
             mark, quoted, plain = match.groups()
             if mark:
                 depth += (mark == "{") - (mark == "}")
-                yield mark, mark
+                yield ("," if mark == self.delimiter else mark), mark
                 if depth == 0:
                     break
             elif quoted is not None:
@@ -87,7 +93,7 @@ class _Reader:
                 depth -= 1
             elif kind == ",":
                 if before in ("{", ","):
-                    raise _malformed(self.text, 'Unexpected "," character.')
+                    raise _malformed(self.text, f'Unexpected "{self.delimiter}" character.')
             else:
                 if before not in ("{", ",") or self.closed:
                     raise _malformed(self.text, "Unexpected array element.")
@@ -170,9 +176,9 @@ def _bound_fault(rest: str) -> str:
     return 'Missing "]" after array dimensions.'
 
 
-def read_array(text: str) -> tuple[list[str | None], tuple[int, ...], tuple[int, ...]]:
+def read_array(text: str, delimiter: str = ",") -> tuple[list[str | None], tuple[int, ...], tuple[int, ...]]:
     """Element texts, dimensions and lower bounds of an array literal. Raises 22P02, 54000, 2202E."""
-    plain = _PLAIN.match(text)
+    plain = _PLAIN.match(text) if delimiter == "," else None
     if plain is not None:
         body = plain[1].strip(WHITESPACE)
         if not body:
@@ -184,7 +190,7 @@ def read_array(text: str) -> tuple[list[str | None], tuple[int, ...], tuple[int,
         if "" not in elements and not any(mark in body for mark in "\t\n\v\f\r"):
             return elements, (len(elements),), (1,)
     start, bounds = _read_bounds(text)
-    reader = _Reader(text)
+    reader = _Reader(text, delimiter)
     dimensions = reader.read(start)
     if not bounds:
         return reader.elements, dimensions, (1,) * len(dimensions)
@@ -199,10 +205,10 @@ def _quote(text: str) -> str:
     return text
 
 
-def nest(parts: list[str], dimensions: tuple[int, ...]) -> str:
+def nest(parts: list[str], dimensions: tuple[int, ...], delimiter: str = ",") -> str:
     """Braces around flat element texts: the innermost dimension first."""
     for length in reversed(dimensions):
-        parts = ["{" + ",".join(parts[start : start + length]) + "}" for start in range(0, len(parts), length)]
+        parts = ["{" + delimiter.join(parts[start : start + length]) + "}" for start in range(0, len(parts), length)]
     return parts[0]
 
 
@@ -223,9 +229,10 @@ class ArrayType(SqlType):
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         decode_element = self.element.text_decoder(settings, typmod)
+        delimiter = self.element.delimiter
 
         def decode(text: str) -> object:
-            elements, dimensions, lower_bounds = read_array(text)
+            elements, dimensions, lower_bounds = read_array(text, delimiter)
             if not elements:
                 return EMPTY_ARRAY
             values = tuple([None if element is None else decode_element(element) for element in elements])
@@ -235,14 +242,15 @@ class ArrayType(SqlType):
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         encode_element = self.element.text_encoder(settings)
-        quote = str if self.element.oid in _NEVER_QUOTED else _quote
+        delimiter = self.element.delimiter
+        quote = str if self.element.oid in _NEVER_QUOTED or delimiter != "," else _quote  # a box has nothing to quote
 
         def encode(value: Any) -> bytes:
             elements, dimensions, lower_bounds = value
             if not elements:
                 return b"{}"
             parts = ["NULL" if item is None else quote(encode_element(item).decode()) for item in elements]
-            text = nest(parts, dimensions)
+            text = nest(parts, dimensions, delimiter)
             if any(lower != 1 for lower in lower_bounds):
                 bounds = zip(lower_bounds, dimensions, strict=True)
                 text = "".join(f"[{lower}:{lower + length - 1}]" for lower, length in bounds) + "=" + text

@@ -123,6 +123,7 @@ class SqlType:
     preferred: bool
     length: int  # pg_type.typlen: bytes, or -1
     storage: Storage
+    delimiter: str = ","  # pg_type.typdelim: what stands between elements in the text of arrays
 
     # --- text form ---------------------------------------------------------------------------------------------
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:

@@ -185,4 +185,4 @@ MULTIRANGES: tuple[MultirangeType, ...] = tuple(
     MultirangeType(*_OIDS[known.name.removesuffix("range")], known.name.replace("range", "multirange"), known)
     for known in RANGES
 )
-RANGE_OIDS = frozenset(known.oid for known in (*RANGES, *MULTIRANGES))  # carried as text
+RANGE_OIDS = frozenset(known.oid for known in (*RANGES, *MULTIRANGES))

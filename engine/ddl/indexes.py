@@ -9,6 +9,7 @@ from catalog.operator_classes import METHODS, AccessMethod, default_class, named
 from catalog.schema import Index, IndexColumn, Table
 from catalog.types import format_type
 from catalog.types.boolean import SPELLINGS
+from catalog.types.user import FIRST_ADDED_OID
 from engine.ddl import names, partitions
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_index_expression, stored_predicate
@@ -157,8 +158,8 @@ def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:
     if not written:
         must_have_class(method, type_)
         return 0
-    found = named_class(method, written[-1]) if written[:-1] in ((), ("pg_catalog",)) else None
-    if found is None:
+    found = named_class(method, written[-1])
+    if found is None or (written[:-1] not in ((), ("pg_catalog",)) and found.oid < FIRST_ADDED_OID):
         raise SqlError("42704", f'operator class "{".".join(written)}" does not exist for access method "{method}"')
     if not found.takes(type_):
         raise SqlError("42804", f'operator class "{written[-1]}" does not accept data type {format_type(type_)}')

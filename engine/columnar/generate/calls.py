@@ -16,7 +16,7 @@ from catalog.functions.base import Function, Implementation
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
-from catalog.types.multirange import RANGE_OIDS
+from catalog.types.carried import CARRIED_AS_TEXT
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.comparisons import COMPARISONS, compare
 from engine.columnar.generate.forms import (
@@ -104,7 +104,7 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         if found is None and answered is None:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
         kind = element_of(node.type.oid) or node.type.oid
-        carried_as_text = is_composite(kind) or kind in RANGE_OIDS
+        carried_as_text = is_composite(kind) or kind in CARRIED_AS_TEXT
         if found is not None and found.needs_context and constant(node) and not carried_as_text:
             return scope.generation.compute(node)
     make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression

@@ -12,7 +12,7 @@ from catalog import types
 from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
-from catalog.types.multirange import RANGE_OIDS
+from catalog.types.carried import CARRIED_AS_TEXT
 from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, text_literal, unify
 from engine.columnar.generate.state import Scope, makes
 from engine.columnar.generate.udf import is_composite
@@ -174,8 +174,8 @@ def _const(scope: Scope, node: tree.Const) -> Piece:
 @makes(tree.Param)
 def _param(scope: Scope, node: tree.Param) -> Piece:
     form = form_of(node.type.oid)
-    if is_composite(node.type.oid) or node.type.oid in RANGE_OIDS:
+    if is_composite(node.type.oid) or node.type.oid in CARRIED_AS_TEXT:
         scope.generation.texts[node.number] = node.type.oid
-    elif is_composite(element := types.element_of(node.type.oid)) or element in RANGE_OIDS:
+    elif is_composite(element := types.element_of(node.type.oid)) or element in CARRIED_AS_TEXT:
         not_supported("a parameter that is an array of this type on this query")
     return Piece(scope.generation.parameter(node.number, form), form, once=True)

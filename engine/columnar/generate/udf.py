@@ -21,6 +21,7 @@ from catalog.functions import registry
 from catalog.functions.base import Function, Implementation, udf_name
 from catalog.types import element_of, oids, type_row
 from catalog.types.base import TypeRef
+from catalog.types.geometry import GEOMETRY_OIDS
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.generate.forms import form_of
 from engine.columnar.interface import UdfSignature
@@ -29,6 +30,7 @@ POLYMORPHIC = frozenset({2276, 2277, 2283, 2776, 3500, 3831, 4537, 5077, 5078, 5
 _OF_SETTINGS = frozenset(
     {oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.BYTEA, oids.FLOAT4, oids.FLOAT8, oids.TIMETZ}
     | {oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, oids.TSMULTIRANGE, oids.TSTZMULTIRANGE, oids.DATEMULTIRANGE}
+    | GEOMETRY_OIDS
 )
 _INPUT_OF_SETTINGS = frozenset({oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.TIMETZ}) | {
     oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, oids.TSMULTIRANGE, oids.TSTZMULTIRANGE, oids.DATEMULTIRANGE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalog.functions import registry
+from catalog.functions.geometry import ITEMS
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
@@ -53,6 +54,11 @@ def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], locati
         return _jsonb(state, value, steps, location)
     if oid == oids.HSTORE:
         return _hstore(state, value, steps, location)
+    if oid in ITEMS and len(steps) == 1 and not steps[0].is_slice:
+        function = registry.function(ITEMS[oid])
+        number = _index(state, steps[0].upper)
+        assert number is not None
+        return tree.FuncExpr(function, (value, number), TypeRef(function.result_type), None, "call", False, location)
     element = element_type(oid) or facts(oid).subscript
     if not element or facts(oid).category == "G":
         fail("42804", f"cannot subscript type {type_name(oid)} because it does not support subscripting", location)

@@ -1,0 +1,8 @@
+"""Types whose values DuckDB holds as text that is not always what a client sees: that depends on settings."""
+
+from __future__ import annotations
+
+from catalog.types.geometry import GEOMETRY_OIDS
+from catalog.types.multirange import RANGE_OIDS
+
+CARRIED_AS_TEXT = RANGE_OIDS | GEOMETRY_OIDS
