@@ -14,9 +14,8 @@ from itertools import chain
 from catalog import types
 from catalog.system.relations import read_rows
 from catalog.types import oids
-from catalog.types.multirange import RANGE_OIDS
 
-_ANY_ARRAY, _ANY_ENUM, _ANY_RANGE = 2277, 3500, 3831
+_ANY_ARRAY, _ANY_ENUM, _ANY_RANGE, _ANY_MULTIRANGE = 2277, 3500, 3831, 4537
 _BINARY_ALIKE = {oids.VARCHAR: (oids.TEXT,), oids.CIDR: (oids.INET,)}
 
 
@@ -85,11 +84,9 @@ def _family(oid: int) -> int:
     """The pseudo-type under which classes take all arrays, enums, ranges or records; 0 for other types."""
     if types.element_of(oid):
         return _ANY_ARRAY
-    if oid in RANGE_OIDS:
-        return _ANY_RANGE
     row = types.type_row(oid)
     kind = row.kind if row is not None else "b"
-    return {"e": _ANY_ENUM, "r": _ANY_RANGE, "c": oids.RECORD}.get(kind, 0)
+    return {"e": _ANY_ENUM, "r": _ANY_RANGE, "m": _ANY_MULTIRANGE, "c": oids.RECORD}.get(kind, 0)
 
 
 def operator_class(oid: int) -> OperatorClass:
