@@ -16,7 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from catalog.functions import registry
-from catalog.functions.added import NOTHING, Added
+from catalog.functions.added import Added
 from catalog.functions.base import Function, Operator
 from catalog.types import extensions
 from catalog.types.user import UserEntry
@@ -64,10 +64,8 @@ def types_of(extension: Extension, schema: str) -> dict[int, UserEntry]:
     return extensions.entries(known.first, known.last, schema)
 
 
-def added_by(catalog: Catalog) -> Added:
+def brought_by(catalog: Catalog) -> Added:
     """The functions and operators of a database's extensions."""
-    if not catalog.extensions:
-        return NOTHING
     functions: dict[str, list[tuple[str, Function]]] = {}
     operators: dict[str, list[tuple[str, Operator]]] = {}
     schemas: dict[int, str] = {}

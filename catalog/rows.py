@@ -25,6 +25,7 @@ from catalog.schema import (
     Extension,
     Index,
     Role,
+    Routine,
     Schema,
     SchemaObject,
     Sequence,
@@ -49,6 +50,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Domain: 21,
     Composite: 22,
     Extension: 24,
+    Routine: 25,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
 COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id

@@ -421,6 +421,58 @@ class Extension:
 
 
 @dataclass(frozen=True, slots=True)
+class RoutineArgument:
+    """mode: i in, o out, b inout, v variadic, t column of RETURNS TABLE. `default`: SQL text, names qualified."""
+
+    name: str
+    type: TypeRef
+    mode: str = "i"
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """CREATE FUNCTION, CREATE PROCEDURE in SQL. `relation`: the table or view whose rows it returns, `result` then is
+    record. `statements` of a body in SQL's own form are texts with all names qualified; otherwise `body` is the string,
+    which means what it says under the search path of the caller."""
+
+    oid: int
+    schema: int
+    name: str
+    kind: str  # f function, p procedure
+    arguments: tuple[RoutineArgument, ...]
+    result: TypeRef
+    returns_set: bool
+    body: str
+    statements: tuple[str, ...] | None = None
+    relation: int = 0
+    volatility: str = "v"
+    strict: bool = False
+    security_definer: bool = False
+    leakproof: bool = False
+    parallel: str = "u"
+    cost: float = 100.0
+    rows: float = 0.0
+    depends_on: tuple[int, ...] = ()  # what a body in SQL's own form refers to
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+    acl: tuple[str, ...] | None = None
+
+    @property
+    def inputs(self) -> tuple[RoutineArgument, ...]:
+        return tuple(item for item in self.arguments if item.mode in "ibv")
+
+    @property
+    def outputs(self) -> tuple[RoutineArgument, ...]:
+        return tuple(item for item in self.arguments if item.mode in "obt")
+
+    @property
+    def signature(self) -> tuple[int, ...]:
+        """The types of the input arguments, which tell functions of one name apart."""
+        return tuple(item.type.oid for item in self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
 class ExtensionType:
     """A type that an extension has brought: what a name leads to."""
 
@@ -432,10 +484,22 @@ class ExtensionType:
 
 UserType = Enum | Domain | Composite
 USER_TYPES = (Enum, Domain, Composite)
-CODE = (Extension,)
+CODE = (Extension, Routine)
 Relation = Table | Index | Sequence | View | VirtualTable
 SchemaObject = (
-    Role | Database | Schema | Tablespace | Table | Index | Sequence | View | Enum | Domain | Composite | Extension
+    Role
+    | Database
+    | Schema
+    | Tablespace
+    | Table
+    | Index
+    | Sequence
+    | View
+    | Enum
+    | Domain
+    | Composite
+    | Extension
+    | Routine
 )
 IN_SCHEMAS = (Table, Index, Sequence, View, *USER_TYPES, *CODE)
 
@@ -458,7 +522,7 @@ class Catalog:
     databases: Mapping[str, int] = field(default_factory=dict)
     tablespaces: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
-    code: Mapping[int, Extension] = field(default_factory=dict)  # by OID, those of other databases included
+    code: Mapping[int, Extension | Routine] = field(default_factory=dict)  # by OID, those of other databases included
 
     def with_object(self, item: SchemaObject) -> Catalog:
         """This catalog with `item` added, or put in place of the object with its OID."""
@@ -615,9 +679,19 @@ class Catalog:
         return {item.name: item for item in self.code.values() if isinstance(item, Extension) and item.schema in here}
 
     @cached_property
+    def routines(self) -> Mapping[str, abc.Sequence[Routine]]:
+        """The functions and procedures that users have defined in this database, by name."""
+        here = set(self.schemas.values()) if self.code else set()
+        found: dict[str, list[Routine]] = {}
+        for item in self.code.values():
+            if isinstance(item, Routine) and item.schema in here:
+                found.setdefault(item.name, []).append(item)
+        return found
+
+    @cached_property
     def added(self) -> Added:
         """The functions and operators that are not built in, by name."""
-        from catalog.extensions import added_by  # it needs the classes of this module
+        from catalog.routines import added_by  # it needs the classes of this module
 
         return added_by(self)
 

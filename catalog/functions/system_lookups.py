@@ -111,10 +111,12 @@ _by_key("pg_get_viewdef_wrap", internal.VIEW_TEXTS, "pretty")
 _by_key("pg_get_function_arguments", internal.FUNCTION_NAMES, "arguments")
 _by_key("pg_get_function_identity_arguments", internal.FUNCTION_NAMES, "identity")
 _by_key("pg_get_function_result", internal.FUNCTION_NAMES, "result")
+_by_key("pg_get_functiondef", internal.FUNCTION_NAMES, "definition")
+_by_key("pg_get_function_sqlbody", internal.FUNCTION_NAMES, "body")
 _always(
     "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
     "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
-    "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default",
+    "pg_get_function_arg_default",
     None,
 )
 

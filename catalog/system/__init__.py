@@ -8,6 +8,7 @@
     user_types    pg_type, pg_enum, pg_constraint: the types that users define
     builtin       pg_proc, pg_operator, pg_cast, ...: what every server of this release has
     extensions    pg_extension, and the parts of pg_proc, pg_type, ... that extensions bring
+    routines      pg_proc: functions that users define, and their definitions
     live          pg_settings, pg_stat_activity, pg_locks, ...: the running node
     cluster       shoal_nodes, shoal_replicas, ...: the cluster, as this node knows it
     names         the internal tables in which catalog functions find names, definitions and privileges
@@ -30,12 +31,13 @@ from catalog.system import (  # each registers its parts
     names,
     objects,
     partitions,
+    routines,
     shared,
     user_types,
 )
 from catalog.system.relations import system_relations
 
-_LOADED = (builtin, extensions, live, names, objects, partitions, shared, user_types)
+_LOADED = (builtin, extensions, live, names, objects, partitions, routines, shared, user_types)
 
 virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
     key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)

@@ -227,10 +227,12 @@ _register("pg_get_expr_ext", lambda a: f"string_split({a[0]}, chr(31))[CASE WHEN
 _by_key("pg_get_function_arguments", FUNCTION_NAMES, "arguments")
 _by_key("pg_get_function_identity_arguments", FUNCTION_NAMES, "identity")
 _by_key("pg_get_function_result", FUNCTION_NAMES, "result")
+_by_key("pg_get_functiondef", FUNCTION_NAMES, "definition")
+_by_key("pg_get_function_sqlbody", FUNCTION_NAMES, "body")
 _register(
     "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
     "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
-    "pg_get_function_sqlbody pg_get_functiondef pg_get_function_arg_default",
+    "pg_get_function_arg_default",
     lambda a: "NULL::VARCHAR",
 )
 _register("pg_tablespace_location", lambda a: f"CASE WHEN {a[0]} IS NOT NULL THEN '' END")

@@ -138,7 +138,18 @@ RELATION_NAMES = _table(15001, "relation_names", oid=_O, shown=_T, visible=_B, o
 RELATION_INPUT = _table(15002, "relation_input", name=_T, oid=_O)
 TYPE_NAMES = _table(15003, "type_names", oid=_O, shown=_T, visible=_B)
 TYPE_INPUT = _table(15004, "type_input", name=_T, oid=_O)
-FUNCTION_NAMES = _table(15005, "function_names", oid=_O, shown=_T, signature=_T, arguments=_T, identity=_T, result=_T)
+FUNCTION_NAMES = _table(
+    15005,
+    "function_names",
+    oid=_O,
+    shown=_T,
+    signature=_T,
+    arguments=_T,
+    identity=_T,
+    result=_T,
+    definition=_T,
+    body=_T,
+)
 OPERATOR_NAMES = _table(15006, "operator_names", oid=_O, shown=_T, signature=_T)
 CONSTRAINT_TEXTS = _table(15007, "constraint_texts", oid=_O, plain=_T, pretty=_T)
 INDEX_TEXTS = _table(15008, "index_texts", oid=_O, number=oids.INT4, plain=_T, pretty=_T)

@@ -8,6 +8,7 @@
     drop.py       DROP and TRUNCATE, with what depends on what
     tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
     extensions.py  CREATE / ALTER / DROP EXTENSION; code_users.py  what uses functions and operators
+    routines.py   CREATE / ALTER / DROP FUNCTION and PROCEDURE
     user_types.py  enums and domains;  composites.py  composite types
     grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED; default_privileges.py
     objects.py    schemas, databases, roles, comments, renames, owners
@@ -33,6 +34,7 @@ from engine.ddl import (
     indexes,
     objects,
     owned,
+    routines,
     sequences,
     tables,
     tablespaces,
@@ -71,6 +73,9 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.CompositeTypeStmt: composites.create_composite,
     ast.AlterCompositeStmt: composites.alter_composite,
     ast.ExtensionStmt: extensions.extension,
+    ast.CreateFunctionStmt: routines.create,
+    ast.DropFunctionStmt: routines.drop,
+    ast.AlterFunctionStmt: routines.alter,
 }
 
 

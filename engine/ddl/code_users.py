@@ -16,7 +16,8 @@ from catalog.extensions import available
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.quoting import quote_identifier
-from catalog.schema import USER_TYPES, Domain, Extension, Index, SchemaObject, Table, View
+from catalog.routines import shown_signature
+from catalog.schema import USER_TYPES, Domain, Extension, Index, Routine, SchemaObject, Table, View
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import tree
@@ -92,8 +93,11 @@ def _used(node: object, wanted: Callable[[int], bool]) -> int:
     return 0
 
 
-def shown_use(oid: int) -> str:
+def shown_use(context: DdlContext, oid: int) -> str:
     """What messages call a function, an operator or a type: 'function akeys(hstore)'."""
+    routine = context.catalog.get(oid)
+    if isinstance(routine, Routine):
+        return f"function {shown_signature(routine)}"
     if types.type_row(oid) is not None:
         return f"type {types.format_type(oid)}"
     with contextlib.suppress(KeyError):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from catalog import types
 from catalog.errors import SqlError, not_supported
 from catalog.extensions import available
+from catalog.routines import shown_signature
 from catalog.schema import (
     IN_SCHEMAS,
     INFORMATION_SCHEMA_OID,
@@ -24,6 +25,7 @@ from catalog.schema import (
     Enum,
     Extension,
     Index,
+    Routine,
     Schema,
     SchemaObject,
     Sequence,
@@ -51,8 +53,15 @@ def word_of(item: object) -> str:
     return "materialized view" if isinstance(item, Table) and item.query is not None else WORD[type(item)]
 
 
+def named(item: SchemaObject) -> str:
+    """An object as messages name it: 'table t', 'function f(integer)'."""
+    if isinstance(item, Routine):
+        return f"{'function' if item.kind == 'f' else 'procedure'} {shown_signature(item)}"
+    return f"{word_of(item)} {item.name}"
+
+
 UNKNOWN_KINDS = {
-    "function": "function", "procedure": "procedure", "aggregate": "aggregate",
+    "aggregate": "aggregate",
     "trigger": "trigger", "foreign table": "foreign table",
     "collation": "collation", "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
@@ -93,6 +102,10 @@ class Removal:
             self._take_users(item)
         elif isinstance(item, Extension):
             self._take_members(item)
+        elif isinstance(item, Routine):
+            schema = self.context.catalog.schema_name(item.schema)
+            self._take_callers(users_of_code(self.context, schema, lambda oid: oid == item.oid))
+        self._take_bodies(item)
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
 
@@ -131,13 +144,28 @@ class Removal:
                 self._depend(found, item)
         self._take_callers(users_of_code(self.context, self.context.catalog.schema_name(item.schema), has))
 
+    def _take_bodies(self, item: SchemaObject) -> None:
+        """Functions whose bodies in SQL's own form use it, or that take or return it."""
+        routines = [other for others in self.context.catalog.routines.values() for other in others]
+        for other in routines:
+            if other.relation == item.oid and other.oid not in self.gone:
+                self._extra.append((named(other), f"type {getattr(item, 'name', '')}", 0))
+                self.add(other)
+        for other in routines:
+            typed = isinstance(item, USER_TYPES) and any(
+                type_.declared in (item.oid, item.array_oid)
+                for type_ in (other.result, *(argument.type for argument in other.arguments))
+            )
+            if other.oid not in self.gone and (typed or item.oid in other.depends_on):
+                self._depend(other, item)
+
     def _take_callers(self, users: Iterable[Use]) -> None:
         """What calls functions or operators that go."""
         for use in users:
             table = use.item.table if isinstance(use.item, Index) else use.item.oid
             if use.item.oid in self.gone or any(table == other.oid for other, _ in self.columns):
                 continue  # what stands on a column that goes, goes with it
-            on = shown_use(use.used)
+            on = shown_use(self.context, use.used)
             if isinstance(use.item, Table) and use.part == "default":
                 what = f"default value for column {use.name} of table {use.item.name}"
                 self._extra.append((what, on, 0))
@@ -146,7 +174,7 @@ class Removal:
                 self._extra.append((f"constraint {use.name} on table {use.item.name}", on, use.item.oid))
                 self.constraints.append((use.item.oid, use.number))
             else:
-                self._extra.append((f"{word_of(use.item)} {use.item.name}", on, 0))
+                self._extra.append((named(use.item), on, 0))
                 self.add(use.item)
 
     def _take_parts(self, table: Table) -> None:
@@ -190,7 +218,7 @@ class Removal:
                 yield item
 
     def _depend(self, item: SchemaObject, on: SchemaObject) -> None:
-        self._extra.append((f"{word_of(item)} {item.name}", f"{word_of(on)} {on.name}", 0))
+        self._extra.append((named(item), named(on), 0))
         self.add(item)
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
@@ -203,7 +231,7 @@ class Removal:
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
-            word = f"{word_of(root)} {root.name}" if len(roots) == 1 else "desired object(s)"
+            word = named(root) if len(roots) == 1 else "desired object(s)"
             raise SqlError(
                 "2BP01",
                 f"cannot drop {word} because other objects depend on {'it' if len(roots) == 1 else 'them'}",
@@ -266,7 +294,7 @@ class Removal:
 
     @staticmethod
     def _is_root(what: str, roots: list[SchemaObject]) -> bool:
-        return any(what == f"{word_of(root)} {root.name}" for root in roots)
+        return any(what == named(root) for root in roots)
 
     def _notify(self, extra: list[tuple[str, str, int]]) -> None:
         if not extra:

@@ -12,6 +12,7 @@ from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
+from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_expression
 
@@ -36,7 +37,7 @@ def stored_generated(context: DdlContext, table: Table, constraint: ast.Constrai
     kind = "column generation expressions"
     plain = TypeRef(target.oid, target.typmod)
     found = analyze_expression(constraint.expression, context.environment, table, plain, kind)
-    _immutable(found, "generation expression is not immutable")
+    _immutable(context, found, "generation expression is not immutable")
     return stored_text(context, found, table)
 
 
@@ -50,14 +51,14 @@ def stored_check(context: DdlContext, table: Table, constraint: ast.ConstraintDe
 def stored_index_expression(context: DdlContext, table: Table, expression: ast.Node) -> tuple[str, TypeRef]:
     """An index column's expression and type. Raises 42P17 for what is not immutable."""
     found = analyze_expression(expression, context.environment, table, None, "index expressions")
-    _immutable(found, "functions in index expression must be marked IMMUTABLE")
+    _immutable(context, found, "functions in index expression must be marked IMMUTABLE")
     return stored_text(context, found, table), found.type
 
 
 def stored_predicate(context: DdlContext, table: Table, expression: ast.Node) -> str:
     """A partial index's condition."""
     found = analyze_expression(expression, context.environment, table, BOOL, "index predicates")
-    _immutable(found, "functions in index predicate must be marked IMMUTABLE")
+    _immutable(context, found, "functions in index predicate must be marked IMMUTABLE")
     return stored_text(context, found, table)
 
 
@@ -75,8 +76,9 @@ def columns_used(expression: tree.Expr) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _immutable(expression: tree.Expr, message: str) -> None:
-    for item, _ in expressions_in(expression):
+def _immutable(context: DdlContext, expression: tree.Expr, message: str) -> None:
+    """A function in SQL is as immutable as what its body calls."""
+    for item, _ in expressions_in(expanded_expression(expression, context.catalog)):
         volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
         if volatile or isinstance(item, tree.SqlValueFunction):
             raise SqlError("42P17", message)

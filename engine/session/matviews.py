@@ -22,6 +22,7 @@ from engine.session import planning, running
 from engine.session.ddl import SessionDdl, definition, execute
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
+from engine.sql.analyze.routines import expanded
 from engine.sql.deparse import deparse_query
 from engine.sql.parser import parse_select
 from engine.txn.locks import TABLE_MODES
@@ -38,7 +39,7 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
         raise SqlError("0A000", "materialized views must not use data-modifying statements in WITH")
     if session.transaction is None:
         session.begin_implicit()
-    analyzed = analyze(query, session.environment)
+    analyzed = expanded(analyze(query, session.environment), session.environment)
     if analyzed.parameter_types:
         raise SqlError("0A000", "materialized views may not be defined using bound parameters")
     assert isinstance(analyzed.statement, tree.Query)

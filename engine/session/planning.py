@@ -30,7 +30,8 @@ from engine.partitions.plans import plan_by_parameters
 from engine.session.positioned import placed
 from engine.session.prepared import Prepared, utf8
 from engine.sql import ast, tree
-from engine.sql.analyze import analyze
+from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze.routines import expanded
 from engine.sql.parser import parse, parse_type_name
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
@@ -110,7 +111,26 @@ def _creates_table(node: ast.Node) -> bool:
 
 
 def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool) -> Prepared:
-    analyzed = analyze(statement.tree, session.environment, types)
+    environment = session.environment
+    analyzed = analyze(statement.tree, environment, types)
+    if session.catalog.routines:
+        from engine.session import routines
+
+        call = routines.whole_call(session, analyzed.statement)
+        if call is not None:
+            return routines.prepared_select(session, statement, analyzed, call)
+    return planned(session, statement, analyzed, environment, with_places)
+
+
+def planned(
+    session: Session,
+    statement: ast.Statement,
+    analyzed: tree.Analyzed,
+    environment: Environment,
+    with_places: bool = False,
+) -> Prepared:
+    """The plan of an analysed query or change."""
+    analyzed = expanded(analyzed, environment)
     root = analyzed.statement
     returned = root.output if isinstance(root, tree.Query) else root.returning
     fields = tuple(

@@ -17,7 +17,7 @@ from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
-from engine.session import planning
+from engine.session import planning, routines
 from engine.session.collect import Collector, reformatted
 from engine.session.notifications import UNLISTEN_ALL
 from engine.session.positioned import Positions, check_options, scrolls, separated
@@ -46,6 +46,7 @@ DDL = (
     ast.OwnedStmt, ast.DefaultPrivilegesStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
     ast.CompositeTypeStmt, ast.AlterCompositeStmt, ast.ExtensionStmt,
+    ast.CreateFunctionStmt, ast.DropFunctionStmt, ast.AlterFunctionStmt,
 )  # fmt: skip
 
 
@@ -55,6 +56,8 @@ def fields(session: Session, statement: ast.Node) -> tuple[Field, ...] | None:
         if statement.name == "all":
             return (Field("name", TEXT), Field("setting", TEXT), Field("description", TEXT))
         return (Field(session.settings.display_name(_setting_name(statement.name)), TEXT),)
+    if isinstance(statement, ast.CallStmt):
+        return routines.procedure_call(session, statement).fields
     if isinstance(statement, ast.ExplainStmt):
         return (Field("QUERY PLAN", TEXT),)
     if isinstance(statement, ast.ExecuteStmt):
@@ -296,6 +299,10 @@ async def _execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink
     values = await arguments(session, tree, prepared)
     inner = Portal(prepared, values, portal.formats or prepared.text_formats)
     await session.run(inner, 0, sink)
+
+
+async def _call(session: Session, tree: ast.CallStmt, portal: Portal, sink: Sink) -> None:
+    await routines.run(session, tree, portal, sink)
 
 
 async def _deallocate(session: Session, tree: ast.DeallocateStmt, portal: Portal, sink: Sink) -> None:
@@ -604,6 +611,7 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.ShowStmt: _show,
     ast.PrepareStmt: _prepare,
     ast.ExecuteStmt: _execute,
+    ast.CallStmt: _call,
     ast.DeallocateStmt: _deallocate,
     ast.SetConstraintsStmt: _set_constraints,
     ast.RefreshMatViewStmt: _refresh,

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from catalog.errors import SqlError
 from catalog.functions.base import Function
+from catalog.routines import LANGUAGE
 from catalog.schema import Catalog, Domain
 from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_USER_OID
@@ -84,6 +85,9 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
                 "42809", f"OVER specified, but {name} is not a window function nor an aggregate function", node.location
             )
         return window_call(state, node, function, ready, result)
+    if function.kind == "p" and state.kind != "CALL arguments":
+        shown = signature(".".join(node.names), [item.type.oid for item in arguments])
+        fail("42809", f"{shown} is a procedure", node.location, hint="To call a procedure, use CALL.")
     if function.kind == "w":
         fail("42809", f"window function {name} requires an OVER clause", node.location)
     _only_plain(node, name)
@@ -149,7 +153,8 @@ def _find(
         cast = _cast_to_user_type(state, node, arguments[0])
         if cast:
             return Found("coercion", None, cast)
-    _not_found(node, found, signature(".".join(node.names), actual, names))
+    word = "procedure" if state.kind == "CALL arguments" else "function"
+    _not_found(node, found, signature(".".join(node.names), actual, names), word)
 
 
 def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) -> int:
@@ -162,19 +167,19 @@ def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) ->
     return defined.oid if literal or coerce.find_pathway(defined.oid, argument.type.oid, "e")[0] == "io" else 0
 
 
-def _not_found(node: ast.FuncCall, found: Found, shown: str) -> NoReturn:
+def _not_found(node: ast.FuncCall, found: Found, shown: str, word: str) -> NoReturn:
     if found.status == "ambiguous":
         fail(
-            "42725", f"function {shown} is not unique", node.location,
-            hint="Could not choose a best candidate function. You might need to add explicit type casts.",
+            "42725", f"{word} {shown} is not unique", node.location,
+            hint=f"Could not choose a best candidate {word}. You might need to add explicit type casts.",
         )  # fmt: skip
-    hint = "No function matches the given name and argument types. You might need to add explicit type casts."
+    hint = f"No {word} matches the given name and argument types. You might need to add explicit type casts."
     if len(node.order_by) > 1 and not node.within_group:
         hint = (
             "No aggregate function matches the given name and argument types. Perhaps you misplaced ORDER BY; "
             "ORDER BY must appear after all regular arguments of the aggregate."
         )
-    fail("42883", f"function {shown} does not exist", node.location, hint=hint)
+    fail("42883", f"{word} {shown} does not exist", node.location, hint=hint)
 
 
 def _prepare(
@@ -182,7 +187,7 @@ def _prepare(
 ) -> tuple[tuple[tree.Expr, ...], int]:
     """The arguments in declared order with defaults added, casts applied and the variadic tail collected."""
     function = candidate.function
-    values, declared = _ordered(candidate, arguments)
+    values, declared = _ordered(state, candidate, arguments)
     try:
         result = coerce.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
     except SqlError as error:
@@ -213,7 +218,7 @@ def _is_array(arguments: Sequence[tree.Expr]) -> bool:
     return last == UNKNOWN or element_type(last) != 0
 
 
-def _ordered(candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tree.Expr], list[int]]:
+def _ordered(state: State, candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tree.Expr], list[int]]:
     """Arguments and their declared types in declared order, defaults included."""
     function = candidate.function
     if candidate.order is None and not candidate.defaults:
@@ -223,7 +228,9 @@ def _ordered(candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tre
     placed: list[tree.Expr | None] = [None] * total
     for place, value in zip(order, arguments, strict=True):
         placed[place] = value
-    defaults = default_arguments(function)
+    of_user = function.language == LANGUAGE
+    defaults = _typed_defaults(state.environment, function) if of_user else default_arguments(function)
+    state.environment.make_current()
     first_default = total - len(defaults)
     values = [value if value is not None else defaults[place - first_default] for place, value in enumerate(placed)]
     return values, list(function.argument_types)
@@ -231,10 +238,14 @@ def _ordered(candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tre
 
 @cache
 def default_arguments(function: Function) -> tuple[tree.Expr, ...]:
-    """The declared defaults of a function's trailing arguments, typed."""
+    """The declared defaults of a built-in function's trailing arguments, typed."""
+    return _typed_defaults(Environment(Catalog()), function)
+
+
+def _typed_defaults(environment: Environment, function: Function) -> tuple[tree.Expr, ...]:
     from engine.sql.parser import parse_expression
 
-    state = State(Shared(Environment(Catalog()), ()))
+    state = State(Shared(environment, ()))
     declared = function.argument_types[len(function.argument_types) - len(function.defaults) :]
     found = []
     for text, oid in zip(function.defaults, declared, strict=True):

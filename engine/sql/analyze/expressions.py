@@ -90,8 +90,26 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
         item = scope.find_item(state, None, name, location)
         if item is not None:
             return scope.whole_row(item[0], item[1], location)
-        scope.missing_column(state, name, location)
+    argument = _argument(state, node)
+    if argument is not None:
+        return argument
+    if len(names) == 1:
+        scope.missing_column(state, names[0], location)
     return _qualified(state, node)
+
+
+def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
+    """An argument of the function whose body this is, or a field of one; None for anything else."""
+    routine, names = state.shared.routine, node.names
+    if routine is None or (len(names) > 1 and scope.find_item(state, None, names[0], node.location) is not None):
+        return None
+    number = routine.number_of(names)
+    if number:
+        return _param(state, ast.ParamRef(number, location=node.location))
+    number = routine.number_of(names[:-1]) if len(names) > 1 else 0
+    if not number:
+        return None
+    return _field(state, _param(state, ast.ParamRef(number, location=node.location)), names[-1], node.location)
 
 
 def _whole_row(state: State, node: ast.ColumnRef) -> tree.Expr:

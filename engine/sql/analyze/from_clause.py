@@ -14,7 +14,7 @@ from catalog.schema import Sequence, Table, View, VirtualTable, sequence_table
 from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, json_records, scope
+from engine.sql.analyze import coerce, json_records, routines, scope
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import has_conditions, value_rule
 from engine.sql.analyze.environment import undefined_table
@@ -354,7 +354,7 @@ def _function_columns(
         assert isinstance(value, tree.FuncExpr)
         resolved = scope.output_types(value)
         return [tree.RangeColumn(name, oid) for name, oid in zip(function.output_names, resolved, strict=True)]
-    composite = json_records.composite_columns(value)
+    composite = routines.row_columns(value) or json_records.composite_columns(value)
     if composite is not None:
         return composite
     name = column_name(call)

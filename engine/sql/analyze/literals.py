@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from catalog import types
 from catalog.errors import SqlError
-from catalog.functions import registry
+from catalog.functions import added, registry
 from catalog.system import numbering
 from catalog.types.base import FormatSettings
 from catalog.types.user import FIRST_USER_OID
@@ -145,7 +145,10 @@ def _read_namespace(environment: Environment, text: str) -> int:
 def _read_procedure(environment: Environment, text: str) -> int:
     """A function by name, with its argument types in parentheses for regprocedure."""
     name, parenthesis, arguments = text.partition("(")
-    found = registry.functions_named(split_identifiers(name)[-1])
+    names = split_identifiers(name)
+    schema = names[-2] if len(names) > 1 else None
+    built_in = registry.functions_named(names[-1]) if schema in (None, "pg_catalog") else ()
+    found = (*built_in, *added.functions_named(names[-1], schema))
     if parenthesis:
         wanted = tuple(_read_type(environment, item) for item in arguments.rstrip(") ").split(",") if item.strip())
         found = tuple(function for function in found if function.argument_types == wanted)

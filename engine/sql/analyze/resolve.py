@@ -277,8 +277,6 @@ def candidates_of(
     they are searched, can take that many arguments."""
     found: dict[tuple[int, ...], Candidate] = {}
     for function in functions:
-        if function.kind == "p":
-            continue
         declared = function.argument_types
         if any(item is not None for item in names):
             candidate = _named_candidate(function, count, names)

@@ -17,6 +17,7 @@ from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import column_rule, domain_default, has_conditions
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
+from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import type_name
@@ -95,7 +96,11 @@ def bind_text(text: str, environment: Environment, table: Table | None, target: 
     inside = Environment(
         environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
     )
-    return bind_expression(parse_expression(text), inside, table, target, kind)
+    try:
+        found = bind_expression(parse_expression(text), inside, table, target, kind)
+    finally:
+        environment.make_current()
+    return expanded_expression(found, environment.catalog)
 
 
 def bind_expression(

@@ -19,10 +19,28 @@ if TYPE_CHECKING:
     from engine.sql.analyze.updatable import ViewTarget
 
 
+class RoutineNames:
+    """What the body of a function may call its arguments: by name, and by the function's name and theirs."""
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function: str, arguments: tuple[str, ...]) -> None:
+        self.function = function
+        self.arguments = arguments
+
+    def number_of(self, names: tuple[str, ...]) -> int:
+        """The number of the parameter that a column reference names; 0 for none."""
+        if len(names) == 2 and names[0] != self.function:
+            return 0
+        if len(names) > 2 or not names[-1]:
+            return 0
+        return self.arguments.index(names[-1]) + 1 if names[-1] in self.arguments else 0
+
+
 class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
-    __slots__ = ("domain_value", "environment", "parameters", "relations", "table_oids", "unresolved", "written")
+    __slots__ = ("domain_value", "environment", "parameters", "relations", "routine", "table_oids", "unresolved", "written")
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
         self.environment = environment
@@ -32,6 +50,7 @@ class Shared:
         self.written: dict[int, None] = {}
         self.table_oids = False
         self.domain_value: tree.Expr | None = None  # what VALUE stands for in a domain's condition
+        self.routine: RoutineNames | None = None  # of the function whose body is analysed
 
     def parameter(self, number: int, location: int) -> tree.Param:
         """The Param of $number with the type known so far."""

@@ -52,5 +52,8 @@ def _analysed(view: View, environment: Environment) -> tuple[tree.Query, tuple[i
     path = ("pg_catalog", "public")
     inside = Environment(environment.catalog, path, environment.user_name, environment.database_name)
     shared = Shared(inside, ())
-    query = select_query(State(shared), parse_select(view.query), settle=True)
+    try:
+        query = select_query(State(shared), parse_select(view.query), settle=True)
+    finally:
+        environment.make_current()
     return query, tuple(shared.relations)

@@ -16,7 +16,14 @@ from engine.sql.ast.base import (
     Statement,
 )
 from engine.sql.ast.code import (
+    AlterFunctionStmt,
+    CallStmt,
+    CreateFunctionStmt,
+    DropFunctionStmt,
     ExtensionStmt,
+    FunctionOption,
+    FunctionParameter,
+    FunctionSignature,
 )
 from engine.sql.ast.definitions import (
     AlterCompositeStmt,

@@ -1,10 +1,11 @@
-"""Extensions."""
+"""Extensions, functions and procedures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.sql.ast.base import Node
+from engine.sql.ast.base import Node, Statement
+from engine.sql.ast.expressions import TypeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +18,70 @@ class ExtensionStmt(Node):
     version: str | None = None
     if_exists: bool = False  # IF NOT EXISTS of CREATE
     cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionParameter(Node):
+    """mode: i in, o out, b inout, v variadic, t column of RETURNS TABLE."""
+
+    name: str
+    type: TypeName
+    mode: str = "i"
+    default: Node | None = None
+    returns_set: bool = False  # SETOF, which no parameter may have
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOption(Node):
+    """name: as language strict volatility security leakproof cost rows support parallel window set transform."""
+
+    name: str
+    value: str | bool
+    more: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunctionStmt(Node):
+    """`body`: the statements of a body in SQL's own form, and their text; None where it is a string (option `as`)."""
+
+    kind: str  # function | procedure
+    name: tuple[str, ...]
+    parameters: tuple[FunctionParameter, ...]
+    returns: FunctionParameter | None
+    options: tuple[FunctionOption, ...]
+    replace: bool
+    body: tuple[Statement, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature(Node):
+    """A function as DROP, ALTER and COMMENT name it; `parameters` None: by its name alone."""
+
+    name: tuple[str, ...]
+    parameters: tuple[FunctionParameter, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunctionStmt(Node):
+    kind: str  # function | procedure | routine
+    signatures: tuple[FunctionSignature, ...]
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterFunctionStmt(Node):
+    """action: options | rename | owner | schema | comment. `value`: the new name, owner, schema or comment."""
+
+    kind: str
+    signature: FunctionSignature
+    action: str
+    value: str | None = None
+    options: tuple[FunctionOption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallStmt(Node):
+    """CALL, `call` is the call as an expression; or a SELECT that calls a function and does nothing else."""
+
+    call: Node

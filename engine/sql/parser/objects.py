@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.sql import ast
 from engine.sql.parser.keywords import TYPE_FUNCTION_NAME
@@ -211,6 +211,10 @@ class Objects(Tables):
             self.expect(")")
         return name
 
+    if TYPE_CHECKING:
+
+        def comment_on_function(self, start: int, kind: str) -> ast.Node: ...
+
     def _signature_arguments(self) -> None:
         """func_args and aggr_args: [mode] [name] type, ...; * and ORDER BY for aggregates."""
         if self.accept("*"):
@@ -260,6 +264,8 @@ class Objects(Tables):
                 if not what.replace("_", "").isalpha():
                     self.fail()
                 return self.skip_statement(f"COMMENT ON {what}", start)
+            if known in ("function", "procedure", "routine"):
+                return self.comment_on_function(start, known)
             kind, names = known, self._object_name(known)
         self.expect("is")
         text = None

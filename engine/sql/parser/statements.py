@@ -23,15 +23,12 @@ _FOREIGN_OBJECTS: Final = (
     ("event", "trigger"),
     ("foreign", "data", "wrapper"),
     ("foreign", "table"),
-    ("function",),
     ("language",),
     ("operator", "class"),
     ("operator", "family"),
     ("operator",),
     ("policy",),
-    ("procedure",),
     ("publication",),
-    ("routine",),
     ("rule",),
     ("server",),
     ("statistics",),
@@ -44,10 +41,8 @@ _FOREIGN_OBJECTS: Final = (
 _REPLACEABLE: Final = (
     ("aggregate",),
     ("constraint", "trigger"),
-    ("function",),
     ("language",),
     ("procedural", "language"),
-    ("procedure",),
     ("rule",),
     ("transform",),
     ("trigger",),
@@ -126,6 +121,8 @@ class Statements(CodeObjects):
             return self.create_domain(start)
         if key == "extension":
             return self.create_extension(start)
+        if key in ("function", "procedure"):
+            return self.create_function(start, self.advance().key, replace=False)
         return self._refused("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
 
     def _create_or_replace(self, start: int) -> ast.Node:
@@ -133,6 +130,8 @@ class Statements(CodeObjects):
         persistence = self.persistence()
         if self._curr.key in ("view", "recursive"):
             return self.create_view(start, persistence, replace=True)
+        if self._curr.key in ("function", "procedure"):
+            return self.create_function(start, self.advance().key, replace=True)
         return self._refused("CREATE", start, _REPLACEABLE)
 
     def _refused(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
@@ -164,6 +163,8 @@ class Statements(CodeObjects):
             return self.alter_domain(start)
         if key == "extension":
             return self.alter_extension(start)
+        if key in ("function", "procedure", "routine"):
+            return self.alter_function(start, self.advance().key)
         return self._refused("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
 
     def drop(self) -> ast.Node:
@@ -182,14 +183,13 @@ class Statements(CodeObjects):
         kind = self.object_kind()
         if kind == "extension":
             return self.drop_extension(start)
+        if kind in ("function", "procedure", "routine"):
+            return self.drop_functions(start, kind)
         if kind is not None:
             return self.drop_objects(start, kind)
         return self._refused("DROP", start, _FOREIGN_OBJECTS)
 
     # ---- statements that are refused whole ----
-
-    def _call(self) -> ast.Node:
-        return self.skip_statement("CALL", self.expect("call").start)
 
     def _do(self) -> ast.Node:
         return self.skip_statement("DO", self.expect("do").start)
@@ -243,7 +243,7 @@ _RULES: Final[dict[str, Callable[[Statements], ast.Node]]] = {
     "analyse": Statements.vacuum,
     "analyze": Statements.vacuum,
     "begin": Statements.begin,
-    "call": Statements._call,
+    "call": Statements.call_procedure,
     "checkpoint": Statements.checkpoint,
     "close": Statements.close,
     "cluster": Statements._cluster,

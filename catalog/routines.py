@@ -1,0 +1,81 @@
+"""Functions and procedures that users define, as resolution sees them: each a `Function` like a built-in one.
+
+Its `source` is its own: nothing implements it, the body takes the place of the call (engine/sql/analyze/routines.py).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from catalog.extensions import brought_by
+from catalog.functions.added import NOTHING, Added
+from catalog.functions.base import Function
+from catalog.types import element_of, format_type, oids
+from catalog.types.base import TypeRef
+
+if TYPE_CHECKING:
+    from catalog.schema import Catalog, Routine
+
+LANGUAGE = "user"  # of a Function made of a Routine
+
+
+@lru_cache(4096)
+def function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...] = ()) -> Function:
+    """The routine as a function. `columns`: those of the relation whose rows it returns."""
+    inputs = routine.inputs
+    defaults = tuple(item.default for item in inputs if item.default is not None)
+    outputs = [(item.name, item.type.oid) for item in routine.outputs]
+    if columns:
+        outputs = [(name, type_.oid) for name, type_ in columns]
+    last = inputs[-1] if inputs else None
+    variadic = 0
+    if last is not None and last.mode == "v":
+        variadic = oids.ANYELEMENT if last.type.oid == oids.ANYARRAY else element_of(last.type.oid)
+    return Function(
+        oid=routine.oid,
+        name=routine.name,
+        source=f"routine {routine.oid}",
+        kind=routine.kind,
+        strict=routine.strict,
+        returns_set=routine.returns_set,
+        volatility=routine.volatility,
+        argument_types=routine.signature,
+        result_type=routine.result.oid,
+        variadic=variadic,
+        default_count=len(defaults),
+        argument_names=tuple(item.name for item in inputs) if any(item.name for item in inputs) else (),
+        output_names=tuple(name or f"column{number}" for number, (name, _) in enumerate(outputs, 1)),
+        output_types=tuple(oid for _, oid in outputs),
+        defaults=defaults,
+        language=LANGUAGE,
+        cost=routine.cost,
+        rows=routine.rows,
+    )
+
+
+def function_in(catalog: Catalog, routine: Routine) -> Function:
+    """The same, with the columns that its relation has now."""
+    relation = catalog.get(routine.relation) if routine.relation else None
+    columns = getattr(relation, "columns", ())
+    return function_of(routine, tuple((column.name, column.type) for column in columns))
+
+
+def added_by(catalog: Catalog) -> Added:
+    """The functions and operators that a database has besides the built-in ones."""
+    if not catalog.extensions and not catalog.routines:
+        return NOTHING
+    found = brought_by(catalog)
+    functions = {name: list(items) for name, items in found.functions.items()}
+    schemas = dict(found.schemas)
+    for name, routines in catalog.routines.items():
+        for routine in routines:
+            schema = catalog.schema_name(routine.schema)
+            functions.setdefault(name, []).append((schema, function_in(catalog, routine)))
+            schemas[routine.oid] = schema
+    return Added(functions, found.operators, schemas)
+
+
+def shown_signature(routine: Routine) -> str:
+    """'f(integer, text)', as messages call it."""
+    return f"{routine.name}({','.join(format_type(oid) for oid in routine.signature)})"

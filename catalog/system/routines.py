@@ -1,0 +1,205 @@
+"""The rows of pg_proc of functions that users define, and their definitions as text."""
+
+from __future__ import annotations
+
+from catalog import types
+from catalog.functions.quoting import quote_identifier
+from catalog.routines import function_in
+from catalog.schema import Catalog, Routine, RoutineArgument
+from catalog.system import numbering
+from catalog.system import relations as internal
+from catalog.system.builtin import SQL
+from catalog.system.content import Columns, Item, Items, Surroundings, content
+from catalog.types.array import vector_of
+from catalog.types.base import Array
+
+_MODES = {"i": "", "o": "OUT ", "b": "INOUT ", "v": "VARIADIC "}
+_VOLATILITY = {"i": "IMMUTABLE", "s": "STABLE", "v": ""}
+_PARALLEL = {"s": "PARALLEL SAFE", "r": "PARALLEL RESTRICTED", "u": ""}
+
+
+def _with_schema(catalog: Catalog, item: Routine) -> Item:
+    """(routine, its schema's name, its relation): all that its rows depend on."""
+    return item, catalog.schema_name(item.schema), catalog.get(item.relation) if item.relation else None
+
+
+routines = Items((Routine,), _with_schema)
+
+
+def _oids_of(arguments: tuple[RoutineArgument, ...]) -> tuple[int, ...]:
+    return tuple(item.type.declared for item in arguments)
+
+
+def _result_oid(item: Routine) -> int:
+    return numbering.row_type(item.relation) if item.relation else item.result.declared
+
+
+@content("pg_proc", "catalog", routines)
+def _functions(items: list[Item], surroundings: Surroundings) -> Columns:
+    found: list[Routine] = [item for item, *_ in items]
+    functions = [function_in(surroundings.catalog, item) for item in found]
+    moded = [any(argument.mode != "i" for argument in item.arguments) for item in found]
+    labelled = [any(argument.name for argument in item.arguments) for item in found]
+    return {
+        "oid": [item.oid for item in found],
+        "proname": [item.name for item in found],
+        "pronamespace": [item.schema for item in found],
+        "proowner": [item.owner for item in found],
+        "prolang": SQL,
+        "procost": [item.cost for item in found],
+        "prorows": [item.rows for item in found],
+        "provariadic": [function.variadic for function in functions],
+        "prokind": [item.kind for item in found],
+        "prosecdef": [item.security_definer for item in found],
+        "proleakproof": [item.leakproof for item in found],
+        "proisstrict": [item.strict for item in found],
+        "proretset": [item.returns_set for item in found],
+        "provolatile": [item.volatility for item in found],
+        "proparallel": [item.parallel for item in found],
+        "pronargs": [len(item.inputs) for item in found],
+        "pronargdefaults": [function.default_count for function in functions],
+        "prorettype": [_result_oid(item) for item in found],
+        "proargtypes": [vector_of(_oids_of(item.inputs)) for item in found],
+        "proallargtypes": [
+            Array.of(_oids_of(item.arguments)) if every else None for item, every in zip(found, moded, strict=True)
+        ],
+        "proargmodes": [
+            Array.of(tuple(argument.mode for argument in item.arguments)) if every else None
+            for item, every in zip(found, moded, strict=True)
+        ],
+        "proargnames": [
+            Array.of(tuple(argument.name for argument in item.arguments)) if some else None
+            for item, some in zip(found, labelled, strict=True)
+        ],
+        "proargdefaults": [_defaults(item) for item in found],
+        "prosrc": [item.body for item in found],
+        "prosqlbody": [None if item.statements is None else sql_body(item) for item in found],
+    }
+
+
+def _defaults(item: Routine) -> str | None:
+    text = ", ".join(argument.default for argument in item.inputs if argument.default is not None)
+    return f"{text}\x1f{text}" if text else None
+
+
+@content("pg_description", "catalog", routines)
+def _comments(items: list[Item], _: Surroundings) -> Columns:
+    found = [item for item, *_ in items if item.comment is not None]
+    return {
+        "objoid": [item.oid for item in found],
+        "classoid": [numbering.PG_PROC] * len(found),
+        "objsubid": 0,
+        "description": [item.comment for item in found],
+    }
+
+
+@content("pg_depend", "catalog", routines)
+def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
+    found = [(item.oid, numbering.PG_NAMESPACE, item.schema) for item, *_ in items]
+    for item, *_ in items:
+        for oid in item.depends_on:
+            routine = isinstance(surroundings.catalog.get(oid), Routine)
+            found.append((item.oid, numbering.PG_PROC if routine else numbering.PG_CLASS, oid))
+    return {
+        "classid": [numbering.PG_PROC] * len(found),
+        "objid": [oid for oid, _, _ in found],
+        "objsubid": 0,
+        "refclassid": [kind for _, kind, _ in found],
+        "refobjid": [oid for _, _, oid in found],
+        "refobjsubid": 0,
+        "deptype": "n",
+    }
+
+
+# ---- texts ----------------------------------------------------------------------------------------------------------
+
+
+@content(internal.FUNCTION_NAMES, "session", routines)
+def _names(items: list[Item], surroundings: Surroundings) -> Columns:
+    shown, signatures = [], []
+    for item, schema, _ in items:
+        same = surroundings.catalog.routines.get(item.name, ())
+        visible = item.schema in surroundings.path
+        alone = visible and len([other for other in same if other.schema in surroundings.path]) == 1
+        name, full = quote_identifier(item.name), f"{quote_identifier(schema)}.{quote_identifier(item.name)}"
+        inputs = ",".join(types.format_type(oid) for oid in _oids_of(item.inputs))
+        shown.append(name if alone else full)
+        signatures.append(f"{name if visible else full}({inputs})")
+    return {
+        "oid": [item.oid for item, *_ in items],
+        "shown": shown,
+        "signature": signatures,
+        "arguments": [arguments_text(item, True) for item, *_ in items],
+        "identity": [arguments_text(item, False) for item, *_ in items],
+        "result": [result_text(surroundings.catalog, item) for item, *_ in items],
+        "definition": [definition(surroundings.catalog, item) for item, *_ in items],
+        "body": [None if item.statements is None else sql_body(item) for item, *_ in items],
+    }
+
+
+def arguments_text(item: Routine, with_defaults: bool) -> str:
+    """pg_get_function_arguments."""
+    parts = []
+    for argument in item.arguments:
+        if argument.mode == "t":
+            continue
+        mode = "IN " if item.kind == "p" and argument.mode == "i" else _MODES[argument.mode]
+        name = f"{quote_identifier(argument.name)} " if argument.name else ""
+        text = f"{mode}{name}{types.format_type(argument.type.declared)}"
+        if with_defaults and argument.default is not None:
+            text += f" DEFAULT {argument.default}"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+def result_text(catalog: Catalog, item: Routine) -> str | None:
+    """pg_get_function_result; None for a procedure."""
+    if item.kind == "p":
+        return None
+    if any(argument.mode == "t" for argument in item.arguments):
+        columns = [
+            f"{quote_identifier(argument.name)} {types.format_type(argument.type.declared)}"
+            for argument in item.arguments
+            if argument.mode == "t"
+        ]
+        return f"TABLE({', '.join(columns)})"
+    relation = catalog.get(item.relation) if item.relation else None
+    named = types.format_type(item.result.declared) if relation is None else quote_identifier(relation.name)
+    return ("SETOF " if item.returns_set else "") + named
+
+
+def sql_body(item: Routine) -> str:
+    """pg_get_function_sqlbody: RETURN of one expression, or BEGIN ATOMIC ... END."""
+    statements = item.statements or ()
+    return "BEGIN ATOMIC\n" + "".join(f" {text};\n" for text in statements) + "END"
+
+
+def definition(catalog: Catalog, item: Routine) -> str:
+    """pg_get_functiondef."""
+    word = "FUNCTION" if item.kind == "f" else "PROCEDURE"
+    name = f"{quote_identifier(catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
+    lines = [f"CREATE OR REPLACE {word} {name}({arguments_text(item, True)})"]
+    result = result_text(catalog, item)
+    if result is not None:
+        lines.append(f" RETURNS {result}")
+    lines.append(" LANGUAGE sql")
+    options = [
+        _VOLATILITY[item.volatility],
+        _PARALLEL[item.parallel],
+        "STRICT" if item.strict else "",
+        "SECURITY DEFINER" if item.security_definer else "",
+        "LEAKPROOF" if item.leakproof else "",
+        f"COST {item.cost:g}" if item.cost != 100 else "",
+        f"ROWS {item.rows:g}" if item.rows not in (0, 1000) else "",
+    ]
+    shown = " ".join(option for option in options if option)
+    if shown:
+        lines.append(f" {shown}")
+    if item.statements is not None:
+        lines.append(sql_body(item))
+    else:
+        tag = "function" if item.kind == "f" else "procedure"
+        while f"${tag}$" in item.body:
+            tag += "x"
+        lines.append(f"AS ${tag}${item.body}${tag}$")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,582 @@
+"""Functions that users have written in SQL: their bodies analysed, and put in place of their calls.
+
+A call stays a call in the analysed tree, so that views and stored expressions show what was written. Before a statement
+is planned, `expanded` puts the bodies in:
+
+    SELECT expression                    the expression, its arguments in place of $1, $2, ... (inline_function)
+    any other query                      a sub-query in parentheses, cut to its first row
+    SETOF, TABLE and rows, in FROM       a sub-query in FROM (inline_set_returning_function)
+    SETOF in the target list             the same in FROM, joined LATERAL
+
+A strict function's body is asked only where no argument is NULL. A volatile argument that the body uses more than once
+is computed once, in a sub-query. What is more than one query is no part of another statement: it runs when the call is
+the whole statement (engine/session/routines.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from catalog.errors import SqlError, not_supported
+from catalog.functions.base import Function
+from catalog.routines import LANGUAGE, shown_signature
+from catalog.schema import Catalog, Role, Routine
+from catalog.types import format_type, oids
+from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from catalog.types.user import entry_of
+from engine.sql import ast, tree
+from engine.sql.analyze import coerce
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.state import RoutineNames, Shared, State
+from engine.sql.analyze.walk import expressions_in, shift_levels, transform
+
+_DEEPEST = 32  # calls within calls
+_PSEUDO = frozenset({oids.RECORD, oids.VOID})
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The statements of a body, analysed for certain argument types."""
+
+    statements: tuple[tree.Analyzed, ...]
+
+    @property
+    def relations(self) -> tuple[int, ...]:
+        """The OIDs of the relations that they use."""
+        return tuple(dict.fromkeys(oid for item in self.statements for oid in (*item.relations, *item.written)))
+
+    @property
+    def query(self) -> tree.Query | None:
+        """The body, where it is one query that changes nothing."""
+        if len(self.statements) != 1 or not isinstance(self.statements[0].statement, tree.Query):
+            return None
+        query = self.statements[0].statement
+        changes = any(not isinstance(cte.query, tree.Query) for cte in query.ctes)
+        return None if changes or query.row_marks else query
+
+
+# ---- bodies ---------------------------------------------------------------------------------------------------------
+
+
+def parsed_body(routine: Routine) -> tuple[ast.Node, ...]:
+    """The statements of a routine. Raises 42601."""
+    from engine.sql.parser import parse
+
+    texts = (routine.body,) if routine.statements is None else routine.statements
+    return tuple(statement.tree for text in texts for statement in parse(text))
+
+
+def analyse_body(
+    nodes: Sequence[ast.Node],
+    environment: Environment,
+    name: str,
+    parameters: Sequence[tuple[str, int]],
+    function: Function,
+    result: TypeRef,
+) -> Body:
+    """The body of a function whose input arguments have these names and types. Raises 42P13 where its last statement
+    does not give what the function is declared to return, 0A000 for statements that are neither queries nor changes."""
+    types = tuple(oid for _, oid in parameters)
+    statements: list[tree.Analyzed] = []
+    for node in nodes:
+        if not isinstance(node, ast.SelectStmt | ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt):
+            not_supported(f"{_words(node)} in a function")
+        shared = Shared(environment, types)
+        shared.routine = RoutineNames(name, tuple(argument for argument, _ in parameters))
+        found = _statement(State(shared), node)
+        if any(number > len(types) for number in shared.parameters):
+            raise SqlError("42P02", f"there is no parameter ${max(shared.parameters)}")
+        statements.append(tree.Analyzed(found, types, tuple(shared.relations), tuple(shared.written)))
+    if result.oid != oids.VOID and function.kind == "f":
+        if not statements:
+            raise _no_query(result)
+        last = statements[-1]
+        conforming = _last(State(Shared(environment, ())), last.statement, function, result)
+        statements[-1] = replace(last, statement=conforming)
+    return Body(tuple(statements))
+
+
+def _words(node: ast.Node) -> str:
+    return getattr(node, "name", "") or type(node).__name__.removesuffix("Stmt").upper()
+
+
+def _statement(state: State, node: ast.Node) -> tree.Statement:
+    from engine.sql.analyze.changes import change_statement
+    from engine.sql.analyze.select import select_query
+
+    if isinstance(node, ast.SelectStmt):
+        if node.into is not None:
+            not_supported("SELECT INTO in a function")
+        return select_query(state, node, settle=True)
+    return change_statement(state, node)
+
+
+def _last(state: State, last: tree.Statement, function: Function, result: TypeRef) -> tree.Statement:
+    """The final statement, which gives what the function returns."""
+    if isinstance(last, tree.Query):
+        return _conforming(state, last, function, result)
+    if not last.returning:
+        raise _no_query(result)
+    columns = output_columns(function, result)
+    given = [target.expression.type.oid for target in last.returning]
+    if columns is not None and given != [type_.oid for type_ in columns]:
+        not_supported("RETURNING in a function that gives other types than it declares")
+    return last
+
+
+def _no_query(result: TypeRef) -> SqlError:
+    return _mismatch(result, "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.")
+
+
+def _mismatch(result: TypeRef, detail: str) -> SqlError:
+    declared = format_type(result.oid)
+    return SqlError("42P13", f"return type mismatch in function declared to return {declared}", detail=detail)
+
+
+def _conforming(state: State, query: tree.Query, function: Function, result: TypeRef) -> tree.Query:
+    """check_sql_fn_retval: the query with the types that the function is declared to return."""
+    given = [target.expression.type for target in query.output]
+    columns = output_columns(function, result)
+    if columns is None:  # record: whatever the query gives
+        return query
+    if len(columns) == 1 and len(given) != 1 and (function.output_types or not _is_row(result)):
+        raise _mismatch(result, "Final statement must return exactly one column.")
+    row = None
+    if not function.output_types and _is_row(result):
+        if len(given) == 1 and given[0].oid == result.oid:
+            return query
+        entry = entry_of(result.oid)
+        assert entry is not None and isinstance(entry.sql_type, CompositeType)
+        row = entry.sql_type
+        columns = [type_ for _, type_ in row.fields]
+    if len(given) != len(columns):
+        few = "few" if len(given) < len(columns) else "many"
+        raise _mismatch(result, f"Final statement returns too {few} columns.")
+    if row is None and all(one.oid == other.oid for one, other in zip(given, columns, strict=True)):
+        return query
+    outer = State(state.shared)
+    values: list[tree.Expr] = []
+    for number, (type_, wanted, target) in enumerate(zip(given, columns, query.output, strict=True), 1):
+        value = coerce.coerce(outer, tree.Var(0, number, type_, 0, target.name), TypeRef(wanted.oid), "a")
+        if value is None:
+            if len(columns) == 1:
+                raise _mismatch(result, f"Actual return type is {format_type(type_.oid)}.")
+            shown = f"{format_type(type_.oid)} instead of {format_type(wanted.oid)} at column {number}"
+            raise _mismatch(result, f"Final statement returns {shown}.")
+        values.append(value)
+    names = [target.name for target in query.output]
+    if row is not None:
+        values, names = [tree.RowExpr(tuple(values), tuple(names), TypeRef(result.oid))], [function.name]
+    return over(query, values, names)
+
+
+def _is_row(result: TypeRef) -> bool:
+    entry = entry_of(result.oid)
+    return entry is not None and isinstance(entry.sql_type, CompositeType)
+
+
+def output_columns(function: Function, result: TypeRef) -> list[TypeRef] | None:
+    """The types of the columns that a body must give; None for record, where any will do."""
+    if function.output_types:
+        return [TypeRef(oid) for oid in function.output_types]
+    return None if result.oid == oids.RECORD else [result]
+
+
+def over(query: tree.Query, values: Sequence[tree.Expr], names: Sequence[str]) -> tree.Query:
+    """A query that computes values over the rows of another, which is its range table entry 0."""
+    columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in query.output)
+    targets = tuple(tree.Target(value, name) for value, name in zip(values, names, strict=True))
+    entry = tree.RangeSubquery(query, "body", columns)
+    return tree.Query(targets, (entry,), (tree.FromRef(0),), volatile=query.volatile)
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------
+
+
+def is_routine(node: object) -> bool:
+    """Whether it is a call of a function that a user has written."""
+    return isinstance(node, tree.FuncExpr) and node.function.language == LANGUAGE
+
+
+def expanded(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed:
+    """The statement with the bodies of functions in place of their calls. Raises 0A000 for those that cannot be."""
+    if not environment.catalog.routines:
+        return analyzed
+    expansion = Expansion(environment)
+    statement = cast(tree.Statement, expansion.of(analyzed.statement))
+    if statement is analyzed.statement:
+        return analyzed
+    relations = tuple(dict.fromkeys((*analyzed.relations, *expansion.relations)))
+    return replace(analyzed, statement=statement, relations=relations)
+
+
+def expanded_expression(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
+    """The same for an expression that stands outside of queries."""
+    if not catalog.routines:
+        return expression
+    return cast(tree.Expr, Expansion(Environment(catalog)).of(expression))
+
+
+class Expansion:
+    """See `expanded`. `relations`: the OIDs of what the bodies read."""
+
+    def __init__(self, environment: Environment, open_: tuple[int, ...] = ()) -> None:
+        self._environment = environment
+        self._open = open_  # the functions around this one
+        self.relations: dict[int, None] = {}
+
+    def of(self, node: object) -> object:
+        found = transform(node, self._change)
+        return transform(found, self._rows)
+
+    def _change(self, node: object, depth: int) -> object:
+        if isinstance(node, tree.FuncExpr) and is_routine(node):
+            if node.function.returns_set or node.type.oid == oids.RECORD or _is_row(node.type):
+                return node  # its place decides: FROM, a field, the target list
+            return self._scalar(node, None)
+        if isinstance(node, tree.FieldSelect) and is_routine(node.argument):
+            call = cast(tree.FuncExpr, node.argument)
+            return node if call.function.returns_set else self._scalar(call, node.field)
+        if isinstance(node, tree.RangeFunction) and any(map(is_routine, node.functions)):
+            return self._in_from(node)
+        if isinstance(node, tree.Query):
+            return self._in_targets(node)
+        if isinstance(node, tree.Aggref | tree.WindowFunc) and node.function.language == LANGUAGE:
+            not_supported(f"aggregate {node.function.name}")
+        return node
+
+    def _rows(self, node: object, depth: int) -> object:
+        """What is left: records as values."""
+        if isinstance(node, tree.FuncExpr) and is_routine(node):
+            if node.function.returns_set:
+                not_supported(f"function {node.function.name}, which returns a set, here")
+            return self._scalar(node, 0 if node.type.oid == oids.RECORD else None)
+        return node
+
+    # ---- in expressions ---------------------------------------------------------------------------------------------
+
+    def _query(self, call: tree.FuncExpr) -> tree.Query:
+        """The body of a call, with its own calls expanded; parameters are not yet replaced."""
+        routine = self._environment.catalog.get(call.function.oid)
+        assert isinstance(routine, Routine)
+        if len(self._open) >= _DEEPEST or routine.oid in self._open:
+            not_supported(f"function {shown_signature(routine)}, which calls itself")
+        types = [item.type.oid for item in call.arguments]
+        body = body_of(routine, self._environment, call.function, types, call.type)
+        query = body.query
+        if query is None or call.type.oid == oids.VOID:
+            not_supported(f"{shown_signature(routine)} within another statement: a body that is more than a query")
+        if routine.security_definer and body.relations:
+            owner = self._environment.catalog.get(routine.owner)
+            if not isinstance(owner, Role) or owner.name != self._environment.user_name:
+                not_supported("SECURITY DEFINER of another user's function over tables")
+        self.relations |= dict.fromkeys(body.relations)
+        inner = Expansion(self._environment, (*self._open, routine.oid))
+        found = inner.of(query)
+        self.relations |= inner.relations
+        assert isinstance(found, tree.Query)
+        return found
+
+    def _scalar(self, call: tree.FuncExpr, field: int | None) -> tree.Expr:
+        """The value of a call; with `field`, of a field of the record that it gives, 0 for the record."""
+        query = self._query(call)
+        if field and _is_row(call.type) and len(query.output) == 1:
+            query = _fields_of(query, call)
+        if field is not None:
+            query = _of_record(query, field)
+        type_ = query.output[0].expression.type if field is not None else call.type
+        plain = _plain_expression(query)
+        if plain is not None and _may_be_repeated(plain, call.arguments):
+            value = cast(tree.Expr, substituted(plain, call.arguments))
+        else:
+            rows = _computed_once(_first_row(query), call.arguments)
+            value = tree.SubLink("expr", rows, type_, location=call.location)
+        if not call.function.strict:
+            return value
+        missing = [tree.NullTest(item, True) for item in call.arguments if not _is_known(item)]
+        if not missing:
+            return value
+        condition: tree.Expr = missing[0] if len(missing) == 1 else tree.BoolExpr("or", tuple(missing))
+        return tree.CaseExpr(None, ((condition, tree.Const(None, type_)),), value, type_)
+
+    # ---- in FROM ----------------------------------------------------------------------------------------------------
+
+    def _in_from(self, node: tree.RangeFunction) -> tree.RangeEntry:
+        if len(node.functions) != 1 or node.ordinality:
+            not_supported("ROWS FROM and WITH ORDINALITY over functions in SQL")
+        call = node.functions[0]
+        assert isinstance(call, tree.FuncExpr)
+        query = self._rows_of(call, len(node.columns))
+        return tree.RangeSubquery(query, node.alias, node.columns, any(map(_has_variable, call.arguments)))
+
+    def _rows_of(self, call: tree.FuncExpr, columns: int) -> tree.Query:
+        """The rows of a call as a sub-query in FROM."""
+        query = self._query(call)
+        if columns > 1 and len(query.output) == 1 and _is_row(call.type):
+            query = _fields_of(query, call)
+        if len(query.output) != columns:
+            raise SqlError("42804", "function return row and query-specified return row do not match")
+        once = _computed_once(query if call.function.returns_set else _first_row(query), call.arguments)
+        missing = [item for item in call.arguments if not _is_known(item)] if call.function.strict else []
+        if missing:
+            tests = tuple(tree.NullTest(shift_levels(item, 1), False) for item in missing)
+            where: tree.Expr = tests[0] if len(tests) == 1 else tree.BoolExpr("and", tests)
+            once = replace(_through(once), where=where)
+        if call.function.returns_set or _one_row(query):
+            return once
+        # A function that is no set gives a row in any case.
+        inner = _through(once)
+        single = tree.RangeSubquery(tree.Query((tree.Target(tree.Const(1, TypeRef(oids.INT4)), "one"),)), "one",
+                                    (tree.RangeColumn("one", TypeRef(oids.INT4)),))  # fmt: skip
+        rows = inner.range_table[0]
+        assert isinstance(rows, tree.RangeSubquery)
+        values = [replace(cast(tree.Var, target.expression), relation=1) for target in inner.targets]
+        join = tree.FromJoin("left", tree.FromRef(0), tree.FromRef(1), tree.Const(True, TypeRef(oids.BOOL)))
+        names = [target.name for target in inner.targets]
+        targets = tuple(tree.Target(value, name) for value, name in zip(values, names, strict=True))
+        return tree.Query(targets, (single, rows), (join,))
+
+    def _in_targets(self, query: tree.Query) -> tree.Query:
+        """SELECT f(x) FROM t, where f gives a set: SELECT f.f FROM t, LATERAL f(x)."""
+        calls = list(dict.fromkeys(filter(None, (_set_call(target.expression) for target in query.targets))))
+        if not calls:
+            return query
+        call = calls[0]
+        plain = not (query.group_by or query.has_aggregates or query.has_windows or query.distinct is not None)
+        others = [target.expression for target in query.targets if _set_call(target.expression) is None]
+        sets = any(
+            isinstance(item, tree.FuncExpr) and item.function.returns_set
+            for other in others
+            for item, depth in expressions_in(other)
+            if depth == 0
+        )
+        if len(calls) != 1 or sets or not plain or query.set_operation is not None:
+            not_supported(f"function {call.function.name}, which returns a set, in this target list")
+        rows = self._rows_of(call, max(len(call.function.output_types), 1))
+        columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in rows.output)
+        relation = len(query.range_table)
+        entry = tree.RangeSubquery(rows, call.function.name, columns, any(map(_has_variable, call.arguments)))
+        values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
+        whole: tree.Expr = values[0]
+        if call.type.oid == oids.RECORD:
+            whole = tree.RowExpr(tuple(values), call.function.output_names)
+
+        def value(expression: tree.Expr) -> tree.Expr:
+            if _set_call(expression) is None:
+                return expression
+            return values[expression.field - 1] if isinstance(expression, tree.FieldSelect) else whole
+
+        return replace(
+            query,
+            targets=tuple(replace(target, expression=value(target.expression)) for target in query.targets),
+            range_table=(*query.range_table, entry),
+            from_items=(*query.from_items, tree.FromRef(relation)),
+            order_by=tuple(replace(item, expression=value(item.expression)) for item in query.order_by),
+            has_set_functions=False,
+        )
+
+
+def _set_call(expression: tree.Expr) -> tree.FuncExpr | None:
+    """The call of a function that gives a set, or whose rows' field this is."""
+    call = expression.argument if isinstance(expression, tree.FieldSelect) else expression
+    return call if isinstance(call, tree.FuncExpr) and is_routine(call) and call.function.returns_set else None
+
+
+# ---- what is known of bodies ----------------------------------------------------------------------------------------
+
+_Key = tuple[int, tuple[int, ...], int, tuple[str, ...]]
+
+
+class _Bodies:
+    """Analysed bodies of the catalog seen last."""
+
+    def __init__(self) -> None:
+        self.held: tuple[Catalog | None, dict[_Key, Body]] = None, {}
+
+    def known(self, catalog: Catalog) -> dict[_Key, Body]:
+        held, bodies = self.held
+        if held is not catalog:
+            bodies = {}
+            self.held = catalog, bodies
+        return bodies
+
+
+_bodies = _Bodies()
+
+
+def body_of(
+    routine: Routine, environment: Environment, function: Function, types: Sequence[int], result: TypeRef
+) -> Body:
+    """The routine's body for actual argument types, analysed once per catalog and search path."""
+    known = _bodies.known(environment.catalog)
+    key = (routine.oid, tuple(types), result.oid, environment.search_path)
+    found = known.get(key)
+    if found is None:
+        names = [item.name for item in routine.inputs]
+        inside = environment
+        if routine.statements is not None:
+            inside = replace(environment, search_path=("pg_catalog", "public"))
+        try:
+            nodes = parsed_body(routine)
+            parameters = list(zip(names, types, strict=True))
+            found = analyse_body(nodes, inside, routine.name, parameters, function, result)
+        except SqlError as error:
+            error.position = None
+            raise
+        finally:
+            environment.make_current()
+        known[key] = found
+    return found
+
+
+def substituted(node: object, arguments: Sequence[tree.Expr]) -> object:
+    """A body with the arguments in place of its parameters; these are of the query around it."""
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, tree.Param):
+            value = arguments[item.number - 1]
+            if item.type.oid != value.type.oid:
+                value = tree.RelabelType(value, TypeRef(item.type.oid))
+            return shift_levels(value, depth) if depth else value
+        return item
+
+    return transform(node, change)
+
+
+def _computed_once(query: tree.Query, arguments: Sequence[tree.Expr]) -> tree.Query:
+    """The body as a sub-query over its arguments, of which the volatile ones that it uses several times are computed
+    once."""
+    if _may_be_repeated(query, arguments):
+        return cast(tree.Query, substituted(query, arguments))
+    not_supported("a volatile argument that a function in SQL uses more than once")
+
+
+def _uses(node: object) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for item, _ in expressions_in(node):
+        if isinstance(item, tree.Param):
+            found[item.number] = found.get(item.number, 0) + 1
+    return found
+
+
+def _may_be_repeated(body: object, arguments: Sequence[tree.Expr]) -> bool:
+    uses: dict[int, int] | None = None
+    for number, argument in enumerate(arguments, 1):
+        if isinstance(argument, tree.Const | tree.Param | tree.Var):
+            continue
+        if _is_volatile(argument):
+            uses = _uses(body) if uses is None else uses
+            if uses.get(number, 0) != 1 or isinstance(body, tree.Query):
+                return False
+    return True
+
+
+def _is_volatile(argument: tree.Expr) -> bool:
+    return any(
+        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
+        for item, _ in expressions_in(argument)
+    )
+
+
+def _plain_expression(query: tree.Query) -> tree.Expr | None:
+    """The expression of a body that is nothing else."""
+    parts = (query.range_table, query.from_items, query.where, query.group_by, query.having, query.windows,
+             query.order_by, query.limit, query.offset, query.set_operation, query.ctes, query.has_aggregates,
+             query.has_windows, query.has_set_functions)  # fmt: skip
+    if any(parts) or query.distinct is not None or len(query.targets) != 1:
+        if len(query.range_table) == 1 and len(query.targets) == 1 and not any(parts[2:]) and query.distinct is None:
+            return _through_body(query)
+        return None
+    expression = query.targets[0].expression
+    sets = any(isinstance(item, tree.FuncExpr) and item.function.returns_set for item, _ in expressions_in(expression))
+    return None if sets else expression
+
+
+def _through_body(query: tree.Query) -> tree.Expr | None:
+    """What `over` has put around a plain expression."""
+    entry = query.range_table[0]
+    if not isinstance(entry, tree.RangeSubquery):
+        return None
+    inner = _plain_expression(entry.query)
+    if inner is None:
+        return None
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, tree.Var) and item.levels_up == depth:
+            return shift_levels(inner, depth) if depth else inner
+        return item
+
+    return cast(tree.Expr, transform(query.targets[0].expression, change))
+
+
+def _first_row(query: tree.Query) -> tree.Query:
+    """The query cut to its first row."""
+    if _one_row(query):
+        return query
+    one = tree.Const(1, TypeRef(oids.INT8))
+    if query.limit is None and not query.limit_with_ties:
+        return replace(query, limit=one)
+    return replace(_through(query), limit=one)
+
+
+def _one_row(query: tree.Query) -> bool:
+    """Whether it gives one row in any case."""
+    if (
+        query.set_operation is not None
+        or query.has_set_functions
+        or query.limit is not None
+        or query.having is not None
+    ):
+        return False
+    if query.where is not None and not query.has_aggregates:
+        return False
+    if query.has_aggregates and not query.group_by and not query.grouping_sets:
+        return query.offset is None
+    return not query.from_items and query.offset is None
+
+
+def _through(query: tree.Query) -> tree.Query:
+    """A query that passes the rows of another on."""
+    output = query.output
+    values = [tree.Var(0, n, target.expression.type, 0, target.name) for n, target in enumerate(output, 1)]
+    return over(query, values, [target.name for target in output])
+
+
+def _of_record(query: tree.Query, field: int) -> tree.Query:
+    """One column of a query, or (0) all of them as one record."""
+    values = _through(query).targets
+    if field:
+        chosen = values[field - 1]
+        return over(query, [chosen.expression], [chosen.name])
+    names = tuple(target.name for target in values)
+    row = tree.RowExpr(tuple(target.expression for target in values), names)
+    return over(query, [row], ["row"])
+
+
+def row_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
+    """The columns in FROM of a call that gives values of a composite type; None for any other expression."""
+    if not isinstance(value, tree.FuncExpr) or not is_routine(value):
+        return None
+    entry = entry_of(value.type.oid)
+    if entry is None or not isinstance(entry.sql_type, CompositeType):
+        return None
+    return [tree.RangeColumn(name, type_) for name, type_ in entry.sql_type.fields]
+
+
+def _fields_of(query: tree.Query, call: tree.FuncExpr) -> tree.Query:
+    """A query over one column of a composite type, taken apart."""
+    whole = tree.Var(0, 1, call.type, 0, query.output[0].name)
+    columns = row_columns(call) or []
+    values = [tree.FieldSelect(whole, n, column.name, column.type) for n, column in enumerate(columns, 1)]
+    return over(query, values, [column.name for column in columns])
+
+
+def _is_known(expression: tree.Expr) -> bool:
+    return isinstance(expression, tree.Const) and expression.value is not None
+
+
+def _has_variable(expression: tree.Expr) -> bool:
+    return any(isinstance(item, tree.Var) and item.levels_up == depth for item, depth in expressions_in(expression))
