@@ -40,7 +40,9 @@ class RoutineNames:
 class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
-    __slots__ = ("domain_value", "environment", "parameters", "relations", "routine", "table_oids", "unresolved", "written")
+    __slots__ = (
+        "domain_value", "environment", "parameters", "relations", "routine", "table_oids", "unresolved", "written",
+    )  # fmt: skip
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
         self.environment = environment

@@ -80,8 +80,9 @@ _SHAPES = {
         "RangeVar(catalog=None, schema=None, name=b)], restart_identity=True, cascade=True)"
     ),
     "drop table if exists a.b, c cascade": "DropStmt(kind=table, names=[[a b] [c]], if_exists=True, cascade=True)",
-    "drop function f(a int, text)": "DropFunctionStmt(kind=function, signatures=[FunctionSignature(name=[f], parameters=["
-    "FunctionParameter(name=a, type=@int4) FunctionParameter(name=, type=text)])])",
+    "drop function f(a int, text)": "DropFunctionStmt(kind=function, signatures=["
+    "FunctionSignature(name=[f], parameters=[FunctionParameter(name=a, type=@int4) "
+    "FunctionParameter(name=, type=text)])])",
     "create schema if not exists s authorization u": "CreateSchemaStmt(name=s, owner=u, if_not_exists=True)",
     "create role r superuser login password 'x' in role a": (
         "RoleStmt(action=create, kind=role, names=[r], "
