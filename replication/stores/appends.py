@@ -1,6 +1,11 @@
-"""Writing packs (replication/stores/packs.py): one thread of a store that appends what is waiting, in order.
+"""Writing packs (replication/stores/packs.py): what is waiting is appended, in order.
 
     append -> waiting -> all that waits: one write and one sync a folder -> acknowledged
+
+**By whom.** A thread of the store's own does everything that may take long: it makes packs and lets them grow, writes
+to many folders, mends. What only adds a few records to an open pack, on a disk of this machine, is written by the loop
+itself and synced by the kernel (replication/syncing.py): no hand-over to a thread and back, in which the interpreter
+must be won twice. They take turns: while the one works, the packs are its own, and what comes waits.
 
 A pack grows by zeros that are synced before anything is written over them, so that a sync has only data to write. Its
 own name is on the disk before its first record is acknowledged.
@@ -15,19 +20,21 @@ anything is acknowledged, the pack's name must still lead to it; else everything
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
 import secrets
-import threading
 from collections import OrderedDict, deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 from replication.interface import ObjectExistsError
 from replication.stores.packs import PACKS, SUFFIX, dead_mark, encode_record, pack_seed
 from replication.stores.store_files import StoreFiles
+from replication.syncing import Done, Sync
 
 LARGEST = 256 << 10  # bytes of an object: a larger one is a file, whose cost is the data's
 FIRST_STEP = 256 << 10  # bytes that a pack has at first; then it grows by as much as it has, up to the next one
@@ -56,11 +63,39 @@ class Place(Protocol):
     def forget_folders(self) -> None: ...
 
 
+OpenSync = Callable[[asyncio.AbstractEventLoop, Done], Sync | None]
+"""Gives what syncs for the loop; None: the thread is to do it."""
+
+
 @dataclass(eq=False, slots=True)
 class _Append:
+    folder: str
     name: str
     data: bytes
-    done: Future[None]
+    done: asyncio.Future[None]
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.folder, self.name)
+
+    def answer(self, error: BaseException | None) -> None:
+        if self.done.done():
+            return  # nobody waits any more
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What the kernel syncs now."""
+
+    folder: str
+    pack: _OpenPack
+    group: list[_Append]
+    offsets: list[int]
+    end: int
 
 
 class _OpenPack:
@@ -82,7 +117,15 @@ class _OpenPack:
 
     def append(self, group: list[_Append]) -> list[int]:
         """The offsets of the objects, which are on the disk now. Raises OSError."""
-        fd = self._open()
+        data, offsets, end = self.encode(group)
+        if end > self._size:
+            self.grow(end)
+        self._files.sync_data(self.write(data))
+        self.end = end
+        return offsets
+
+    def encode(self, group: list[_Append]) -> tuple[bytes, list[int], int]:
+        """The records, their offsets, and where the last one ends."""
         end = self.end
         offsets, records = [], []
         for item in group:
@@ -90,12 +133,16 @@ class _OpenPack:
             offsets.append(end)
             records.append(record)
             end += len(record)
-        if end > self._size:
-            self.grow(end)
-        self._files.write(fd, b"".join(records), self.end)
-        self._files.sync_data(fd)
-        self.end = end
-        return offsets
+        return b"".join(records), offsets, end
+
+    def has_room(self, end: int) -> bool:
+        return self._fd is not None and end <= self._size
+
+    def write(self, data: bytes) -> int:
+        """Writes behind what is on the disk, and gives the file to be synced. Raises OSError."""
+        fd = self._open()
+        self._files.write(fd, data, self.end)
+        return fd
 
     def grow(self, end: int) -> None:
         """Makes room for what ends there, and for more. Raises OSError."""
@@ -133,55 +180,62 @@ class _OpenPack:
 
 
 class Appends:
-    """What is being appended to one store."""
+    """What is being appended to one store. On the loop's thread, but for what is marked as the thread's."""
 
-    def __init__(self, store: Place) -> None:
+    def __init__(self, store: Place, open_sync: OpenSync) -> None:
         self._store = store
+        self._open_sync = open_sync
+        self._sync: Sync | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = ThreadPoolExecutor(1, "append")
-        self._lock = threading.Lock()
         self._waiting: deque[_Append] = deque()
         self._waiting_bytes = 0
-        self._running = False
+        self._busy = False  # the packs are the thread's, or the kernel syncs
+        self._written: _Written | None = None
+        self._tidy = False  # folders have been deleted
         self._closed = False
         self._packs: OrderedDict[str, _OpenPack] = OrderedDict()  # by folder, the one used last at the end
         self._recent: OrderedDict[str, tuple[str, int]] = OrderedDict()  # acknowledged: its pack and offset
 
-    def append(self, name: str, data: bytes) -> Future[None]:
+    def append(self, name: str, data: bytes) -> asyncio.Future[None]:
         """Done when the object is durable. Its errors: ObjectExistsError, OSError. Raises OSError if too much waits,
         RuntimeError once closed."""
-        item = _Append(name, data, Future())
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("closed")
+        if self._closed:
+            raise RuntimeError("closed")
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop, self._sync = loop, self._open_sync(loop, self._synced)
+        if self._waiting_bytes + len(data) > MAX_WAITING:
+            self._drop_cancelled()
             if self._waiting_bytes + len(data) > MAX_WAITING:
-                self._drop_cancelled()
-                if self._waiting_bytes + len(data) > MAX_WAITING:
-                    raise OSError(errno.EBUSY, "too much waits for the disk")
-            self._waiting.append(item)
-            self._waiting_bytes += len(data)
-            if not self._running:
-                self._running = True
-                self._thread.submit(self._work)
+                raise OSError(errno.EBUSY, "too much waits for the disk")
+        folder, last = os.path.split(os.path.join(self._store.directory, name))
+        item = _Append(folder, last, data, loop.create_future())
+        self._waiting.append(item)
+        self._waiting_bytes += len(data)
+        if not self._busy:
+            self._next()
         return item.done
 
     def tidy(self) -> None:
         """Folders have been deleted: lets go of packs that were in them."""
-        with self._lock:
-            if self._packs and not self._closed:
-                self._thread.submit(self._close_gone)
+        self._tidy = bool(self._packs)
+        if self._tidy and not self._busy and not self._closed:
+            self._busy = True
+            self._thread.submit(self._work, [])
 
     def close(self) -> None:
         """Everything that waits ends as closed; what is being written is finished."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            for item in self._waiting:
-                if item.done.set_running_or_notify_cancel():
-                    item.done.set_exception(RuntimeError("closed"))
-            self._waiting.clear()
-            if self._packs or self._running:
-                self._thread.submit(self._close_all)
+        if self._closed:
+            return
+        self._closed = True
+        for item in self._waiting:
+            item.answer(RuntimeError("closed"))
+        self._waiting.clear()
+        if self._sync is not None:
+            self._sync.close()
+        if self._packs or self._busy:
+            self._thread.submit(self._close_all)
         self._thread.shutdown(wait=False)
 
     def _drop_cancelled(self) -> None:
@@ -189,53 +243,108 @@ class Appends:
         self._waiting = deque(item for item in self._waiting if not item.done.cancelled())
         self._waiting_bytes = sum(len(item.data) for item in self._waiting)
 
-    # --- the thread ----------------------------------------------------------------------------------------------
+    # --- the loop ------------------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        while group := self._take():
-            folders: dict[str, list[_Append]] = {}
-            for item in group:
-                folder, item.name = os.path.split(os.path.join(self._store.directory, item.name))
-                folders.setdefault(folder, []).append(item)
-            for folder, items in folders.items():
-                try:
-                    self._store_in(folder, items)
-                except BaseException as error:
-                    for item in items:
-                        if not item.done.done():
-                            item.done.set_exception(error)
-
-    def _take(self) -> list[_Append]:
-        """What is written next; the thread's work is done if there is nothing."""
+    def _next(self) -> None:
+        """Begins with what waits, if there is something."""
         group: list[_Append] = []
         size = 0
-        with self._lock:
-            while self._waiting and size < MAX_GROUP:
-                item = self._waiting.popleft()
-                self._waiting_bytes -= len(item.data)
-                if item.done.set_running_or_notify_cancel():
-                    group.append(item)
-                    size += len(item.data)
-            if not group:
-                self._running = False
-        return group
+        while self._waiting and size < MAX_GROUP:
+            item = self._waiting.popleft()
+            self._waiting_bytes -= len(item.data)
+            if not item.done.cancelled():
+                group.append(item)
+                size += len(item.data)
+        self._busy = not self._closed and (bool(group) or self._tidy)
+        if self._busy and not (group and size <= LARGEST and self._write_here(group)):
+            self._thread.submit(self._work, group)
+
+    def _write_here(self, group: list[_Append]) -> bool:
+        """Writes the group, if it goes into one open pack that has room, and has it synced; whether it did."""
+        folder = group[0].folder
+        pack = self._packs.get(folder)
+        if self._sync is None or self._tidy or pack is None or any(item.folder != folder for item in group):
+            return False
+        if len({item.name for item in group}) < len(group) or any(item.path in self._recent for item in group):
+            return False
+        data, offsets, end = pack.encode(group)
+        if not pack.has_room(end):
+            return False
+        try:
+            self._sync.begin(pack.write(data))
+        except OSError as error:
+            self._thread.submit(self._give_up, folder, group, error)
+            return True
+        self._written = _Written(folder, pack, group, offsets, end)
+        return True
+
+    def _synced(self, error: BaseException | None) -> None:
+        written, self._written = self._written, None
+        if written is None or self._closed:
+            return
+        if error is not None:
+            self._thread.submit(self._give_up, written.folder, written.group, error)
+        elif not written.pack.in_place():
+            self._thread.submit(self._work, written.group)
+        else:
+            written.pack.end = written.end
+            self._remember(written.pack, written.group, written.offsets)
+            if written.end >= MAX_PACK:
+                self._packs.pop(written.folder).close()
+            else:
+                self._packs.move_to_end(written.folder)
+            for item in written.group:
+                item.answer(None)
+            self._next()
+
+    def _remember(self, pack: _OpenPack, group: Sequence[_Append], offsets: Sequence[int]) -> None:
+        for item, offset in zip(group, offsets, strict=True):
+            self._recent[item.path] = (pack.path, offset)
+        while len(self._recent) > MAX_RECENT:
+            self._recent.popitem(last=False)
+
+    # --- the thread ----------------------------------------------------------------------------------------------
+
+    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _work(self, group: list[_Append]) -> None:
+        if self._tidy:
+            self._tidy = False
+            self._close_gone()
+        folders: dict[str, list[_Append]] = {}
+        for item in group:
+            folders.setdefault(item.folder, []).append(item)
+        for folder, items in folders.items():
+            try:
+                self._store_in(folder, items)
+            except BaseException as error:
+                for item in items:
+                    self._tell(item.answer, error)
+        self._tell(self._next)
+
+    def _give_up(self, folder: str, group: list[_Append], error: BaseException) -> None:
+        """After a failed write or sync; see the module's text."""
+        self._packs.pop(folder).close()
+        for item in group:
+            self._tell(item.answer, error)
+        self._tell(self._next)
 
     def _store_in(self, folder: str, items: list[_Append]) -> None:
         fresh: dict[str, _Append] = {}
         for item in items:
-            if not self._has(os.path.join(folder, item.name)):
+            if not self._has(item.path):
                 fresh.setdefault(item.name, item)
         group = list(fresh.values())
         if group:
-            path, offsets = self._write(folder, group)
-            for item, offset in zip(group, offsets, strict=True):
-                self._recent[os.path.join(folder, item.name)] = (path, offset)
-                item.done.set_result(None)
+            self._remember(*self._write(folder, group))
+            for item in group:
+                self._tell(item.answer, None)
         for item in items:  # not before it is durable: whoever hears that it exists relies on that
-            if not item.done.done():
-                item.done.set_exception(ObjectExistsError(item.name))
-        while len(self._recent) > MAX_RECENT:
-            self._recent.popitem(last=False)
+            if fresh.get(item.name) is not item:
+                self._tell(item.answer, ObjectExistsError(item.name))
 
     def _has(self, name: str) -> bool:
         """Whether this process has stored it, and nobody has deleted it since."""
@@ -245,8 +354,8 @@ class Appends:
         path, offset = found
         return os.path.lexists(path) and not os.path.lexists(dead_mark(path, offset))
 
-    def _write(self, folder: str, group: list[_Append]) -> tuple[str, list[int]]:
-        """The pack in which the objects are durable now, and their offsets in it."""
+    def _write(self, folder: str, group: list[_Append]) -> tuple[_OpenPack, list[_Append], list[int]]:
+        """The pack in which the objects are durable now, the objects, and their offsets in it."""
         for _ in range(MAX_TRIES):
             pack = self._packs.pop(folder, None) or self._open(folder)
             try:
@@ -259,7 +368,7 @@ class Appends:
                 raise
             if in_place:
                 self._keep(folder, pack)
-                return pack.path, offsets
+                return pack, group, offsets
             pack.close()
             self._store.check_root()
             self._store.forget_folders()

@@ -41,17 +41,19 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores.appends import LARGEST, Appends
+from replication.stores.appends import LARGEST, Appends, OpenSync
 from replication.stores.calls import Calls, Deadline
 from replication.stores.names import check_folder, check_name, is_part
 from replication.stores.packs import PACKS, Packs
 from replication.stores.store_files import StoreFiles
+from replication.syncing import Done, RingSync, Sync, kernel_can_sync
 
 THREADS = 4
 PIECE = 4 << 20  # bytes of a file that are copied at a time
 PAGE = 1000  # objects that a listing reads at a time
 INCOMING = "~incoming"
 STALE = 86_400.0  # seconds after which an upload that got no further is what a crash left
+LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs"))  # file systems
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 T = TypeVar("T")
@@ -88,7 +90,14 @@ class Incoming:
 class FileStore:
     """A ChangelogStore below `directory`, which is made at the first call. `timeout` in seconds."""
 
-    def __init__(self, directory: str, *, timeout: float = 10.0, files: StoreFiles | None = None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        *,
+        timeout: float = 10.0,
+        files: StoreFiles | None = None,
+        open_sync: OpenSync | None = None,
+    ) -> None:
         self.directory = os.path.abspath(directory)
         self.files = files or StoreFiles()
         self._url = "file://" + quote(self.directory)
@@ -99,7 +108,7 @@ class FileStore:
         self._durable: set[str] = set()  # directories whose names are on the disk, up to the root of the store
         self._wanted: list[tuple[str, asyncio.Future[bytes]]] = []  # in this turn of the loop
         self._packs = Packs(self.files)
-        self._appends = Appends(self)
+        self._appends = Appends(self, open_sync or (_no_sync if files else self._open_sync))
 
     @property
     def url(self) -> str:
@@ -118,7 +127,14 @@ class FileStore:
             await self.put(name, data)
             return
         async with self._calls.begin():
-            await self._outcome(lambda: asyncio.wrap_future(self._appends.append(name, data)))
+            await self._outcome(lambda: self._appends.append(name, data))
+
+    def _open_sync(self, loop: asyncio.AbstractEventLoop, done: Done) -> Sync | None:
+        """The kernel's, for a disk of this machine: others may let a write or a look at a name wait for long."""
+        if is_local(self.directory) and kernel_can_sync():
+            with contextlib.suppress(OSError):
+                return RingSync(loop, done)
+        return None
 
     async def put_file(self, name: str, path: str) -> None:
         check_name(name)
@@ -199,7 +215,10 @@ class FileStore:
     async def delete_folder(self, prefix: str) -> None:
         check_folder(prefix)
         async with self._calls.begin():
-            await self.run(self._delete_folder, prefix)
+            try:
+                await self.run(self._delete_folder, prefix)
+            finally:
+                self._appends.tidy()
 
     async def close(self) -> None:
         self._calls.close()
@@ -320,7 +339,6 @@ class FileStore:
         top = os.path.join(self.directory, prefix).rstrip("/")
         self.forget_folders()
         self._delete_tree(top, keep_top=not prefix)
-        self._appends.tidy()
         if prefix:
             with contextlib.suppress(FileNotFoundError):
                 self.files.sync_directory(os.path.dirname(top))
@@ -421,6 +439,25 @@ class FileStore:
 
 def _piece(data: bytes, offset: int, limit: int | None) -> bytes:
     return data[offset:] if limit is None else data[offset : offset + limit]
+
+
+def _no_sync(loop: asyncio.AbstractEventLoop, done: Done) -> Sync | None:
+    return None
+
+
+def is_local(path: str) -> bool:
+    """Whether the file system on which the path lies, or will, is known to be on a disk of this machine, or in its
+    memory. From Linux's /proc/self/mountinfo (man 5 proc)."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    device = os.stat(path).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo") as mounts:
+            kinds = [line.partition(" - ")[2].split()[0] for line in mounts if line.split()[2] == number]
+    except OSError:
+        return False
+    return bool(kinds) and LOCAL.issuperset(kinds)
 
 
 def _read_done(

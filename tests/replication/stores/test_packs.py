@@ -7,10 +7,13 @@ import contextlib
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,9 +29,10 @@ from replication.interface import (
 from replication.stores import appends as appends_module
 from replication.stores import open_store
 from replication.stores import packs as packs_module
-from replication.stores.files import FileStore
+from replication.stores.files import FileStore, is_local
 from replication.stores.packs import decode_record, encode_record, pack_seed
 from replication.stores.store_files import StoreFiles
+from replication.syncing import Done, kernel_can_sync
 from tests.replication.stores.log_process import ROOT
 from tests.replication.stores.test_files import FaultyFiles, steps
 
@@ -38,11 +42,71 @@ def files() -> FaultyFiles:
     return FaultyFiles()
 
 
-@pytest.fixture
-async def store(tmp_path: Path, files: FaultyFiles) -> AsyncIterator[FileStore]:
-    store = FileStore(str(tmp_path / "store"), timeout=5.0, files=files)
+class FaultySync:
+    """In the kernel's place, with the faults of FaultyFiles."""
+
+    def __init__(self, files: FaultyFiles, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+        self.files, self.loop, self.done = files, loop, done
+
+    def begin(self, fd: int) -> None:
+        if not self.files.hang.is_set():
+            self.loop.call_later(0.001, self.begin, fd)
+            return
+        error: OSError | None = None
+        try:
+            self.files.sync_data(fd)
+        except OSError as failure:
+            error = failure
+        self.loop.call_soon(self.done, error)
+
+    def finish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(params=["thread", "loop"])
+async def store(tmp_path: Path, files: FaultyFiles, request: pytest.FixtureRequest) -> AsyncIterator[FileStore]:
+    """What small appends are written by: the thread, or the loop."""
+    open_sync = partial(FaultySync, files) if request.param == "loop" else None
+    store = FileStore(str(tmp_path / "store"), timeout=5.0, files=files, open_sync=open_sync)
     yield store
     await store.close()
+
+
+async def test_small_appends_to_an_open_pack_need_no_thread(tmp_path: Path) -> None:
+    if not kernel_can_sync():
+        pytest.skip("this kernel does not sync for others")
+    store = FileStore(str(tmp_path / "store"))
+    await store.append("l/0", b"")
+    threads = {thread.name for thread in threading.enumerate()}
+    store._appends._thread.shutdown()  # whoever needs it from now on fails
+    await asyncio.gather(*(store.append(f"l/{number}", b"%d" % number) for number in range(1, 100)))
+    assert {thread.name for thread in threading.enumerate()} <= threads
+    for handle in (store, FileStore(store.directory)):
+        for number in range(1, 100):
+            assert await handle.get(f"l/{number}") == b"%d" % number
+
+
+def test_whether_a_disk_is_of_this_machine_is_known(tmp_path: Path) -> None:
+    kind = subprocess.run(["stat", "-f", "-c", "%T", str(tmp_path)], capture_output=True, text=True, check=True)
+    assert is_local(str(tmp_path / "to" / "come")) == (kind.stdout.strip() in ("ext2/ext3", "xfs", "f2fs", "tmpfs"))
+    assert not is_local("/proc/self")
+
+
+async def test_a_folder_deleted_while_the_kernel_syncs_takes_nothing_along(
+    store: FileStore, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.append("l/a", b"1")
+    usual = files.sync_data
+
+    def deleted_meanwhile(fd: int) -> None:
+        usual(fd)
+        shutil.rmtree(f"{store.directory}/l", ignore_errors=True)
+        monkeypatch.setattr(files, "sync_data", usual)
+
+    monkeypatch.setattr(files, "sync_data", deleted_meanwhile)
+    await store.append("l/b", b"2")
+    assert await FileStore(store.directory).get("l/b") == b"2"
 
 
 def packs(store: FileStore) -> list[Path]:
