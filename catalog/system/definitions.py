@@ -146,7 +146,8 @@ def index_definition(surroundings: Surroundings, index: Index, table: Table, pre
     name = relation_name(catalog, surroundings.path, table) if pretty else qualified_name(catalog, table)
     columns = ", ".join(_index_column(surroundings, table, part, pretty) for part in index.columns)
     unique = "UNIQUE " if index.unique else ""
-    text = f"CREATE {unique}INDEX {quote_identifier(index.name)} ON {name} USING {index.method} ({columns})"
+    only = "ONLY " if table.partitioning is not None else ""
+    text = f"CREATE {unique}INDEX {quote_identifier(index.name)} ON {only}{name} USING {index.method} ({columns})"
     if index.include:
         text += f" INCLUDE ({_names(table, index.include)})"
     if index.nulls_not_distinct:

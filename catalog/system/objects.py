@@ -548,6 +548,8 @@ def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, 
         found.append((*rule, relation, item.oid, 0, "i"))
         found += [(*rule, relation, oid, 0, "n") for oid in item.depends_on if oid >= FIRST_USER_OID]
         return found
+    kind = "n" if item.bound is None else "a"
+    found += [(relation, item.oid, 0, relation, parent, 0, kind) for parent in item.parents]
     for column in item.columns:
         if column.default is not None or column.generated is not None:
             default = (numbering.PG_ATTRDEF, numbering.default_number(item.oid, column.number), 0)
@@ -570,6 +572,9 @@ def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
     relation = numbering.PG_CLASS
     found: list[_Dependency] = []
     for index, table in items:
+        if index.parent is not None:
+            found.append((relation, index.oid, 0, relation, index.parent, 0, "P"))
+            found.append((relation, index.oid, 0, relation, table.oid, 0, "S"))
         if any(constraint.index == index.oid for constraint in table.constraints):
             continue
         numbers = [part.number for part in index.columns if part.number] + list(index.include)

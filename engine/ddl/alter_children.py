@@ -44,7 +44,9 @@ def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, 
 
     alteration = Alteration(context, table)
     alteration.run(tuple(ordinary))
-    if not only:
+    if only:  # which keys and foreign keys of partitioned tables do not heed when they are dropped
+        ordinary = [command for command in ordinary if command.action == "drop_constraint"]
+    if not only or (ordinary and table.partitioning is not None):
         _alter_children(context, alteration, ordinary)
 
 
@@ -100,7 +102,8 @@ def _refuse_only(context: DdlContext, table: Table, command: ast.AlterTableCmd) 
     if command.action == "drop_column" and partitioned:
         message = "cannot drop column from only the partitioned table when partitions exist"
         raise SqlError("42P16", message, hint=hint)
-    if command.action == "drop_constraint" and partitioned:
+    is_check = any(item.kind == "c" and item.name == command.name for item in table.constraints)
+    if command.action == "drop_constraint" and partitioned and is_check:
         message = "cannot remove constraint from only the partitioned table when partitions exist"
         raise SqlError("42P16", message, hint=hint)
     if command.action in ("set_not_null", "drop_not_null") and partitioned:
@@ -190,10 +193,11 @@ class _Child:
     def _add_column(self, command: ast.AlterTableCmd) -> bool:
         definition = command.definition
         assert isinstance(definition, ast.ColumnDef)
-        if self.before.column(definition.name) is not None:
-            return False  # IF NOT EXISTS
         column = self.parent.column(definition.name)
         assert column is not None
+        before = self.before.column(definition.name)
+        if before is not None and before.number == column.number:
+            return False  # IF NOT EXISTS
         known = self.alteration.table.column(column.name)
         if known is None:
             self.alteration.add_inherited_column(column)

@@ -90,7 +90,7 @@ def inherit_columns(builder: TableBuilder, parents: list[Table]) -> None:
 def merge_column(builder: TableBuilder, definition: ast.ColumnDef) -> bool:
     """A column written with a table that inherits it: it counts as local too. Whether there was one to merge with."""
     known = builder.table.column(definition.name)
-    if known is None or not known.inherited or known.local:
+    if known is None or not known.inherited:
         return False
     message = f'merging column "{definition.name}" with inherited definition'
     if definition.type is not None:
@@ -98,7 +98,8 @@ def merge_column(builder: TableBuilder, definition: ast.ColumnDef) -> bool:
         _same_type(known, replace(known, type=builder.type_of(definition)), "")
     own_default = any(item.kind in ("default", "generated") for item in definition.constraints)
     builder.conflicting_defaults.discard(definition.name)
-    builder.change_column(replace(known, local=True, default=None if own_default else known.default))
+    local = definition.type is not None  # of a partition, only what it says of its column is its own
+    builder.change_column(replace(known, local=local, default=None if own_default else known.default))
     return True
 
 

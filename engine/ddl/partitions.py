@@ -278,6 +278,8 @@ class _Bound:
         try:
             value = analyze_expression(node, self.context.environment, None, target, kind)
         except SqlError as error:
+            if error.sqlstate == "42703":
+                raise self.error("0A000", "cannot use column reference in partition bound expression", node) from None
             if error.sqlstate != "42804":
                 raise
             named = self.parent.column_by_number(column.number).name if column.number else str(column.expression)

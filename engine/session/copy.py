@@ -199,12 +199,15 @@ def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, o
     if isinstance(found, View) or (isinstance(found, VirtualTable) and found.kind == "v"):
         hint = "Try the COPY (SELECT ...) TO variant."
         raise SqlError("42809", f'cannot copy from view "{found.name}"', hint=hint)
+    if isinstance(found, Table) and found.partitioning is not None:
+        hint = "Try the COPY (SELECT ...) TO variant."
+        raise SqlError("42809", f'cannot copy from partitioned table "{found.name}"', hint=hint)
     columns = _columns(found, statement.columns)
     if options.force_quote != "*":
         _known_columns(found, columns, options.force_quote)
     schema = f"{_quoted(relation.schema)}." if relation.schema else ""
     listed = ", ".join(_quoted(column.name) for column in columns)
-    (query,) = parse(f"SELECT {listed} FROM {schema}{_quoted(relation.name)}")
+    (query,) = parse(f"SELECT {listed} FROM ONLY {schema}{_quoted(relation.name)}")
     return planning.prepare(session, query, ())
 
 

@@ -50,3 +50,22 @@ INSERT INTO self VALUES (1, NULL), (2, 1), (3, 3);
 INSERT INTO "Strange ""table""" VALUES (1, DEFAULT), (NULL, NULL);
 SELECT nextval('numbers'), nextval('numbers');
 CREATE SCHEMA empty;
+
+CREATE TABLE shop.visits (day date NOT NULL, page text, seconds numeric(8, 2) DEFAULT 0) PARTITION BY RANGE (day);
+CREATE TABLE shop.visits_2023 PARTITION OF shop.visits FOR VALUES FROM ('2023-01-01') TO ('2024-01-01');
+CREATE TABLE shop.visits_2024 PARTITION OF shop.visits FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')
+    PARTITION BY LIST (lower(page));
+CREATE TABLE shop.visits_2024_home PARTITION OF shop.visits_2024 FOR VALUES IN ('home', 'it''s', NULL);
+CREATE TABLE shop.visits_2024_other PARTITION OF shop.visits_2024 DEFAULT;
+CREATE TABLE shop.visits_other PARTITION OF shop.visits DEFAULT;
+CREATE INDEX visits_page ON shop.visits (page);
+INSERT INTO shop.visits VALUES ('2023-05-01', 'Home', 1), ('2024-05-01', 'Home', 2), ('2024-06-01', 'Cart', 3),
+    ('1999-01-01', NULL, 4);
+CREATE TABLE shop.spread (id integer, note text CHECK (note <> '')) PARTITION BY HASH (id);
+CREATE TABLE shop.spread_0 PARTITION OF shop.spread FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE shop.spread_1 PARTITION OF shop.spread FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO shop.spread SELECT n, 'note ' || n FROM generate_series(1, 20) n;
+CREATE TABLE shop.animals (name text NOT NULL, legs integer CHECK (legs >= 0));
+CREATE TABLE shop.birds (wings integer DEFAULT 2) INHERITS (shop.animals);
+INSERT INTO shop.animals VALUES ('dog', 4);
+INSERT INTO shop.birds VALUES ('hen', 2, 2), ('kiwi', 2, 0);

@@ -77,7 +77,7 @@ def _arbiters(state: State, infer: ast.InferClause, table: Table, item: Namespac
     found = [
         index.oid
         for index in (catalog.index(oid) for oid in table.indexes)
-        if index.unique and _matches(state, index, table, wanted, wanted_exprs, predicate)
+        if index.unique and index.valid and _matches(state, index, table, wanted, wanted_exprs, predicate)
     ]
     if not found:
         fail("42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification")

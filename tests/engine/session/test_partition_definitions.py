@@ -119,6 +119,8 @@ def test_attach_and_detach(pair: Pair) -> None:
         "insert into p values (2, 'z', -1)",
         "alter table p rename b to bb",
         "alter table p1 rename bb to b",
+        "alter table p drop d, add d text default 'new'",
+        "select * from p",
         "insert into p1 values (1, '', 1)",
         "alter table p detach partition p3",
         "alter table p detach partition p1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tests.engine.session.conftest import Pair
@@ -113,6 +114,49 @@ def test_update_and_delete(tables: Pair) -> None:
         "delete from r",
         "select * from r",
     )
+
+
+def test_parameters_choose_the_partition(tables: Pair) -> None:
+    """One statement with many values: a plan for each set of partitions that they leave."""
+
+    def both(sql: str, *rows: tuple[object, ...]) -> None:
+        for row in rows:
+            ours, theirs = (
+                sorted(connection.execute(sql.encode(), row, prepare=True).fetchall(), key=repr)
+                for connection in (tables.shoal, tables.postgres)
+            )
+            assert ours == theirs, (sql, row)
+
+    keys = [(1,), (10,), (15,), (25,), (99,), (-5,), (None,), (1,), (25,)]
+    both("select * from r where a = %s::int", *keys)
+    both("select tableoid::regclass::text, * from r where a = %s::bigint", *keys, (2**40,))
+    both("select count(*), max(b) from r where a >= %s::int and a < %s::int", (0, 9), (5, 26), (10, 20), (30, 1))
+    both("select * from r where a = any (%s::int[])", ([1, 25],), ([],), ([99, 10],))
+    both("select * from r join l on l.v = r.c where r.a = %s::int and l.k = %s::text", (10, "a"), (15, "a"), (1, "q"))
+    both("select * from h where id = %s::int", *((number,) for number in range(0, 60, 7)))
+    both("select (select b from r where a = %s::int), id from h where id = %s::int", (10, 3), (15, 4), (99, 5))
+    both("update r set b = b || '+' where a = %s::int returning *", (10,), (10,), (25,), (99,))
+    both("update r set a = a + %s::int where a = %s::int returning a", (1, 1), (10, 2), (-2, 25))
+    both("delete from h where id = %s::int returning *", (3,), (4,), (3,))
+    tables.same("select tableoid::regclass::text, * from r", "select count(*) from h")
+
+
+def test_a_look_up_locks_one_partition(tables: Pair) -> None:
+    """A transaction that holds one partition exclusively is in nobody's way at another one."""
+    shoal = tables.shoal
+    with psycopg.connect(shoal.info.dsn, autocommit=True) as other:
+        other.execute("set search_path = statements")
+        shoal.execute("begin")
+        shoal.execute("lock table r1 in access exclusive mode")
+        other.execute("set lock_timeout = '200ms'")
+        assert other.execute("update r set b = 'x' where a = %s", (10,), prepare=True).rowcount == 1
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("update r set b = 'x' where a = %s", (1,), prepare=True)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("insert into r values (2, 'waits')")
+        assert other.execute("insert into r values (12, 'goes')").rowcount == 1
+        shoal.execute("rollback")
+        assert other.execute("insert into r values (2, 'goes')").rowcount == 1
 
 
 def test_on_conflict(both_paths: Pair) -> None:
