@@ -15,7 +15,7 @@ from typing import Any
 from catalog.errors import SqlError, not_supported
 from catalog.functions.registry import implement
 from catalog.types import format_type, oids
-from catalog.types.base import TypeRef
+from catalog.types.base import Interval, TypeRef
 
 PARTITION_SEED = 0x7A5B22367996DCFD  # HASH_PARTITION_SEED
 _MASK, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
@@ -165,3 +165,43 @@ def _satisfies(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., bool]
 
 
 implement("satisfies_hash_partition", python_for_types=_satisfies)
+
+
+# ---- the hash functions by themselves --------------------------------------------------------------------------------
+
+_DAY = 86_400_000_000  # microseconds
+
+
+def _interval(value: Interval, seed: int) -> int:
+    """Equal intervals hash alike: a month is 30 days."""
+    span = value.microseconds + (value.months * 30 + value.days) * _DAY
+    return _int8(_signed(span, 64), seed)
+
+
+def _signed(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _character(value: str, seed: int) -> int:
+    code = value.encode()[:1]
+    return hash_uint32(int.from_bytes(code, "big", signed=True), seed)
+
+
+def _both(name: str, extended: str, function: Callable[[Any, int], int]) -> None:
+    """The function of 32 bits, and the one of 64 with a seed, whose lower half is the former's for seed 0."""
+    implement(name, lambda value: _signed(function(value, 0), 32))
+    implement(extended, lambda value, seed: _signed(function(value, seed & _MASK64), 64))
+
+
+for _name, _function in (
+    ("int2", hash_uint32), ("int4", hash_uint32), ("oid", hash_uint32), ("int8", _int8), ("float4", _float),
+    ("float8", _float), ("text", _BY_TYPE[oids.TEXT]), ("name", _BY_TYPE[oids.NAME]),
+    ("bpchar", _BY_TYPE[oids.BPCHAR]), ("char", _character), ("macaddr", hash_bytes), ("macaddr8", hash_bytes),
+):  # fmt: skip
+    _both(f"hash{_name}", f"hash{_name}extended", _function)
+for _name, _function in (
+    ("hash_numeric", _numeric), ("uuid_hash", hash_bytes), ("timestamp_hash", _int8), ("time_hash", _int8),
+    ("interval_hash", _interval), ("pg_lsn_hash", lambda value, seed: _int8(_signed(value, 64), seed)),
+):  # fmt: skip
+    _both(_name, f"{_name}_extended", _function)

@@ -137,7 +137,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
             return Cells.of(pa.nulls(len(array), pa.binary()))
         if pa.types.is_boolean(kind):
             return Cells.of_matrix(_boolean_letters(array), array)
-        if pa.types.is_integer(kind):
+        if pa.types.is_integer(kind) and oid != oids.PG_LSN:
             return Cells.of(_integer_text(array))
         if pa.types.is_decimal(kind):
             return Cells.of(_decimal_text(array))
