@@ -19,6 +19,7 @@ import psycopg
 from bench import measures
 from bench.measures import Measure, Result, Server, pgbench
 from bench.report import HEADER, Line, write_json
+from bench.uncached import expressions, joins, uncached
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
@@ -56,6 +57,8 @@ def measured(seconds: int, copy_file: pathlib.Path) -> list[Measure]:
         Measure("GROUP BY over 1M rows, warm", "time", 5.0, measures.group_by),
         Measure("GROUP BY after 1,000 changes: +", "extra", 40, measures.group_by_after_changes),
     ]
+    found.append(Measure("SELECT with a join, new each time", "rate", 0, uncached(joins)))
+    found.append(Measure("small queries, new each time", "rate", 0, uncached(expressions)))
     for mode in ("simple", "prepared"):
         for clients in (1, 8, 32):
             run = pgbench(clients, seconds, "-S", "-M", mode)

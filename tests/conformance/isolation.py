@@ -47,7 +47,8 @@ class Isolation(OneByOne):
         records: Records = {}
         paths = self._specs()
         for number, path in enumerate(paths, 1):
-            if progress.left < 0:
+            self.cut = progress.left < 0
+            if self.cut:
                 break
             spec = parse(path.read_text())
             for index, turns in enumerate(spec.permutations, 1):

@@ -68,7 +68,8 @@ class Regress(OneByOne):
         records: Records = {}
         scripts = self._scripts()
         for number, path in enumerate(scripts, 1):
-            if progress.left < 0:
+            self.cut = progress.left < 0
+            if self.cut:
                 break
             _run_script(path, target.dsn(database), records)
             progress.step(number, len(scripts), f"scripts ({path.stem})")

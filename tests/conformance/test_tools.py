@@ -121,3 +121,15 @@ def test_a_refusal_is_named_without_the_drivers_words() -> None:
     cause = "failed: sqlalchemy.exc.NotSupportedError: (psycopg.errors.FeatureNotSupported) type x is not supported"
     outcome = Outcome("s", "S", "tests", 1, 1, 0, 0.9, 1.0, {"t": cause})
     assert report.refused([outcome]) == {"type x is not supported": 1}
+
+
+def test_a_suite_that_was_cut_short_is_compared_as_far_as_it_went() -> None:
+    suite = isolation.Isolation()
+    step = ["step", "a", "select 1", [["rows", ["a"], [["1"]]]], []]
+    wanted = {"x:1": [step], "x:2": [step], "x:3": [step]}
+    whole = suite.outcome(wanted, {"x:1": [step]}, 1.0)
+    assert (whole.postgres, whole.shoal, whole.unit) == (3, 1, "permutations")
+    suite.cut = True
+    cut = suite.outcome(wanted, {"x:1": [step], "x:2": []}, 1.0)
+    assert (cut.size, cut.postgres, cut.shoal) == (3, 2, 1)
+    assert cut.unit == "permutations, 2 of them in the time"
