@@ -13,6 +13,7 @@ from engine.columnar.generate.comparisons import comparable_pair
 from engine.columnar.generate.forms import Piece
 from engine.columnar.generate.state import Scope, expression
 from engine.sql import tree
+from engine.sql.analyze.walk import expressions_in
 
 NAMES = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
 _Pair = tuple[str, str]  # the key of a row, and that of the hypothetical one
@@ -20,9 +21,10 @@ _Pair = tuple[str, str]  # the key of a row, and that of the hypothetical one
 
 def hypothetical(scope: Scope, node: tree.Aggref, condition: str) -> Piece:
     """SQL of the aggregate; `condition` is its FILTER. Called with grouping out of the way (`Scope.plain`)."""
-    if scope.query.grouping_sets and not all(
-        isinstance(item, (tree.Const, tree.Param)) for item in node.direct_arguments
-    ):
+    fixed = not any(
+        isinstance(item, tree.Var) for direct in node.direct_arguments for item, _ in expressions_in(direct)
+    )
+    if scope.up(node.levels_up).query.grouping_sets and not fixed:
         not_supported("a hypothetical row of grouping columns under grouping sets")
     pairs = [
         comparable_pair(
@@ -36,9 +38,8 @@ def hypothetical(scope: Scope, node: tree.Aggref, condition: str) -> Piece:
     before = _before(pairs, node.order_by)
     rows = f"count(*){_where(condition)}"
     if node.function.name == "dense_rank":
-        return Piece(
-            f"(1 + count(DISTINCT row({', '.join(row for row, _ in pairs)})){_where(before, condition)})", "BIGINT"
-        )
+        different = f"count(DISTINCT row({', '.join(row for row, _ in pairs)}))"
+        return Piece(f"(1 + {different}{_where(before, condition)})", "BIGINT")
     earlier = f"count(*){_where(before, condition)}"
     if node.function.name == "rank":
         return Piece(f"(1 + {earlier})", "BIGINT")
