@@ -193,11 +193,14 @@ def _finisher(aggregate: tree.Aggref) -> Callable[[list[Sequence[object]]], obje
     make, step, final = _COUNTING if aggregate.function.source in _COUNTS else _steps(aggregate)
     keys = [lookup(argument.type.oid).sort_key() for argument in aggregate.arguments] if aggregate.distinct else []
     sorts = [
-        (sort_function(width + i, clause.expression.type, clause.descending, clause.nulls_first), clause.descending)
+        (
+            sort_function(width + i, lookup(clause.expression.type.oid), clause.descending, clause.nulls_first),
+            clause.descending,
+        )
         for i, clause in enumerate(order_by)
     ]
     if aggregate.distinct and not sorts:
-        sorts = [(sort_function(i, a.type, False, False), False) for i, a in enumerate(aggregate.arguments)]
+        sorts = [(sort_function(i, lookup(a.type.oid), False, False), False) for i, a in enumerate(aggregate.arguments)]
 
     def finish(rows: list[Sequence[object]]) -> object:
         for key, descending in reversed(sorts):

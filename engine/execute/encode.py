@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 from catalog.types import lookup
 from catalog.types.base import FormatSettings
-from catalog.types.oids import RECORD
-from catalog.types.pseudo import record_binary_encoder, record_text_encoder
+from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import Code
 from engine.execute.expressions import Value, named_codec
-from engine.execute.records import record_fields
+from engine.execute.records import Levels, known_type
 from engine.sql import tree
 
 _INTEGERS = frozenset((20, 21, 23, 26))
@@ -39,7 +38,7 @@ class DataRowSink:
         self,
         code: Code,
         outputs: Sequence[tree.Expr],
-        range_table: Sequence[tree.RangeEntry],
+        levels: Levels,
         formats: Sequence[int],
         settings: FormatSettings,
         single: bool,
@@ -47,7 +46,7 @@ class DataRowSink:
         self.code = code
         self.types = [output.type for output in outputs]
         self.outputs = outputs
-        self.range_table = range_table
+        self.levels = levels
         self.formats = formats
         self.settings = settings
         self.single = single
@@ -112,9 +111,9 @@ class DataRowSink:
         if oid in _TEXTS:
             return f"{source}.encode()"
         binary = self.formats[position] == 1
-        if oid == RECORD:
-            fields = record_fields(self.outputs[position], self.range_table)
-            encode = record_binary_encoder(fields) if binary else record_text_encoder(fields, self.settings)
+        if oid in (RECORD, RECORD_ARRAY):
+            known = known_type(self.outputs[position], self.levels)
+            encode = known.binary_encoder() if binary else known.text_encoder(self.settings)
         elif binary:
             encode = lookup(oid).binary_encoder()
         elif oid in _INTEGERS:

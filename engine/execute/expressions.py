@@ -26,12 +26,11 @@ from catalog.functions.registry import implementation
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.oids import NAME, NAMED_TYPES
-from catalog.types.pseudo import record_text_encoder
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
-from engine.execute.records import record_fields, record_key
+from engine.execute.records import Levels, known_type
 from engine.execute.values import sql_value_function
 from engine.sql import tree
 
@@ -48,6 +47,7 @@ _RECORD_COMPARISONS = {
     "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
 }  # fmt: skip
 _RECORD = 2249
+_ROWS = (_RECORD, 2287)
 _MANY_ELEMENTS = 32
 
 
@@ -85,7 +85,7 @@ class ExpressionCompiler:
         self.variable = variable
         self.sublink = sublink
         self.sublink_truth = sublink_truth
-        self.range_table: Sequence[tree.RangeEntry] = ()  # what the columns are of, where that is known
+        self.levels: Levels = ()  # the queries around, where they are known
         self.overrides: dict[tree.Expr, Value] = {}
         self.parameters: set[int] = set()
         self.not_null: set[int] = set()  # parameters that are known not to be NULL where code is being written
@@ -272,10 +272,8 @@ class ExpressionCompiler:
 
     def _compared_records(self, symbol: str, sides: Sequence[tree.Expr], arguments: Sequence[str]) -> str:
         """Source of the comparison of two rows of no declared type that are not NULL; both sides tell their fields."""
-        fields = [record_fields(item, self.range_table) for item in sides]
-        if [known.oid for known in fields[0]] != [known.oid for known in fields[1]]:
-            raise NotOnRowPath("comparing rows of different types")
-        key = self.code.constant(record_key(fields[0]), "record_key")
+        known = known_type(tree.CoalesceExpr(tuple(sides), sides[0].type), self.levels)  # one type for both
+        key = self.code.constant(known.sort_key(), "record_key")
         left, right = arguments
         return f"({key}({left}) {symbol} {key}({right}))"
 
@@ -353,10 +351,7 @@ class ExpressionCompiler:
             made = target.length_coercion(expression.type.typmod, expression.explicit) or _unchanged
         else:
             source = expression.argument
-            if source.type.oid == _RECORD:
-                encode = record_text_encoder(record_fields(source, self.range_table), self.settings)
-            else:
-                encode = lookup(source.type.oid).text_encoder(self.settings)
+            encode = known_type(source, self.levels).text_encoder(self.settings)
             decode = target.text_decoder(self.settings, expression.type.typmod)
 
             def made(value: object) -> object:
@@ -766,7 +761,9 @@ def _raising(error: _Refusal) -> Callable[[], object]:
 def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
     """What casts that convert alike have in common."""
     explicit = expression.explicit if isinstance(expression, tree.CoerceTypmod) else None
-    return type(expression), expression.argument.type.oid, expression.type, explicit
+    source = expression.argument.type.oid
+    row = expression.argument if source in _ROWS else None  # each has fields of its own
+    return type(expression), source, row, expression.type, explicit
 
 
 def named_codec(oid: int, direction: str) -> Callable[..., object] | None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from catalog.errors import SqlError
-from catalog.types.oids import RECORD
+from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import Code
 from engine.execute.context import ExecContext, Field
 from engine.execute.explain import PlanNote, explain_lines
-from engine.execute.records import record_fields
+from engine.execute.records import Levels, known_type
 from engine.sql import tree
 
 Run = Callable[[ExecContext, Sequence[object]], tuple[Any, int]]
@@ -55,12 +55,12 @@ class CompiledPlan:
         return explain_lines(self._notes)
 
 
-def result_fields(targets: Sequence[tree.Target], range_table: Sequence[tree.RangeEntry]) -> tuple[Field, ...]:
+def result_fields(targets: Sequence[tree.Target], levels: Levels) -> tuple[Field, ...]:
     """RowDescription's columns. Raises NotOnRowPath for one that could not be encoded."""
     sent = [target for target in targets if not target.junk]
     for target in sent:
-        if target.expression.type.oid == RECORD:
-            record_fields(target.expression, range_table)
+        if target.expression.type.oid in (RECORD, RECORD_ARRAY):
+            known_type(target.expression, levels)
     return tuple(
         Field(target.name, target.expression.type, target.origin_table, target.origin_column) for target in sent
     )

@@ -24,6 +24,7 @@ from engine.execute.explain import PlanNote
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
 from engine.execute.output import ListSink, Sink
+from engine.execute.records import level_of
 from engine.execute.select import QueryCompiler
 from engine.execute.walk import conjuncts, has_sublink, is_volatile, walk
 from engine.execute.writer import Checks, TableWriter
@@ -48,7 +49,7 @@ class ModifyPlan(CompiledPlan):
         if isinstance(statement, (tree.Update, tree.Delete)) and statement.members:
             raise NotOnRowPath("several tables")
         self._writer = writer_of(catalog, statement, settings)
-        super().__init__(result_fields(statement.returning, statement.range_table), analyzed)
+        super().__init__(result_fields(statement.returning, (level_of(statement),)), analyzed)
         self.command = type(statement).__name__.upper()
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
@@ -59,8 +60,7 @@ class ModifyPlan(CompiledPlan):
             sink = ListSink(code)
         elif self._statement.returning:
             outputs = [target.expression for target in self._statement.returning]
-            table = self._statement.range_table
-            sink = DataRowSink(code, outputs, table, formats or (), self._settings, single=False)
+            sink = DataRowSink(code, outputs, (level_of(self._statement),), formats or (), self._settings, single=False)
         shell = _Shell(code, self._catalog, self._settings, self._writer, sink, len(self.parameter_types))
         if sink is None:
             shell.result = "[]" if formats is None else 'b""'
@@ -203,8 +203,7 @@ class InsertCompiler:
         self.partitioned = shell.writer if isinstance(shell.writer, PartitionedWriter) else None
         self.values: list[Value] = []
         self.old: dict[tuple[int, int], Value] = {}
-        query = tree.Query(targets=(), range_table=statement.range_table, ctes=statement.ctes)
-        self.around = _NewRow(shell.code, shell.catalog, shell.settings, query, self._variable)
+        self.around = _NewRow(shell.code, shell.catalog, shell.settings, level_of(statement), self._variable)
         self.expressions = self.around.expressions
         self.source_note: PlanNote = PlanNote("Result")
         if any(_reads(self.table, part) for part in (statement.returning, statement.on_conflict, statement.checks)):

@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from catalog.types import lookup
-from catalog.types.base import TypeRef
+from catalog.types.base import SqlType
 
 
 def sort_function(
-    position: int, type_: TypeRef, descending: bool, nulls_first: bool
+    position: int, known: SqlType, descending: bool, nulls_first: bool
 ) -> Callable[[Sequence[object]], Any]:
     """A key function for list.sort over tuples, by the item at `position`.
 
     A descending sort is made with reverse=True, which keeps equal rows in order; the flag for NULL is turned with it.
     """
-    key = lookup(type_.oid).sort_key()
+    key = known.sort_key()
     item = itemgetter(position)
     null_is_high = nulls_first == descending
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from catalog.errors import SqlError
-from catalog.types import lookup
 from engine.execute.code import Code
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.ordering import sort_function
+from engine.execute.records import known_type
 from engine.sql import tree
 
 
@@ -96,7 +96,7 @@ class Output:
         if not self.buffered:
             return
         code = self.code
-        write_sort(code, "buffer", self.query.order_by, self.places)
+        write_sort(self.expressions, "buffer", self.query.order_by, self.places)
         depth = code.depth
         names = [code.temporary("o") for _ in self.outputs]
         distinct = self.query.distinct or ()
@@ -119,7 +119,7 @@ class Output:
         code = self.code
         parts = []
         for value, expression in zip(values, expressions, strict=True):
-            parts.append(equality_key(code, value, expression))
+            parts.append(equality_key(self.expressions, value, expression))
         code.line(f"row_key = ({''.join(part + ', ' for part in parts)})")
         code.indent("if row_key not in seen:")
         code.line("seen.add(row_key)")
@@ -137,12 +137,12 @@ class Output:
         code.dedent_to(depth)
 
 
-def equality_key(code: Code, value: Value, expression: tree.Expr) -> str:
+def equality_key(expressions: ExpressionCompiler, value: Value, expression: tree.Expr) -> str:
     """Source of something that is equal and hashes equally for values that SQL holds equal, NULLs among them."""
-    key = lookup(expression.type.oid).sort_key()
+    key = known_type(expression, expressions.levels).sort_key()
     if key is None:
         return value.source
-    name = code.constant(key, "key")
+    name = expressions.code.constant(key, "key")
     return (
         f"(None if {value.source} is None else {name}({value.source}))" if value.nullable else f"{name}({value.source})"
     )
@@ -161,12 +161,15 @@ def sort_places(order_by: Sequence[tree.SortClause], outputs: Sequence[tree.Expr
     return places
 
 
-def write_sort(code: Code, name: str, order_by: Sequence[tree.SortClause], places: Sequence[int]) -> None:
+def write_sort(
+    expressions: ExpressionCompiler, name: str, order_by: Sequence[tree.SortClause], places: Sequence[int]
+) -> None:
     """Sorts a list of tuples with the values of the sort clauses at these places: the last clause first."""
     for clause, place in reversed(list(zip(order_by, places, strict=True))):
-        key = sort_function(place, clause.expression.type, clause.descending, clause.nulls_first)
+        known = known_type(clause.expression, expressions.levels)
+        key = sort_function(place, known, clause.descending, clause.nulls_first)
         backward = ", reverse=True" if clause.descending else ""
-        code.line(f"{name}.sort(key={code.constant(key, 'order')}{backward})")
+        expressions.code.line(f"{name}.sort(key={expressions.code.constant(key, 'order')}{backward})")
 
 
 def check_limit(value: int | None) -> int:

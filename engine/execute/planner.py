@@ -46,7 +46,7 @@ class SelectPlan(CompiledPlan):
         self._query = analyzed.statement
         self._catalog = catalog
         self._settings = settings
-        fields = result_fields(self._query.targets, self._query.range_table)
+        fields = result_fields(self._query.targets, (self._query,))
         super().__init__(fields, analyzed)
         self.writes = bool(self._query.row_marks)
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
@@ -59,8 +59,7 @@ class SelectPlan(CompiledPlan):
             sink = ListSink(code)
         else:
             outputs = [target.expression for target in self._query.output]
-            table = self._query.range_table
-            sink = DataRowSink(code, outputs, table, formats, self._settings, compiler.at_most_one_row)
+            sink = DataRowSink(code, outputs, (self._query,), formats, self._settings, compiler.at_most_one_row)
         write_function(code, len(self.parameter_types), "context.reader", lambda: compiler.write(sink))
         self._notes = compiler.notes
         return code.finish("run")

@@ -1,46 +1,153 @@
-"""What is known of a row's fields where it becomes text or is sent: an anonymous record carries no types itself."""
+"""What is known of rows of no declared type: an anonymous record carries no types itself, so the types of its fields
+are looked for where it was made, through sub-queries, VALUES, WITH queries and set operations.
+
+`levels` are the queries around an expression, the outermost first: the last is the one that it belongs to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from catalog.types import lookup
-from catalog.types.base import SqlType, TypeRef
-from catalog.types.oids import RECORD
+from catalog.types.array import ArrayType
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.oids import RECORD, RECORD_ARRAY
+from catalog.types.pseudo import Record, record_binary_encoder, record_text_encoder
 from engine.execute.code import NotOnRowPath
 from engine.sql import tree
 
+Levels = tuple[tree.Query, ...]
+_GROWN = ("array_append", "array_prepend", "array_cat")
 
-def record_fields(expression: tree.Expr, range_table: Sequence[tree.RangeEntry]) -> tuple[SqlType, ...]:
-    """The types of the fields of a row that is sent. Raises NotOnRowPath where the expression does not tell."""
-    types: list[TypeRef] = []
-    if isinstance(expression, tree.RowExpr) and expression.type.oid == RECORD:
-        types = [element.type for element in expression.elements]
-    elif _is_whole_row(expression) and expression.relation < len(range_table):
-        entry = range_table[expression.relation]
-        if isinstance(entry, tree.RangeTable):
-            types = [column.type for column in entry.table.columns]
-    if not types or any(type_.oid == RECORD for type_ in types):
+
+def level_of(statement: tree.Query | tree.Insert | tree.Update | tree.Delete) -> tree.Query:
+    """The statement as a query level: what its columns and WITH queries are."""
+    if isinstance(statement, tree.Query):
+        return statement
+    return tree.Query(targets=(), range_table=statement.range_table, ctes=statement.ctes)
+
+
+class AnonymousRow(Record):
+    """A record whose fields are known."""
+
+    def __init__(self, fields: Iterable[SqlType]) -> None:
+        self.fields = tuple(fields)
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
+        return record_text_encoder(self.fields, settings)
+
+    def binary_encoder(self) -> Callable[[Any], bytes]:
+        return record_binary_encoder(self.fields)
+
+    def sort_key(self) -> Callable[[Any], object]:
+        """Field by field, NULLs equal to each other and after all else (record_cmp)."""
+        keys = [known.sort_key() for known in self.fields]
+
+        def key(row: Sequence[object]) -> object:
+            return tuple(
+                [
+                    (True, 0) if value is None else (False, value if known is None else known(value))
+                    for known, value in zip(keys, row, strict=True)
+                ]
+            )
+
+        return key
+
+
+def known_type(expression: tree.Expr, levels: Levels) -> SqlType:
+    """The type of an expression, with the fields of its rows. Raises NotOnRowPath where it cannot be told."""
+    oid = expression.type.oid
+    if oid not in (RECORD, RECORD_ARRAY):
+        return lookup(oid)
+    found = [known for known in _types(expression, levels) if known is not None]
+    if not found or any(_shape(known) != _shape(found[0]) for known in found[1:]):
         raise NotOnRowPath("a row of unknown type")
-    return tuple(lookup(type_.oid) for type_ in types)
+    return found[0]
 
 
-def _is_whole_row(expression: tree.Expr) -> TypeGuard[tree.Var]:
-    return isinstance(expression, tree.Var) and expression.column == 0 and expression.levels_up == 0
+def _shape(known: SqlType) -> object:
+    if isinstance(known, AnonymousRow):
+        return tuple(map(_shape, known.fields))
+    if isinstance(known, ArrayType) and isinstance(known.element, AnonymousRow):
+        return [_shape(known.element)]
+    return known.oid
 
 
-def record_key(fields: Sequence[SqlType]) -> Callable[[Sequence[object]], object]:
-    """Makes what rows of these fields are compared by: field by field, NULLs equal to each other and after all else
-    (record_cmp)."""
-    keys = [known.sort_key() for known in fields]
-
-    def key(row: Sequence[object]) -> object:
-        return tuple(
-            [
-                (True, 0) if value is None else (False, value if known is None else known(value))
-                for known, value in zip(keys, row, strict=True)
+def _types(expression: tree.Expr, levels: Levels) -> list[SqlType | None]:
+    """The types that the values of an expression may have; None for one that is NULL."""
+    match expression:
+        case tree.Const(value=None):
+            return [None]
+        case tree.RowExpr(elements=elements):
+            return [AnonymousRow(known_type(item, levels) for item in elements)]
+        case tree.ArrayExpr(elements=elements, nested=nested):
+            if nested:
+                return [known_type(item, levels) for item in elements]
+            return [_array(known_type(item, levels)) for item in elements]
+        case tree.FuncExpr(function=function, arguments=arguments) if function.name in _GROWN:
+            return [
+                known_type(item, levels) if item.type.oid == RECORD_ARRAY else _array(known_type(item, levels))
+                for item in arguments
+                if not isinstance(item, tree.Const)
             ]
-        )
+        case tree.CaseExpr(whens=whens, default=default):
+            return [known for item in (*(value for _, value in whens), default) for known in _types(item, levels)]
+        case tree.CoalesceExpr(arguments=arguments) | tree.MinMaxExpr(arguments=arguments):
+            return [known for item in arguments for known in _types(item, levels)]
+        case tree.RelabelType(argument=argument):
+            return _types(argument, levels)
+        case tree.SubLink(kind="expr", query=query):
+            return _types(query.output[0].expression, (*levels, query))
+        case tree.SubLink(kind="array", query=query):
+            return [_array(known_type(query.output[0].expression, (*levels, query)))]
+        case tree.Var():
+            return _types_of_column(expression, levels)
+    raise NotOnRowPath("a row of unknown type")
 
-    return key
+
+def _array(element: SqlType) -> SqlType:
+    return ArrayType(RECORD_ARRAY, "_record", element)
+
+
+def _types_of_column(variable: tree.Var, levels: Levels) -> list[SqlType | None]:
+    around = levels[: len(levels) - variable.levels_up]
+    entry = around[-1].range_table[variable.relation] if around else None
+    if variable.column == 0:
+        if isinstance(entry, tree.RangeTable):
+            return [AnonymousRow(lookup(column.type.oid) for column in entry.table.columns)]
+        if entry is None:
+            raise NotOnRowPath("a row of unknown type")
+        columns = [tree.Var(variable.relation, n, column.type) for n, column in enumerate(entry.columns, 1)]
+        return [AnonymousRow(known_type(column, around) for column in columns)]
+    if isinstance(entry, tree.RangeSubquery):
+        return _types_of_output(entry.query, variable.column, around)
+    if isinstance(entry, tree.RangeValues):
+        return [known for row in entry.rows for known in _types(row[variable.column - 1], around)]
+    if isinstance(entry, tree.RangeCte):
+        outside = around[: len(around) - entry.levels_up]
+        cte = next((item for item in outside[-1].ctes if item.name == entry.name), None) if outside else None
+        if cte is not None and isinstance(cte.query, tree.Query):
+            return _types_of_output(cte.query, variable.column, outside, cte.recursive)
+    if isinstance(entry, tree.RangeJoin):
+        return _types(entry.expressions[variable.column - 1], around)
+    raise NotOnRowPath("a row of unknown type")
+
+
+def _types_of_output(query: tree.Query, column: int, around: Levels, recursive: bool = False) -> list[SqlType | None]:
+    """Of a column of a query: of each arm of a set operation, but of a recursive one only the first."""
+    inside = (*around, query)
+    operation = query.set_operation
+    if operation is None:
+        return _types(query.output[column - 1].expression, inside)
+    found: list[SqlType | None] = []
+    pending: list[tree.SetOperation | tree.FromRef] = [operation.left if recursive else operation]
+    while pending:
+        arm = pending.pop()
+        if isinstance(arm, tree.SetOperation):
+            pending += [arm.left, arm.right]
+            continue
+        entry = query.range_table[arm.relation]
+        assert isinstance(entry, tree.RangeSubquery)
+        found += _types_of_output(entry.query, column, inside)
+    return found

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.scan import RANGE_LIMIT
-from engine.execute.sets import identity_of
 from engine.sql import tree
 
 if TYPE_CHECKING:
@@ -46,11 +45,10 @@ class LazyRows:
             position += 1
 
 
-def unseen(operation: tree.SetOperation) -> Callable[[], Filter]:
+def unseen(operation: tree.SetOperation, identity: Callable[[Row], object]) -> Callable[[], Filter]:
     """Makes, once an execution, a filter that lets every row through once; UNION ALL lets all through."""
     if operation.all:
         return lambda: iter
-    identity = identity_of(operation.types)
 
     def start() -> Filter:
         seen: set[object] = set()
@@ -83,7 +81,7 @@ def write_recursion(compiler: QueryCompiler, cte: tree.Cte) -> str:
     depth = code.depth
     code.indent(f"def {name}():")
     code.line(f"nonlocal n, {working}")
-    code.line(f"fresh = {code.constant(unseen(operation), 'unseen')}()")
+    code.line(f"fresh = {code.constant(unseen(operation, inner.identity(operation)), 'unseen')}()")
     _write_term(compiler, working, inner.lazy_rows(operation.left))
     compiler.cte_rows[cte.name] = working
     following = inner.lazy_rows(operation.right)

@@ -31,9 +31,10 @@ from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten, function_in_from
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import pull_up
+from engine.execute.records import known_type
 from engine.execute.recursion import write_recursion
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
-from engine.execute.sets import leftmost, set_combiner
+from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
@@ -60,7 +61,8 @@ class QueryCompiler:
         self.columns: dict[tuple[int, int], Value] = {}
         self._used: dict[int, set[int]] | None = None  # columns by relation, once somebody has asked
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
-        self.expressions.range_table = self.query.range_table
+        above = parent.expressions.levels if parent is not None else ()
+        self.expressions.levels = (*above, self.query)
         if parent is not None:
             self.expressions.parameters = parent.expressions.parameters
             self.expressions.overrides = {}
@@ -470,8 +472,15 @@ class QueryCompiler:
         if operation.kind == "union" and operation.all:
             self.code.names["chain"] = chain
             return f"chain({left}, {right})"
-        combine = self.code.constant(set_combiner(operation), operation.kind)
+        combine = self.code.constant(set_combiner(operation, self.identity(operation)), operation.kind)
         return f"{combine}(list({left}), list({right}))"
+
+    def identity(self, operation: tree.SetOperation) -> Identity:
+        """What the rows of a set operation are told apart by."""
+        columns = [tree.Var(0, number, type_) for number, type_ in enumerate(operation.types, 1)]
+        around = tree.Query((), (tree.RangeSubquery(self.query, "", ()),))
+        levels = (*self.expressions.levels[:-1], around)
+        return identity_of([known_type(column, levels) for column in columns])
 
     def set_rows(self, operation: tree.SetOperation | tree.FromRef) -> str:
         """Source of the rows of a set operation, a list."""
@@ -482,7 +491,7 @@ class QueryCompiler:
         left, right = self.set_rows(operation.left), self.set_rows(operation.right)
         if operation.kind == "union" and operation.all:
             return f"{left} + {right}"
-        combine = self.code.constant(set_combiner(operation), operation.kind)
+        combine = self.code.constant(set_combiner(operation, self.identity(operation)), operation.kind)
         return f"{combine}({left}, {right})"
 
     def _cte_rows(self, entry: tree.RangeCte) -> str:
@@ -567,7 +576,7 @@ class QueryCompiler:
         code.dedent_to(depth)
         if not output.sorted_already:
             first = 2 * len(marks) + len(others)
-            write_sort(code, "found", query.order_by, range(first, first + len(keys)))
+            write_sort(self.expressions, "found", query.order_by, range(first, first + len(keys)))
         output.sorted_already = True
         output.start()
         code.line("get_locked = context.transaction.get_locked")

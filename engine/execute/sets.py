@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from catalog.types import lookup
-from catalog.types.base import TypeRef
+from catalog.types.base import SqlType
 from engine.sql import tree
 
 Rows = list[tuple[object, ...]]
+Identity = Callable[[tuple[object, ...]], object]
 
 
 def leftmost(operation: tree.SetOperation | tree.FromRef) -> int:
@@ -19,9 +19,9 @@ def leftmost(operation: tree.SetOperation | tree.FromRef) -> int:
     return operation.relation
 
 
-def identity_of(types: Sequence[TypeRef]) -> Callable[[tuple[object, ...]], object]:
+def identity_of(types: Sequence[SqlType]) -> Identity:
     """Makes what rows of these types are told apart by."""
-    keys = [lookup(type_.oid).sort_key() for type_ in types]
+    keys = [known.sort_key() for known in types]
 
     def identity(row: tuple[object, ...]) -> object:
         return tuple(
@@ -31,9 +31,8 @@ def identity_of(types: Sequence[TypeRef]) -> Callable[[tuple[object, ...]], obje
     return identity
 
 
-def set_combiner(operation: tree.SetOperation) -> Callable[[Rows, Rows], Rows]:
+def set_combiner(operation: tree.SetOperation, identity: Identity) -> Callable[[Rows, Rows], Rows]:
     """Makes the function that combines the rows of both sides."""
-    identity = identity_of(operation.types)
     if operation.kind == "union":
         return lambda left, right: list({identity(row): row for row in reversed(left + right)}.values())[::-1]
     keep_common = operation.kind == "intersect"

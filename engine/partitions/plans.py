@@ -20,6 +20,7 @@ from engine.execute.expressions import compile_expression
 from engine.execute.frame import Encoded, result_fields
 from engine.execute.planner import plan_row
 from engine.execute.pull_up import firm_places
+from engine.execute.records import level_of
 from engine.execute.walk import conjuncts
 from engine.partitions.choosing import Conditions, conditions_on, members
 from engine.partitions.expand import expand
@@ -104,7 +105,7 @@ class PlansByPartition:
         statement = analyzed.statement
         assert not isinstance(statement, tree.Merge)
         returned = statement.targets if isinstance(statement, tree.Query) else statement.returning
-        self.fields = result_fields(returned, statement.range_table)
+        self.fields = result_fields(returned, (level_of(statement),))
         self.parameter_types = analyzed.parameter_types
         self.relations = analyzed.relations
         self.changes = not isinstance(statement, tree.Query)
