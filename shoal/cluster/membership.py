@@ -22,7 +22,7 @@ import orjson
 
 from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Node
-from replication.log.layout import encode, node_path
+from replication.log.layout import decode_node, encode, node_path
 from shoal.config import ConfigError
 
 log = logging.getLogger("shoal.cluster")
@@ -107,7 +107,12 @@ class Registration:
                 break
             except ConflictError:
                 gone = asyncio.Event()
-                if await coordination.get(path, gone.set) is None:
+                found = await coordination.get(path, gone.set)
+                if found is None:
+                    continue
+                if self._is_ours(decode_node(found.data)):
+                    with contextlib.suppress(ConflictError):
+                        await coordination.delete(path, found.version)
                     continue
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0:
@@ -120,6 +125,12 @@ class Registration:
         self._coordination = coordination
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._report())
+
+    def _is_ours(self, found: Node) -> bool:
+        """Whether a session of this process that is over has left it. ZooKeeper may be late with its end, when the
+        whole machine stood still."""
+        ours = self.node
+        return (found.started, found.host, found.port) == (ours.started, ours.host, ours.port) and ours.started > 0
 
     async def move(self, host: str, port: int) -> None:
         """The address is known now, or has changed."""
