@@ -446,6 +446,7 @@ class Routine:
     body: str
     statements: tuple[str, ...] | None = None
     relation: int = 0
+    is_expression: bool = False  # RETURN expression
     volatility: str = "v"
     strict: bool = False
     security_definer: bool = False

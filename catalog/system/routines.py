@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from catalog import types
 from catalog.functions.quoting import quote_identifier
 from catalog.routines import function_in
@@ -168,10 +170,21 @@ def result_text(catalog: Catalog, item: Routine) -> str | None:
     return ("SETOF " if item.returns_set else "") + named
 
 
+_PARAMETERS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
+
+
 def sql_body(item: Routine) -> str:
-    """pg_get_function_sqlbody: RETURN of one expression, or BEGIN ATOMIC ... END."""
-    statements = item.statements or ()
-    return "BEGIN ATOMIC\n" + "".join(f" {text};\n" for text in statements) + "END"
+    """pg_get_function_sqlbody: RETURN of one expression, or BEGIN ATOMIC ... END; arguments by their names."""
+    labels = [quote_identifier(argument.name) for argument in item.inputs]
+
+    def named(found: re.Match[str]) -> str:
+        label = labels[int(found[1]) - 1] if found[1] else ""
+        return label or found[0]
+
+    texts = [_PARAMETERS.sub(named, text.removesuffix(' AS "?column?"')) for text in item.statements or ()]
+    if item.is_expression:
+        return f"RETURN {texts[0].strip().removeprefix('SELECT').strip()}"
+    return "BEGIN ATOMIC\n" + "".join(f" {text.lstrip()};\n" for text in texts) + "END"
 
 
 def definition(catalog: Catalog, item: Routine) -> str:

@@ -75,6 +75,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.ExtensionStmt: extensions.extension,
     ast.CreateFunctionStmt: routines.create,
     ast.DropFunctionStmt: routines.drop,
+    ast.DropFromTableStmt: drop.drop_from_table,
     ast.AlterFunctionStmt: routines.alter,
 }
 

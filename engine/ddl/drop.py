@@ -377,6 +377,29 @@ def _drop_unknown(context: DdlContext, statement: ast.DropStmt, tag: str) -> str
     return tag
 
 
+def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> str:
+    """DROP TRIGGER, RULE, POLICY: no table has any, so IF EXISTS has nothing to do. Raises 42P01, 42704; a view's own
+    rule is 2BP01."""
+    tag = f"DROP {statement.kind.upper()}"
+    relation = context.environment.find_relation(statement.relation.schema, statement.relation.name)
+    schema = statement.relation.schema
+    if relation is None:
+        if schema is not None and not context.environment.schema_oid(schema) and statement.if_exists:
+            message, sqlstate = f'schema "{schema}" does not exist', "3F000"
+        else:
+            message, sqlstate = f'relation "{names.shown(statement.relation)}" does not exist', "42P01"
+    elif isinstance(relation, View) and statement.kind == "rule" and statement.name == "_RETURN":
+        because = f"cannot drop rule _RETURN on view {relation.name} because view {relation.name} requires it"
+        raise SqlError("2BP01", because, hint=f"You can drop view {relation.name} instead.")
+    else:
+        word = "relation" if statement.if_exists or statement.kind == "rule" else "table"
+        message, sqlstate = f'{statement.kind} "{statement.name}" for {word} "{relation.name}" does not exist', "42704"
+    if not statement.if_exists:
+        raise SqlError(sqlstate, message)
+    context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
+    return tag
+
+
 def _schema(context: DdlContext, parts: tuple[str, ...]) -> Schema | None:
     oid = context.catalog.schemas.get(parts[-1])
     if oid is None:

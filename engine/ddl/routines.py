@@ -67,6 +67,7 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
     if statement.body is None:
         _check_string(context, fresh)
     else:
+        fresh = replace(fresh, is_expression=statement.returns_expression)
         context.change({fresh.oid: _with_statements(context, fresh, statement.body)})
     return f"CREATE {statement.kind.upper()}"
 
@@ -386,9 +387,7 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
             if found is None:
                 sqlstate, message = _missing(statement.kind, _wanted(context, signature), signature)
                 if statement.if_exists:
-                    wanted = _wanted(context, signature)
-                    shown = f"{'.'.join(signature.name)}()" if wanted.inputs is None else _compact(wanted)
-                    message = f"{statement.kind} {shown} does not exist"
+                    message = f"{statement.kind} {_as_written(signature)} does not exist"
         except SqlError as error:
             if error.sqlstate not in ("42704", "3F000") or not statement.if_exists:
                 raise
@@ -407,8 +406,11 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
     return f"DROP {statement.kind.upper()}"
 
 
-def _compact(wanted: _Wanted) -> str:
-    return wanted.shown.replace(", ", ",")
+def _as_written(signature: ast.FunctionSignature) -> str:
+    """'f(pg_catalog.int4,foo)': what a notice says of a signature that leads nowhere."""
+    given = [item.type for item in signature.parameters or () if item.mode in "ibv"]
+    shown = ",".join(".".join(type_.names) + "[]" * type_.array_dimensions for type_ in given)
+    return f"{'.'.join(signature.name)}({shown})"
 
 
 def alter(context: DdlContext, statement: ast.AlterFunctionStmt) -> str:

@@ -46,7 +46,7 @@ DDL = (
     ast.OwnedStmt, ast.DefaultPrivilegesStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
     ast.CompositeTypeStmt, ast.AlterCompositeStmt, ast.ExtensionStmt,
-    ast.CreateFunctionStmt, ast.DropFunctionStmt, ast.AlterFunctionStmt,
+    ast.CreateFunctionStmt, ast.DropFunctionStmt, ast.AlterFunctionStmt, ast.DropFromTableStmt,
 )  # fmt: skip
 
 

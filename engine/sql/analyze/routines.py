@@ -50,12 +50,14 @@ class Body:
 
     @property
     def query(self) -> tree.Query | None:
-        """The body, where it is one query that changes nothing."""
-        if len(self.statements) != 1 or not isinstance(self.statements[0].statement, tree.Query):
+        """The last of the body's queries, where none of them has an effect."""
+        queries = [item.statement for item in self.statements if isinstance(item.statement, tree.Query)]
+        if not queries or len(queries) != len(self.statements) or any(query.volatile for query in queries[:-1]):
             return None
-        query = self.statements[0].statement
-        changes = any(not isinstance(cte.query, tree.Query) for cte in query.ctes)
-        return None if changes or query.row_marks else query
+        effects = any(
+            query.row_marks or any(not isinstance(cte.query, tree.Query) for cte in query.ctes) for query in queries
+        )
+        return None if effects else queries[-1]
 
 
 # ---- bodies ---------------------------------------------------------------------------------------------------------
@@ -94,7 +96,7 @@ def analyse_body(
         if not statements:
             raise _no_query(result)
         last = statements[-1]
-        conforming = _last(State(Shared(environment, ())), last.statement, function, result)
+        conforming = _last(State(Shared(environment, ())), last.statement, function, result, types)
         statements[-1] = replace(last, statement=conforming)
     return Body(tuple(statements))
 
@@ -114,13 +116,15 @@ def _statement(state: State, node: ast.Node) -> tree.Statement:
     return change_statement(state, node)
 
 
-def _last(state: State, last: tree.Statement, function: Function, result: TypeRef) -> tree.Statement:
+def _last(
+    state: State, last: tree.Statement, function: Function, result: TypeRef, types: Sequence[int]
+) -> tree.Statement:
     """The final statement, which gives what the function returns."""
     if isinstance(last, tree.Query):
-        return _conforming(state, last, function, result)
+        return _conforming(state, last, function, result, types)
     if not last.returning:
         raise _no_query(result)
-    columns = output_columns(function, result)
+    columns = output_columns(function, result, types)
     given = [target.expression.type.oid for target in last.returning]
     if columns is not None and given != [type_.oid for type_ in columns]:
         not_supported("RETURNING in a function that gives other types than it declares")
@@ -136,10 +140,12 @@ def _mismatch(result: TypeRef, detail: str) -> SqlError:
     return SqlError("42P13", f"return type mismatch in function declared to return {declared}", detail=detail)
 
 
-def _conforming(state: State, query: tree.Query, function: Function, result: TypeRef) -> tree.Query:
+def _conforming(
+    state: State, query: tree.Query, function: Function, result: TypeRef, types: Sequence[int]
+) -> tree.Query:
     """check_sql_fn_retval: the query with the types that the function is declared to return."""
     given = [target.expression.type for target in query.output]
-    columns = output_columns(function, result)
+    columns = output_columns(function, result, types)
     if columns is None:  # record: whatever the query gives
         return query
     if len(columns) == 1 and len(given) != 1 and (function.output_types or not _is_row(result)):
@@ -178,10 +184,12 @@ def _is_row(result: TypeRef) -> bool:
     return entry is not None and isinstance(entry.sql_type, CompositeType)
 
 
-def output_columns(function: Function, result: TypeRef) -> list[TypeRef] | None:
-    """The types of the columns that a body must give; None for record, where any will do."""
+def output_columns(function: Function, result: TypeRef, types: Sequence[int]) -> list[TypeRef] | None:
+    """The types of the columns that a body must give for arguments of these types; None for record, where any will
+    do."""
     if function.output_types:
-        return [TypeRef(oid) for oid in function.output_types]
+        declared = function.argument_types
+        return [TypeRef(coerce.resolve_polymorphic(types, list(declared), oid, False)) for oid in function.output_types]
     return None if result.oid == oids.RECORD else [result]
 
 

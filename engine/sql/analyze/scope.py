@@ -198,9 +198,9 @@ def output_types(call: tree.FuncExpr) -> list[TypeRef]:
     """Types of a function's OUT columns, polymorphic ones by what the call bound."""
     from engine.sql.analyze.coerce import resolve_polymorphic
 
-    declared = list(call.function.argument_types)
+    declared = call.function.argument_types
     actual = [item.type.oid for item in call.arguments]
-    return [TypeRef(resolve_polymorphic(actual, declared, oid, False)) for oid in call.function.output_types]
+    return [TypeRef(resolve_polymorphic(actual, list(declared), oid, False)) for oid in call.function.output_types]
 
 
 def entry_numbers(entry: tree.RangeEntry) -> list[int]:

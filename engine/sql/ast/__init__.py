@@ -19,6 +19,7 @@ from engine.sql.ast.code import (
     AlterFunctionStmt,
     CallStmt,
     CreateFunctionStmt,
+    DropFromTableStmt,
     DropFunctionStmt,
     ExtensionStmt,
     FunctionOption,

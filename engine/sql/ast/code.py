@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.sql.ast.base import Node, Statement
 from engine.sql.ast.expressions import TypeName
+from engine.sql.ast.queries import RangeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class CreateFunctionStmt(Node):
     options: tuple[FunctionOption, ...]
     replace: bool
     body: tuple[Statement, ...] | None = None
+    returns_expression: bool = False  # RETURN expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,17 @@ class AlterFunctionStmt(Node):
     action: str
     value: str | None = None
     options: tuple[FunctionOption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropFromTableStmt(Node):
+    """DROP TRIGGER, RULE, POLICY."""
+
+    kind: str
+    name: str
+    relation: RangeVar
+    if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from engine.sql.parser.keywords import TYPE_FUNCTION_NAME
 from engine.sql.parser.type_names import BUILT_IN_TYPES
 from engine.sql.parser.user_types import UserTypes
 
+_MODES = ("in", "out", "inout", "variadic")
+
 
 class CodeObjects(UserTypes):
     """CreateExtensionStmt, CreateFunctionStmt, CallStmt and their kin."""
@@ -79,8 +81,11 @@ class CodeObjects(UserTypes):
         options: list[ast.FunctionOption] = []
         while (option := self._function_option()) is not None:
             options.append(option)
+        expression = self._curr.key == "return"
         body = self._routine_body()
-        return ast.CreateFunctionStmt(kind, name, parameters, returns, tuple(options), replace, body, location=start)
+        return ast.CreateFunctionStmt(
+            kind, name, parameters, returns, tuple(options), replace, body, expression, location=start
+        )
 
     def _parameters(self, *, defaults: bool) -> tuple[ast.FunctionParameter, ...]:
         self.expect("(")
@@ -106,7 +111,7 @@ class CodeObjects(UserTypes):
         return replace(found, default=self.expression())
 
     def _parameter_mode(self) -> str:
-        word = self.optional_keyword("in", "out", "inout", "variadic")
+        word = self.optional_keyword(*_MODES)
         if word == "in" and self.accept("out"):
             word = "inout"
         return {"in": "i", "out": "o", "inout": "b", "variadic": "v"}.get(word, "")
@@ -118,7 +123,7 @@ class CodeObjects(UserTypes):
         if self._curr.key in BUILT_IN_TYPES and self.peek() in ("varying", "precision", "with", "without", "(", "["):
             return False
         following = self.peek()
-        return following in TYPE_FUNCTION_NAME or following in BUILT_IN_TYPES or following in ("in", "variadic")
+        return following in TYPE_FUNCTION_NAME or following in BUILT_IN_TYPES or following in _MODES
 
     def _function_type(self, name: str, mode: str, start: int) -> ast.FunctionParameter:
         """func_type: a type, SETOF a type, or the type of a column."""
@@ -263,6 +268,17 @@ class CodeObjects(UserTypes):
         self.expect("is")
         text = None if self.accept("null") else self.string()
         return ast.AlterFunctionStmt(kind, signature, "comment", text, location=start)
+
+    # ---- what only tables have ----
+
+    def drop_from_table(self, start: int, kind: str) -> ast.Node:
+        """After DROP TRIGGER, RULE or POLICY: [IF EXISTS] name ON table."""
+        if_exists = self.if_exists()
+        name = self.column_name()
+        self.expect("on")
+        parts = self.any_name()
+        relation = self.range_var(parts, start)
+        return ast.DropFromTableStmt(kind, name, relation, if_exists, self.drop_behavior(), location=start)
 
     def call_procedure(self) -> ast.Node:
         start = self.expect("call").start

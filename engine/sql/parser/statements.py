@@ -185,6 +185,8 @@ class Statements(CodeObjects):
             return self.drop_extension(start)
         if kind in ("function", "procedure", "routine"):
             return self.drop_functions(start, kind)
+        if key in ("trigger", "rule", "policy"):
+            return self.drop_from_table(start, self.advance().key)
         if kind is not None:
             return self.drop_objects(start, kind)
         return self._refused("DROP", start, _FOREIGN_OBJECTS)
