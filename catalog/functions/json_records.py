@@ -29,7 +29,7 @@ _TWO, _THREE = (oids.TEXT, oids.JSON), (oids.TEXT, oids.JSON, oids.ANYELEMENT)
 declare(Function(ROWS, _SOURCE, _SOURCE, "f", False, True, "s", _TWO, oids.RECORD, 0, 0))
 declare(Function(ROWS_OVER, _SOURCE, _SOURCE, "f", False, True, "s", _THREE, oids.RECORD, 0, 0))
 
-Read = Callable[[str, str], object]
+Read = Callable[[str, str, Any], object]
 Columns = Sequence[tuple[str, TypeRef]]
 
 
@@ -42,12 +42,12 @@ def describe_columns(function: str, columns: Columns) -> str:
 
 
 def _reader(type_: TypeRef, settings: FormatSettings) -> Read:
-    """Makes populate_record_field: (text of a JSON value that is not null, its key) -> value."""
+    """Makes populate_record_field: (text of a JSON value that is not null, its key, what stands there) -> value."""
     known = lookup(type_.oid)
     if type_.oid == oids.JSON:
-        return lambda text, key: text
+        return lambda text, key, base: text
     if type_.oid == oids.JSONB:
-        return lambda text, key: parse_jsonb(text)
+        return lambda text, key, base: parse_jsonb(text)
     decode = known.text_decoder(settings, type_.typmod)
     element = element_of(type_.oid)
     if element:
@@ -55,11 +55,11 @@ def _reader(type_: TypeRef, settings: FormatSettings) -> Read:
     if isinstance(known, CompositeType):
         row = _row_reader(known.fields, settings)
 
-        def composite(text: str, key: str) -> object:
-            return decode(_string(text)) if text[0] == '"' else row(text, None)
+        def composite(text: str, key: str, base: Any) -> object:
+            return decode(_string(text)) if text[0] == '"' else row(text, base)
 
         return composite
-    return lambda text, key: decode(_string(text) if text[0] == '"' else text)
+    return lambda text, key, base: decode(_string(text) if text[0] == '"' else text)
 
 
 def _string(text: str) -> str:
@@ -69,7 +69,7 @@ def _string(text: str) -> str:
 def _array_reader(decode: Callable[[str], object], element: TypeRef, settings: FormatSettings) -> Read:
     read = _reader(element, settings)
 
-    def array(text: str, key: str) -> object:
+    def array(text: str, key: str, base: Any) -> object:
         if text[0] == '"':
             return decode(_string(text))
         if text[0] != "[":
@@ -80,7 +80,7 @@ def _array_reader(decode: Callable[[str], object], element: TypeRef, settings: F
             first = next(elements(first), "0")
         values: list[object] = []
         dimensions: list[int] = []
-        _gather(text, depth, 0, dimensions, values, lambda item: None if item == "null" else read(item, key))
+        _gather(text, depth, 0, dimensions, values, lambda item: None if item == "null" else read(item, key, None))
         return Array(tuple(values), tuple(dimensions), (1,) * depth) if values else EMPTY_ARRAY
 
     return array
@@ -117,10 +117,11 @@ def _row_reader(columns: Columns, settings: FormatSettings) -> Callable[[str, An
         values: list[object] = []
         for place, (name, read) in enumerate(readers):
             part = found.get(name)
+            before = None if base is None else base[place]
             if part is None:
-                values.append(None if base is None else base[place])
+                values.append(before)
             else:
-                values.append(None if part == "null" else read(part, name))
+                values.append(None if part == "null" else read(part, name, before))
         return tuple(values)
 
     return row

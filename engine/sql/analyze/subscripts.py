@@ -110,7 +110,9 @@ def jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple
     numbers: list[bool] = []
     for step in steps:
         if step.is_slice or step.upper is None:
-            fail("0A000", "jsonb subscript does not support slices", location)
+            bound = step.upper or step.lower
+            at = -1 if bound is None else coerce.expr_location(walk(state, bound))
+            fail("42804", "jsonb subscript does not support slices", at)
         key = walk(state, step.upper)
         numbers.append(key.type.oid != UNKNOWN and coerce.can_coerce_one(key.type.oid, INT4, "i"))
         if key.type.oid == UNKNOWN:

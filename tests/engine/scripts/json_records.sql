@@ -40,3 +40,13 @@ insert into docs select g, jsonb_build_object('items', jsonb_build_array(jsonb_b
 select id, n, name from docs, jsonb_to_recordset(j -> 'items') as x(n int, name text) order by id, n;
 select id, sum(n) from docs, jsonb_to_recordset(j -> 'items') as x(n int, name text) group by id order by id;
 select id, x.* from docs left join lateral jsonb_to_recordset(j -> 'items') as x(n int) on n > 4 order by id, n;
+select ('{"a": 1}'::jsonb)['a':'b'];
+select ('[1, "2", null]'::jsonb)[1:];
+select ('[1, "2", null]'::jsonb)[:];
+create type inner3 as (a text, b int);
+create type outer3 as (i int, rec inner3, recs inner3[]);
+select rec, recs from jsonb_populate_record(row(1, row('x', 3), array[row('q', 9)::inner3])::outer3, '{"rec": {"a": "abc"}, "recs": [{"a": "z"}]}') q;
+select jsonb_populate_record(row(1, row('x', 3), null)::outer3, '{"rec": {"a": "abc"}}');
+select jsonb_populate_record(row(1, row('x', 3), null)::outer3, '{"rec": null}'), jsonb_populate_record(row(1, null, null)::outer3, '{"rec": {"b": 7}}');
+create domain checked3 as inner3 check ((value).b > 0);
+select jsonb_populate_record(null::checked3, '{"b": 7}'), jsonb_populate_record(row('k', 5)::checked3, '{"a": "only"}');
