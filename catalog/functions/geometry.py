@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from catalog.errors import SqlError
 from catalog.functions.base import Function
@@ -77,18 +78,34 @@ def hypotenuse(x: float, y: float) -> float:
 
 ITEMS: dict[int, int] = {}
 """Shoal's own functions that give the parts of a type by number, from 0: x and y, corners, ends, coefficients."""
+STORES: dict[int, int] = {}
+"""Those that give a value with another part: (value, number, part)."""
 
 
 def _item(value: tuple[object, ...], number: int) -> object:
     return value[number] if 0 <= number < len(value) else None
 
 
-for _oid, (_type, _part) in enumerate(
-    ((oids.POINT, oids.FLOAT8), (oids.LSEG, oids.POINT), (oids.BOX, oids.POINT), (oids.LINE, oids.FLOAT8)), 9960
+def _stored(value: Any, number: int | None, part: object) -> object:
+    """array_set_element of types of fixed length: NULL stays NULL, and is not stored. Raises 22004, 2202E."""
+    if value is None or part is None:
+        return value
+    if number is None:
+        raise SqlError("22004", "array subscript in assignment must not be null")
+    if not 0 <= number < len(value):
+        raise SqlError("2202E", "array subscript out of range")
+    return value._make([*value[:number], part, *value[number + 1 :]])
+
+
+for _place, (_type, _part) in enumerate(
+    ((oids.POINT, oids.FLOAT8), (oids.LSEG, oids.POINT), (oids.BOX, oids.POINT), (oids.LINE, oids.FLOAT8))
 ):
-    declare(Function(_oid, "shoal_item", "shoal_item", "f", True, False, "i", (_type, oids.INT4), _part, 0, 0))
-    ITEMS[_type] = _oid
+    ITEMS[_type], STORES[_type] = 9960 + _place, 9970 + _place
+    _read, _written = (_type, oids.INT4), (_type, oids.INT4, _part)
+    declare(Function(ITEMS[_type], "shoal_item", "shoal_item", "f", True, False, "i", _read, _part, 0, 0))
+    declare(Function(STORES[_type], "shoal_store", "shoal_store", "f", False, False, "i", _written, _type, 0, 0))
 implement("shoal_item", _item)
+implement("shoal_store", _stored)
 
 
 # ---- points ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from catalog.functions import registry
+from catalog.functions.geometry import STORES
 from catalog.functions.jsonb_assignment import ASSIGN
 from catalog.schema import Column
 from catalog.types.base import TypeRef
@@ -23,7 +24,7 @@ from engine.sql.analyze import coerce
 from engine.sql.analyze.domains import to_domain
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import State
-from engine.sql.analyze.subscripts import jsonb_path, subscript
+from engine.sql.analyze.subscripts import jsonb_path, part_number, subscript
 from engine.sql.analyze.typeinfo import JSONB, element_type, facts, type_name
 from engine.sql.analyze.walk import is_volatile
 
@@ -123,6 +124,8 @@ class _Part:
     ) -> tree.Expr:
         if type_.oid == JSONB:
             return self._in_jsonb(before, name, subscripts, rest)
+        if type_.oid in STORES:
+            return self._in_fixed(before, type_, name, subscripts, rest)
         if not element_type(type_.oid):
             if facts(type_.oid).subscript:
                 refuse(f"assignment to a subscript of type {type_name(type_.oid)}", self.location)
@@ -157,6 +160,22 @@ class _Part:
         if is_volatile(base):
             refuse("a field of an element at a computed place, next to a value that is volatile", self.location)
         return replace(place, argument=array, type=array.type, assignment=make(replace(place, argument=base)))
+
+    def _in_fixed(
+        self,
+        before: tree.Expr,
+        type_: TypeRef,
+        name: str,
+        subscripts: list[ast.Subscript],
+        rest: tuple[ast.Subscript | str, ...],
+    ) -> tree.Expr:
+        """A coordinate of a point, a corner of a box and the like."""
+        function = registry.function(STORES[type_.oid])
+        number = part_number(self.state, subscripts, "updates on slices of fixed-length arrays not implemented")
+        part = TypeRef(function.argument_types[2])
+        held = subscript(self.state, before, subscripts, self.location)
+        stored = self.stored(held, part, name, rest, subscripting=True)
+        return tree.FuncExpr(function, (before, number, stored), type_, None, "call", False, self.location)
 
     def _in_jsonb(
         self,

@@ -54,11 +54,12 @@ def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], locati
         return _jsonb(state, value, steps, location)
     if oid == oids.HSTORE:
         return _hstore(state, value, steps, location)
-    if oid in ITEMS and len(steps) == 1 and not steps[0].is_slice:
+    if oid in ITEMS:
         function = registry.function(ITEMS[oid])
-        number = _index(state, steps[0].upper)
-        assert number is not None
-        return tree.FuncExpr(function, (value, number), TypeRef(function.result_type), None, "call", False, location)
+        if len(steps) > 1 and not any(step.is_slice for step in steps):
+            return tree.Const(None, TypeRef(function.result_type), location)
+        arguments = (value, part_number(state, steps, "slices of fixed-length arrays not implemented"))
+        return tree.FuncExpr(function, arguments, TypeRef(function.result_type), None, "call", False, location)
     element = element_type(oid) or facts(oid).subscript
     if not element or facts(oid).category == "G":
         fail("42804", f"cannot subscript type {type_name(oid)} because it does not support subscripting", location)
@@ -76,6 +77,17 @@ def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], locati
         upper.append(_index(state, step.upper))
     result = value.type if is_slice else TypeRef(element, value.type.typmod)
     return tree.SubscriptingRef(value, tuple(upper), tuple(lower), is_slice, result, None, location)
+
+
+def part_number(state: State, steps: list[ast.Subscript], complaint: str) -> tree.Expr:
+    """The one subscript of a type of fixed length. 0A000 with the complaint for a slice."""
+    if any(step.is_slice for step in steps):
+        fail("0A000", complaint)
+    if len(steps) > 1:
+        fail("2202E", "wrong number of array subscripts")
+    number = _index(state, steps[0].upper)
+    assert number is not None
+    return number
 
 
 def _index(state: State, node: ast.Node | None) -> tree.Expr | None:

@@ -96,3 +96,17 @@ insert into copied select g.v, array[b.v], c.v, ln.v from g, b, c, ln where g.id
 select * from copied order by v::text;
 select max(v[0]), count(v) from p;
 select point_send('(1,2)'), lseg_send('[(1,2),(3,4)]'), box_send('(1,2),(3,4)'), path_send('[(1,2),(3,4)]'), poly_send('(1,2),(3,4)'), line_send('{1,2,3}'), circle_send('<(1,2),3>');
+create table f (id int primary key, v point, s lseg, b box, l line);
+insert into f values (1, '(1,2)', '[(1,2),(3,4)]', '(3,4),(1,2)', '{1,2,3}'), (2, null, null, null, null);
+insert into f (id, v[0]) values (3, 0) returning *;
+update f set v[0] = 10, s[1] = '(9,9)', b[0] = point(7, 7), l[2] = 5 where id = 1 returning *;
+update f set v[0] = 10 where id = 2 returning *;
+update f set v[0] = null where id = 1 returning v;
+update f set v[1] = v[0] + 1, s[0] = null where id = 1 returning v, s;
+update f set v[3] = 10 where id = 1;
+update f set v[0][1] = 1;
+update f set v[0] = 'x';
+select v[0:1] from f;
+select v[0:] from f;
+select v[:] from f;
+select v[5], v[-1], s[0][1], b[1][0], l[0] from f order by id;
