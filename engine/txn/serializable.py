@@ -171,8 +171,19 @@ class Serial:
 
     def _written_conflicts(self, keys: list[bytes]) -> None:
         for other in list(self._space.others(self)):
-            if not other.doomed and other not in self.ins and any(map(other.has_read, keys)):
+            if other.doomed or other in self.ins:
+                continue
+            if any(other.has_read(key) and self._follows(other, key) for key in keys):
                 self._conflict(other, self)
+
+    def _follows(self, reader: Serial, key: bytes) -> bool:
+        """Whether what is written under a key may come right after what the reader has seen there. Where another
+        version came between, it is that one's writer who comes after the reader. (LSNs are exact for versions that an
+        open snapshot does not show: a committed reader has none.)"""
+        if len(key) == PREFIX_BYTES or reader.committed:
+            return True
+        newest = self._transaction.store.newest(key)
+        return newest is None or not newest[0] > reader._transaction.snapshot_lsn
 
     def has_written(self, key: bytes) -> bool:
         return key in self._written or key[:PREFIX_BYTES] in self._written

@@ -180,3 +180,16 @@ def test_the_level_may_be_the_sessions_own(dsn: str) -> None:
         two.execute(leave("carol"))
         one.execute("COMMIT")
         assert one.execute("SHOW default_transaction_isolation").fetchone() == ("serializable",)
+
+
+def test_whoever_writes_over_another_version_does_not_come_after_its_readers(dsn: str) -> None:
+    """Session 3 changes what 2 has changed, not what 1 has read (PostgreSQL's multiple-row-versions.spec)."""
+    steps = (
+        (1, "SELECT * FROM accounts WHERE id = 1000"),
+        (2, "UPDATE accounts SET balance = 2 WHERE id = 1000"), (2, "COMMIT"),
+        (3, "UPDATE accounts SET balance = 3 WHERE id = 1000"), (3, "SELECT * FROM accounts WHERE id = 500"),
+        (4, "UPDATE accounts SET balance = 4 WHERE id = 500"), (4, "SELECT * FROM accounts WHERE id = 1"),
+        (4, "COMMIT"), (3, "COMMIT"),
+        (1, "UPDATE accounts SET balance = 1 WHERE id = 1"), (1, "COMMIT"),
+    )  # fmt: skip
+    assert play(dsn, *steps)[:10] == [OK] * 9 + [FAILED]
