@@ -74,6 +74,7 @@ log = logging.getLogger("shoal.cluster")
 T = TypeVar("T")
 
 SESSION_PAUSE = 0.5  # seconds
+START_ATTEMPTS = 3  # a session may end while a node starts: it was frozen, or ZooKeeper was away for a moment
 LEASE_MARGINS = 12  # in a session timeout: a leader that is cut off stops answering strong reads so long before its end
 
 
@@ -111,14 +112,22 @@ class Member:
 
     async def start(self) -> None:
         """Raises ConfigError and SqlError with one clear line for whatever keeps this node from joining."""
-        try:
-            await self._start()
-        except (StoreUnavailableError, CoordinationUnavailableError) as error:
-            await self._undo.aclose()
-            raise ConfigError(f"this node cannot join the cluster now: {error}") from error
-        except BaseException:
-            await self._undo.aclose()
-            raise
+        for left in reversed(range(START_ATTEMPTS)):
+            try:
+                await self._start()
+                return
+            except CoordinationUnavailableError as error:
+                await self._undo.aclose()
+                if not left:
+                    raise ConfigError(f"this node cannot join the cluster now: {error}") from error
+                log.warning("this node could not join the cluster, and tries again: %s", error)
+                self._stores.clear()
+            except StoreUnavailableError as error:
+                await self._undo.aclose()
+                raise ConfigError(f"this node cannot join the cluster now: {error}") from error
+            except BaseException:
+                await self._undo.aclose()
+                raise
 
     async def _start(self) -> None:
         config = self.config

@@ -312,24 +312,23 @@ def test_a_directory_with_data_of_its_own_is_refused_and_left_as_it_is(zookeeper
 
 
 SMALL_LEDGERS: dict[str, dict[str, float]] = {
-    "log": {"ledger_bytes": 30_000, "housekeeping": 0.3, "time_to_live": 0.3, "lost_replica_grace": 0.3},
-    "storage": {"flush_bytes": 200_000, "flush_versions": 2_000},
+    "log": {"ledger_bytes": 10_000, "housekeeping": 0.3, "time_to_live": 0.3, "lost_replica_grace": 0.3},
+    "storage": {"flush_bytes": 50_000, "flush_versions": 200},
 }
 
 
 def test_nodes_join_and_come_back_by_checkpoint_under_pgbench(zookeeper_server: ZooKeeper) -> None:
     """Ledgers are rolled and dropped meanwhile, so a new node, and one that was away for too long, start from a
     checkpoint."""
-    with ShoalCluster(
-        3, zookeeper=zookeeper_server, settings={"checkpoint_interval": 0.5}, limits=SMALL_LEDGERS
-    ) as cluster:
+    settings = {"checkpoint_interval": 0.5, "session_timeout": 4.0}  # nobody is to lose its session under this load
+    with ShoalCluster(3, zookeeper=zookeeper_server, settings=settings, limits=SMALL_LEDGERS) as cluster:
         leader = cluster.leader()
         away = cluster.followers()[0]
         options = ["-h", "127.0.0.1", "-p", str(cluster.nodes[leader].port), "-U", "postgres", "postgres"]
         subprocess.run(["pgbench", "-i", "-q", *options], check=True, capture_output=True, timeout=60)
         cluster.kill(away)
         load = subprocess.Popen(
-            ["pgbench", "-n", "-c", "4", "-T", "5", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ["pgbench", "-n", "-c", "4", "-T", "8", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         cluster.wait_for_line(leader, "checkpoint at LSN")
         added = cluster.add()

@@ -188,6 +188,17 @@ def test_a_restore_that_was_broken_off_is_begun_anew(zookeeper_server: ZooKeeper
             assert connection.execute("SELECT count(*) FROM t").fetchone() == (5000,)
 
 
+def test_a_node_that_is_frozen_while_it_starts_past_its_session_starts_all_the_same(zookeeper_server: ZooKeeper) -> None:
+    with ShoalCluster(1, zookeeper=zookeeper_server) as cluster:
+        cluster.launch("n2")
+        cluster.wait_for_line("n2", "connected")
+        cluster.stop("n2")
+        time.sleep(2.5)  # its session lasts for a second
+        cluster.cont("n2")
+        cluster.ready("n2")
+        assert "session is over" in cluster.nodes["n2"].text()
+
+
 def flip(folder: pathlib.Path, needle: bytes) -> None:
     """Changes one byte right behind what only one file below the folder holds."""
     (path,) = (path for path in folder.rglob("*") if path.is_file() and needle in path.read_bytes())
