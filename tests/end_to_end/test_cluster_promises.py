@@ -188,7 +188,9 @@ def test_a_restore_that_was_broken_off_is_begun_anew(zookeeper_server: ZooKeeper
             assert connection.execute("SELECT count(*) FROM t").fetchone() == (5000,)
 
 
-def test_a_node_that_is_frozen_while_it_starts_past_its_session_starts_all_the_same(zookeeper_server: ZooKeeper) -> None:
+def test_a_node_that_is_frozen_while_it_starts_past_its_session_starts_all_the_same(
+    zookeeper_server: ZooKeeper,
+) -> None:
     with ShoalCluster(1, zookeeper=zookeeper_server) as cluster:
         cluster.launch("n2")
         cluster.wait_for_line("n2", "connected")
