@@ -201,15 +201,34 @@ def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObje
     return item if acl is None else dataclasses.replace(item, acl=acl)
 
 
+def _check_block(session: Session, statement: ast.Node) -> None:
+    """25001 for what PostgreSQL does outside of transaction blocks only, and 0A000 for what it never does so."""
+    what = ""
+    match statement:
+        case ast.CreateDatabaseStmt():
+            what = "CREATE DATABASE"
+        case ast.DropDatabaseStmt():
+            what = "DROP DATABASE"
+        case ast.TablespaceStmt(action=action) if action != "alter":
+            what = f"{action.upper()} TABLESPACE"
+        case ast.IndexStmt(concurrently=True):
+            what = "CREATE INDEX CONCURRENTLY"
+        case ast.DropStmt(concurrently=True):
+            what = "DROP INDEX CONCURRENTLY"
+    if what and session.in_block:
+        raise SqlError("25001", f"{what} cannot run inside a transaction block")
+    if isinstance(statement, ast.DropStmt) and statement.concurrently:
+        if len(statement.names) > 1:
+            raise SqlError("0A000", f"{what} does not support dropping multiple objects")
+        if statement.cascade:
+            raise SqlError("0A000", f"{what} does not support CASCADE")
+
+
 async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -> str:
     """Runs a schema change with its jobs; the command tag."""
     if session.transaction is None:
         session.begin_implicit()
-    if isinstance(statement, ast.CreateDatabaseStmt | ast.DropDatabaseStmt) and session.in_block:
-        word = "CREATE" if isinstance(statement, ast.CreateDatabaseStmt) else "DROP"
-        raise SqlError("25001", f"{word} DATABASE cannot run inside a transaction block")
-    if isinstance(statement, ast.TablespaceStmt) and statement.action != "alter" and session.in_block:
-        raise SqlError("25001", f"{statement.action.upper()} TABLESPACE cannot run inside a transaction block")
+    _check_block(session, statement)
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create":
         await _prepare_tablespace(session, statement)
     if isinstance(statement, ast.DropDatabaseStmt):
