@@ -34,15 +34,24 @@ def with_columns(value: tree.Expr, columns: list[tree.RangeColumn]) -> tree.Expr
     if not isinstance(value, tree.FuncExpr):
         return value
     source = value.function.source
-    if source not in _DEFINED and composite_columns(value) is None:
+    base = value.arguments[0] if source in _POPULATED else None
+    without_base = source in _DEFINED or (value.type.oid == RECORD_REF.oid and _is_null(base))
+    if not without_base and composite_columns(value) is None:
         return value
     spec = tree.Const(describe_columns(source, [(column.name, column.type) for column in columns]), TEXT_REF)
     text = value.arguments[0 if source in _DEFINED else 1]
     if text.type.oid == JSONB:
         text = tree.RelabelType(text, TypeRef(JSON))
-    function = registry.function(ROWS if source in _DEFINED else ROWS_OVER)
-    arguments = (spec, text) if source in _DEFINED else (spec, text, value.arguments[0])
+    function = registry.function(ROWS if without_base else ROWS_OVER)
+    arguments = (spec, text) if without_base else (spec, text, value.arguments[0])
     return tree.FuncExpr(function, arguments, RECORD_REF, None, "call", False, value.location)
+
+
+def _is_null(value: tree.Expr | None) -> bool:
+    """Whether it is NULL, written so: null::record."""
+    while isinstance(value, tree.RelabelType | tree.CoerceViaIO):
+        value = value.argument
+    return isinstance(value, tree.Const) and value.value is None
 
 
 def checked_record(environment: Environment, value: tree.FuncExpr, kind: str) -> tree.Expr:

@@ -50,3 +50,10 @@ select jsonb_populate_record(row(1, row('x', 3), null)::outer3, '{"rec": {"a": "
 select jsonb_populate_record(row(1, row('x', 3), null)::outer3, '{"rec": null}'), jsonb_populate_record(row(1, null, null)::outer3, '{"rec": {"b": 7}}');
 create domain checked3 as inner3 check ((value).b > 0);
 select jsonb_populate_record(null::checked3, '{"b": 7}'), jsonb_populate_record(row('k', 5)::checked3, '{"a": "only"}');
+select * from jsonb_populate_record(null::record, '{"x": 776}') as (x int, y int);
+select * from jsonb_populate_recordset(null::record, '[{"x": 776}, {"y": "5"}]') as (x int, y int) order by x;
+select * from jsonb_populate_recordset(null::record, '[]') as (x int, y int);
+select * from json_populate_record(null::record, '{"x": "b", "z": [1, 2]}') as (x text, z int[]);
+select * from jsonb_populate_record(null::record, '[1]') as (x int, y int);
+select * from jsonb_populate_recordset(null::record, '{"x": 1}') as (x int, y int);
+select * from jsonb_populate_record(null::record, null) as (x int, y int);
