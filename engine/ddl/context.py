@@ -90,6 +90,10 @@ class DdlContext(Protocol):
         """For what is to lie in a tablespace (OID)."""
 
     @property
+    def checks_bodies(self) -> bool:
+        """The setting check_function_bodies."""
+
+    @property
     def default_tablespace(self) -> str:
         """The setting; '' is the database's."""
 

@@ -26,7 +26,7 @@ from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
 from engine.sql.analyze.typeinfo import POLYMORPHIC
 from engine.sql.analyze.walk import expressions_in
-from engine.sql.deparse import deparse_query
+from engine.sql.deparse import deparse_expression, deparse_query
 
 _KNOWN_LANGUAGES = frozenset({"plpgsql", "c", "internal", "plperl", "plperlu", "plpython3u", "pltcl", "pltclu"})
 _NO_ARGUMENTS = {oids.CSTRING: "cstring", oids.ANY: "\"any\"", oids.INTERNAL: "internal", oids.TRIGGER: "trigger",
@@ -65,7 +65,8 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
     context.change({fresh.oid: fresh})
     context.environment.make_current()
     if statement.body is None:
-        _check_string(context, fresh)
+        if context.checks_bodies:
+            _check_string(context, fresh)
     else:
         fresh = replace(fresh, is_expression=statement.returns_expression)
         context.change({fresh.oid: _with_statements(context, fresh, statement.body)})
@@ -288,13 +289,19 @@ def _with_statements(context: DdlContext, item: Routine, body: Sequence[ast.Stat
     for analysed_statement in plain.statements:
         query = analysed_statement.statement
         assert isinstance(query, tree.Query)
-        texts.append(deparse_query(query, context.catalog))
+        texts.append(_stored(context, item, query))
         for node, _ in expressions_in(query):
             for name in ("function", "operator"):
                 found = getattr(node, name, None)
                 if isinstance(found, Function | Operator) and context.catalog.get(found.oid) is not None:
                     used[found.oid] = None
     return replace(item, statements=tuple(texts), depends_on=(*analysed.relations, *used))
+
+
+def _stored(context: DdlContext, item: Routine, query: tree.Query) -> str:
+    if item.is_expression:
+        return f"SELECT {deparse_expression(query.output[0].expression, (), context.catalog)}"
+    return deparse_query(query, context.catalog)
 
 
 # ---- finding --------------------------------------------------------------------------------------------------------

@@ -137,6 +137,10 @@ class SessionDdl:
         return self._session.node.new_storage_id(tablespace)
 
     @property
+    def checks_bodies(self) -> bool:
+        return self._session.setting("check_function_bodies") == "on"
+
+    @property
     def default_tablespace(self) -> str:
         return self._session.setting("default_tablespace")
 

@@ -280,7 +280,7 @@ _DEFINITIONS = (
         description="A token of shoal_last_commit(): reads on a node that follows see at least that commit.",
     ),
     Definition("row_security", "on", _boolean, has_effect=False, kind="bool"),
-    Definition("check_function_bodies", "on", _boolean, has_effect=False, kind="bool"),
+    Definition("check_function_bodies", "on", _boolean, kind="bool"),
     Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),
     Definition("jit", "off", _boolean, has_effect=False, kind="bool"),
     Definition("work_mem", "4MB", _text, has_effect=False, kind="integer", unit="kB"),
