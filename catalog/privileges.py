@@ -21,6 +21,7 @@ from catalog.schema import (
     Column,
     Database,
     Role,
+    Routine,
     Schema,
     Sequence,
     Table,
@@ -28,7 +29,7 @@ from catalog.schema import (
     View,
 )
 
-Securable = Table | View | Sequence | Schema | Database | Tablespace
+Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine
 Acl = tuple[str, ...] | None
 
 ORDER = "arwdDxtXUCTcsA"
@@ -50,7 +51,7 @@ DEFAULTS = {  # by kind: everything, and what PUBLIC has from the start
 DATABASE_OWNER = "pg_database_owner"
 _KINDS: dict[type[Securable], str] = {
     Table: "table", View: "view", Sequence: "sequence", Schema: "schema", Database: "database",
-    Tablespace: "tablespace",
+    Tablespace: "tablespace", Routine: "function",
 }  # fmt: skip
 _ITEM = re.compile(r'("(?:[^"]|"")*"|[^=]*)=([A-Za-z*]*)/("(?:[^"]|"")*"|.*)')
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")

@@ -75,6 +75,7 @@ def _functions(items: list[Item], surroundings: Surroundings) -> Columns:
         ],
         "proargdefaults": [_defaults(item) for item in found],
         "prosrc": [item.body for item in found],
+        "proacl": [None if item.acl is None else Array.of(item.acl) for item in found],
         "prosqlbody": [None if item.statements is None else sql_body(item) for item in found],
     }
 

@@ -13,7 +13,7 @@ from catalog import privileges
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import DEFAULTS, WORDS, Grant, Securable
 from catalog.schema import Column, Database, Role, Schema, Sequence, Table, Tablespace, View
-from engine.ddl import names
+from engine.ddl import names, routines
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -60,6 +60,8 @@ def _grantee(context: DdlContext, name: str, statement: ast.GrantStmt) -> str:
 def _objects(context: DdlContext, statement: ast.GrantStmt) -> Iterator[Securable]:
     kind = statement.object_kind
     catalog = context.catalog
+    for signature in statement.signatures:
+        yield routines.securable(context, kind, signature)
     for parts in statement.objects:
         if kind in ("table", "sequence"):
             yield _relation(context, parts, kind)
@@ -70,6 +72,11 @@ def _objects(context: DdlContext, statement: ast.GrantStmt) -> Iterator[Securabl
                 (item for item in catalog.objects.values() if isinstance(item, wanted) and item.schema == schema.oid),
                 key=lambda item: item.oid,
             )
+        elif kind in ("all_functions", "all_procedures", "all_routines"):
+            schema = _named(context, Schema, parts[0])
+            letters = {"all_functions": "f", "all_procedures": "p"}.get(kind, "fp")
+            for found in list(catalog.routines.values()):
+                yield from (item for item in found if item.schema == schema.oid and item.kind in letters)
         elif kind in ("schema", "database", "tablespace"):
             yield _named(context, {"schema": Schema, "database": Database, "tablespace": Tablespace}[kind], parts[0])
         else:

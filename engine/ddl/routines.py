@@ -331,7 +331,7 @@ def _wanted(context: DdlContext, signature: ast.FunctionSignature) -> _Wanted:
     return _Wanted(inputs, tuple(oid for _, oid in found), shown)
 
 
-def named(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> Routine | None:
+def named(context: DdlContext, kind: str, signature: ast.FunctionSignature, owned: bool = True) -> Routine | None:
     """The routine of a signature, None if there is none. Raises 42725 for a name that several have, 42809 where it is
     of another kind, 42501 for a built-in one and one of somebody else."""
     wanted = _wanted(context, signature)
@@ -347,7 +347,7 @@ def named(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> R
     fitting = [item for item in found if item.kind in kinds] or found
     if not fitting:
         built_in = _built_in(signature.name[-1], wanted) if schema in (None, "pg_catalog") else None
-        if built_in is not None:
+        if built_in is not None and owned:
             arguments = ",".join(map(types.format_type, built_in.argument_types))
             shown = f"function {built_in.name}({arguments})"
             raise SqlError("2BP01", f"cannot drop {shown} because it is required by the database system")
@@ -358,8 +358,20 @@ def named(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> R
     (item,) = fitting
     if item.kind not in kinds:
         raise SqlError("42809", f"{wanted.shown} is not a {kind}")
-    _must_own(context, item)
+    if owned:
+        _must_own(context, item)
     return item
+
+
+def securable(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> Routine:
+    """The routine that GRANT or REVOKE names; whoever may grant on it need not own it. Raises 42883, 42725."""
+    found = named(context, kind, signature, owned=False)
+    if found is None:
+        wanted = _wanted(context, signature)
+        if _built_in(signature.name[-1], wanted) is not None:
+            not_supported("GRANT on a built-in function")
+        raise SqlError(*_missing(kind, wanted, signature))
+    return found
 
 
 def _fits(item: Routine, wanted: _Wanted) -> bool:

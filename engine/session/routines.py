@@ -22,7 +22,7 @@ from engine.session.collect import Collector
 from engine.session.prepared import Portal, Prepared
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze, analyze_expression
-from engine.sql.analyze.routines import body_of, expanded_expression, is_routine
+from engine.sql.analyze.routines import body_of, check_execute, expanded_expression, is_routine
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ async def run(session: Session, node: ast.CallStmt, portal: Portal, sink: Sink) 
     else:
         found = procedure_call(session, node)
     routine = _routine(session, found.call)
+    check_execute(routine, session.environment)
     _check_definer(session, routine)
     values = await _arguments(session, found.call, portal.parameters)
     function = found.call.function

@@ -21,6 +21,7 @@ from typing import cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function
+from catalog.privileges import may
 from catalog.routines import LANGUAGE, shown_signature
 from catalog.schema import Catalog, Role, Routine
 from catalog.types import format_type, oids
@@ -228,6 +229,17 @@ def expanded_expression(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
     return cast(tree.Expr, Expansion(Environment(catalog)).of(expression))
 
 
+def check_execute(routine: Routine, environment: Environment) -> None:
+    """42501 unless the user may call it; everybody may where nothing has been granted or revoked."""
+    if routine.acl is None:
+        return
+    catalog = environment.catalog
+    role = catalog.get(catalog.roles.get(environment.user_name, 0))
+    if isinstance(role, Role) and not role.superuser and not may(catalog, routine, role, "X"):
+        word = "function" if routine.kind == "f" else "procedure"
+        raise SqlError("42501", f"permission denied for {word} {routine.name}")
+
+
 class Expansion:
     """See `expanded`. `relations`: the OIDs of what the bodies read."""
 
@@ -272,6 +284,7 @@ class Expansion:
         assert isinstance(routine, Routine)
         if len(self._open) >= _DEEPEST or routine.oid in self._open:
             not_supported(f"function {shown_signature(routine)}, which calls itself")
+        check_execute(routine, self._environment)
         types = [item.type.oid for item in call.arguments]
         body = body_of(routine, self._environment, call.function, types, call.type)
         query = body.query

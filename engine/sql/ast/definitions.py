@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.sql.ast.base import Node
+from engine.sql.ast.code import FunctionSignature
 from engine.sql.ast.expressions import TypeName
 from engine.sql.ast.queries import RangeVar, SelectStmt
 from engine.sql.ast.sessions import SetStmt
@@ -375,6 +376,7 @@ class GrantStmt(Node):
     grant_option: bool = False
     cascade: bool = False
     granted_by: str | None = None
+    signatures: tuple[FunctionSignature, ...] = ()  # of functions, procedures, routines
 
 
 @dataclass(frozen=True, slots=True)

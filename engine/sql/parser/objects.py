@@ -214,6 +214,7 @@ class Objects(Tables):
     if TYPE_CHECKING:
 
         def comment_on_function(self, start: int, kind: str) -> ast.Node: ...
+        def function_signatures(self) -> tuple[ast.FunctionSignature, ...]: ...
 
     def _signature_arguments(self) -> None:
         """func_args and aggr_args: [mode] [name] type, ...; * and ORDER BY for aggregates."""

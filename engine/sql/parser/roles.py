@@ -119,9 +119,12 @@ class Roles(Objects):
             option_for = True
         privileges = self._privileges()
         objects: tuple[tuple[str, ...], ...] = ()
+        signatures: tuple[ast.FunctionSignature, ...] = ()
         kind = "role"
         if self.accept("on"):
             kind, objects = self._privilege_target()
+            if kind in _FUNCTION_KINDS:
+                signatures = self.function_signatures()
         elif any(columns for _, columns in privileges):
             self.fail()
         self.expect("to" if is_grant else "from")
@@ -135,8 +138,9 @@ class Roles(Objects):
             granted_by = self.role_name()
         cascade = not is_grant and self.drop_behavior()
         return ast.GrantStmt(
-            is_grant, kind, privileges, objects, grantees, option_for, cascade, granted_by, location=token.start
-        )
+            is_grant, kind, privileges, objects, grantees, option_for, cascade, granted_by, signatures,
+            location=token.start,
+        )  # fmt: skip
 
     def default_privileges(self, start: int) -> ast.Node:
         """After ALTER: DEFAULT PRIVILEGES [FOR ROLE ...] [IN SCHEMA ...] GRANT | REVOKE ..."""
@@ -208,11 +212,7 @@ class Roles(Objects):
             self.advance()
             return key, self.any_names()
         if key in _FUNCTION_KINDS and following not in names_end:
-            self.advance()
-            items = [self.function_signature()]
-            while self.accept(","):
-                items.append(self.function_signature())
-            return key, tuple(items)
+            return self.advance().key, ()  # their signatures follow
         if key == "foreign":
             self.advance()
             foreign = "server" if self.accept("server") else "foreign data wrapper"
