@@ -1,9 +1,10 @@
 """Which tablespaces relations and schema changes have to do with, where each may be led by another node.
 
-    relation    its own; behind a view those of what the view reads; beside an index that of its table
+    relation    its own, and those of its partitions and children; behind a view those of what the view reads; beside
+                an index that of its table
     changes     of its rows: besides, those of the other sides of its foreign keys, as far as cascades go, and
                 pg_default for the sequences of its columns
-    schema      a change of a relation: the same, as it was and as it is. What is new and no relation concerns nobody;
+    schema      a change of a relation: the same, and its parents', as it was and as it is. What is new and no relation concerns nobody;
                 whatever else is changed (types, roles, schemas) may concern the rows of every tablespace
 
 A schema change gets a part, maybe an empty one, in each tablespace that it has to do with. So it commits only where all
@@ -35,6 +36,7 @@ def tables_behind(catalog: Catalog, relation: object, tables: dict[int, Table]) 
     """Adds the tables that reading the relation reads; whether there is something in pg_default among the rest."""
     if isinstance(relation, Table):
         tables[relation.oid] = relation
+        tables.update((item.oid, item) for item in catalog.descendants(relation.oid))
         return False
     if isinstance(relation, Index):
         return tables_behind(catalog, catalog.get(relation.table), tables)
@@ -89,6 +91,8 @@ def _places(catalog: Catalog, item: SchemaObject, is_new: bool, found: set[int])
         tables: dict[int, Table] = {}
         tables_behind(catalog, item, tables)
         if isinstance(item, Table):
+            for parent in item.parents:
+                tables_behind(catalog, catalog.get(parent), tables)
             add_touched(catalog, tables)
         found.update(table.tablespace for table in tables.values())
     elif isinstance(item, Tablespace):

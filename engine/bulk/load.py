@@ -43,6 +43,7 @@ SMALL_BYTES = 1 << 20
 PIECE_BYTES = 4 << 20
 _AT_ONCE_BYTES = 1 << 16  # so little data is parsed without a thread
 _WAITING = 2  # parsed pieces
+NOT_NULL_VIOLATION, CHECK_VIOLATION = "23502", "23514"
 _PADDED_BYTES = 64 << 20  # of a piece's rows where char(n) makes them longer than their text
 _MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
 
@@ -251,7 +252,11 @@ class Load:
         return rows, kept
 
     def _at_line(self, piece: Piece, kept: Numbers | None, place: int, error: SqlError) -> SqlError:
-        error.context = f"COPY {self.plan.table.name}, line {_line(piece, kept, place).number}"
+        line = _line(piece, kept, place)
+        if error.sqlstate in (NOT_NULL_VIOLATION, CHECK_VIOLATION):  # by the partition: of the row as it came
+            error.context = self.parser.context(line)
+        else:
+            error.context = f"COPY {self.plan.table.name}, line {line.number}"
         return error
 
 

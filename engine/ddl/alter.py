@@ -70,6 +70,8 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
 
 def _lock_mode(commands: tuple[ast.AlterTableCmd, ...]) -> str:
     """What the commands shut out: foreign keys let readers go on, and row locks (AlterTableGetLockLevel)."""
+    if all(command.action == "attach_partition" for command in commands):
+        return "share update exclusive"
     for command in commands:
         definition = command.definition
         if command.action != "add_constraint" or not isinstance(definition, ast.ConstraintDef):

@@ -318,6 +318,7 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         _refuse_inherited_name(context, item, statement)
         _rename_column(context, item, statement.name or "", statement.new_name)
     elif statement.kind == "constraint":
+        _refuse_inherited_constraint(item, statement.name or "")
         _rename_constraint(context, item, statement.name or "", statement.new_name)
     else:
         names.refuse_if_taken(context, item.schema, statement.new_name, False)
@@ -337,6 +338,12 @@ def _refuse_inherited_name(context: DdlContext, item: SchemaObject, statement: a
     assert statement.relation is not None
     if statement.relation.only and item.oid in context.catalog.children:
         raise SqlError("42P16", f'inherited column "{column.name}" must be renamed in child tables too')
+
+
+def _refuse_inherited_constraint(item: SchemaObject, name: str) -> None:
+    for constraint in item.constraints if isinstance(item, Table) else ():
+        if constraint.name == name and constraint.kind == "c" and constraint.inherited:
+            raise SqlError("42P16", f'cannot rename inherited constraint "{name}"')
 
 
 def _rename_column(context: DdlContext, item: SchemaObject, old: str, new: str) -> None:
@@ -366,6 +373,9 @@ def _rename_constraint(context: DdlContext, item: SchemaObject, old: str, new: s
         raise SqlError("42704", f'constraint "{old}" for table "{item.name}" does not exist')
     constraints = tuple(replace(each, name=new) if each is found else each for each in item.constraints)
     context.change({item.oid: replace(item, constraints=constraints)})
+    for oid in context.catalog.children.get(item.oid, ()) if found.kind == "c" and not found.no_inherit else ():
+        context.lock_relation(oid, "access exclusive")
+        _rename_constraint(context, context.catalog.table(oid), old, new)
     if found.index is not None and found.kind in "pu":
         context.change({found.index: replace(context.catalog.index(found.index), name=new)})
 

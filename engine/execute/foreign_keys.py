@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Column, Constraint, Table
+from catalog.schema import Catalog, Column, Constraint, Table
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext
@@ -220,14 +220,24 @@ class Incoming:
         return key is not None and transaction.newest(key) is not None
 
     def _violation(self, old: Row) -> SqlError:
-        name, table = self.constraint.name, self._table.name
+        constraint, owner = _as_declared(self.parent.catalog, self.constraint, self._table)
+        name, table = constraint.name, owner.name
         key = self.parent.key_text(self.constraint.referenced_columns, old)
         message = (
             f'update or delete on table "{self.parent.table.name}" violates foreign key constraint "{name}"'
             f' on table "{table}"'
         )
         detail = f'{key} is still referenced from table "{table}".'
-        return constraint_error("23503", message, self.parent.catalog, self._table, name, detail)
+        return constraint_error("23503", message, self.parent.catalog, owner, name, detail)
+
+
+def _as_declared(catalog: Catalog, constraint: Constraint, table: Table) -> tuple[Constraint, Table]:
+    """A foreign key of a partition as the one of the partitioned table that it is part of."""
+    while constraint.parent is not None:
+        table = catalog.table(catalog.constraint_owners[constraint.parent])
+        wanted = constraint.parent
+        constraint = next(item for item in table.constraints if item.oid == wanted)
+    return constraint, table
 
 
 class ChildTable:

@@ -268,3 +268,47 @@ def test_system_catalogs(pair: Pair) -> None:
         "select pg_partition_root('p1a')::text, pg_partition_root('i')::text",
         "select table_name, table_type from information_schema.tables where table_schema = current_schema()",
     )
+
+
+def test_foreign_keys_of_partitioned_tables(pair: Pair) -> None:
+    pair.run(
+        "create table pk (id int primary key)",
+        "insert into pk values (1), (2), (3)",
+        "create table f (a int, r int references pk on delete cascade) partition by list (a)",
+        "create table f1 partition of f for values in (1)",
+        "create table f2 (r int, a int)",
+        "insert into f2 values (3, 2)",
+        "alter table f attach partition f2 for values in (2)",
+        "create table g (a int, r int constraint g_to_pk references pk) partition by list (a)",
+        "create table g1 partition of g default",
+        "insert into g values (1, 1)",
+    )
+    pair.same(
+        "insert into f values (1, 9)",
+        "insert into f values (2, 9)",
+        "insert into f1 values (1, 9)",
+        "insert into f values (1, 2), (2, 2), (2, 3)",
+        "delete from pk where id = 1",
+        "update pk set id = 10 where id = 1",
+        "delete from pk where id = 2",
+        "select tableoid::regclass::text, * from f",
+        "alter table f1 drop constraint f_r_fkey",
+        "alter table f drop constraint f_r_fkey",
+        "insert into f values (1, 9), (2, 9)",
+        "alter table f add constraint again foreign key (r) references pk",
+        "delete from f where r = 9",
+        "alter table f add constraint again foreign key (r) references pk",
+        "insert into f values (2, 9)",
+        "update f set r = 9 where a = 2",
+    )
+
+
+def test_names_of_checks_go_down(pair: Pair) -> None:
+    pair.run("create table a (x int constraint one check (x > 0))", "create table b () inherits (a)")
+    pair.same(
+        "alter table b rename constraint one to two",
+        "alter table a rename constraint one to two",
+        "insert into b values (0)",
+        "alter table a drop constraint two",
+        "insert into b values (0)",
+    )

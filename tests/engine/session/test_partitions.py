@@ -183,3 +183,48 @@ def test_on_conflict(both_paths: Pair) -> None:
         "select conname, contype, conrelid::regclass::text from pg_constraint where conrelid in "
         "('c'::regclass, 'c1'::regclass, 'c2'::regclass)",
     )
+
+
+def test_copy(pair: Pair) -> None:
+    pair.run(
+        "create table p (a int, b text not null, c int default 3 check (c > 0)) partition by range (a)",
+        "create table p1 partition of p for values from (0) to (4000)",
+        "create table p2 (c int default 3 check (c > 0), b text not null, a int)",
+        "alter table p2 rename constraint p2_c_check to p_c_check",
+        "alter table p attach partition p2 for values from (4000) to (20000)",
+        "create index on p (b)",
+    )
+
+    def copied(table: str, lines: list[str]) -> None:
+        outcomes = []
+        for connection in (pair.shoal, pair.postgres):
+            try:
+                with connection.cursor().copy(f"copy {table} from stdin".encode()) as copy:
+                    copy.write("".join(f"{line}\n" for line in lines))
+                outcomes.append(("", ""))
+            except psycopg.Error as error:
+                outcomes.append((error.diag.sqlstate, error.diag.message_primary, error.diag.context))
+                connection.rollback() if not connection.autocommit else None
+        assert outcomes[0] == outcomes[1]
+
+    copied("p (a, b)", ["1\tx", "5000\ty"])
+    copied("p (a, b)", ["1\tx", "50000\ty"])
+    copied("p (a, b)", ["1\tx", "\\N\ty"])
+    copied("p", ["1\tx\t1", "2\t\\N\t1"])
+    copied("p", ["1\tx\t1", "5001\ty\t0"])
+    copied("p1", ["1\tx\t1", "5001\ty\t1"])
+    copied("p2 (a, b)", ["5001\ty", "1\tx"])
+    copied("p (a, b)", [f"{number * 7 % 20000}\tn{number}" for number in range(12000)])
+    copied("p (a, b)", [f"{number * 7 % 20001}\tn{number}" for number in range(20001)])
+    pair.same(
+        "select tableoid::regclass::text, count(*), sum(a), min(c), max(b) from p group by 1",
+        "select * from p where b = 'n77'",
+        "select count(*) from p2 where b like 'n1%'",
+        "insert into p select a, b || '!' from p",
+        "select tableoid::regclass::text, count(*), sum(a) from p group by 1",
+        "select * from p where b = 'n77!'",
+        "update p set a = 19999 - a where a % 3 = 0",
+        "select tableoid::regclass::text, count(*), sum(a) from p group by 1",
+        "delete from p where a < 10000",
+        "select count(*), sum(a) from p",
+    )
