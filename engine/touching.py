@@ -4,8 +4,9 @@
                 an index that of its table
     changes     of its rows: besides, those of the other sides of its foreign keys, as far as cascades go, and
                 pg_default for the sequences of its columns
-    schema      a change of a relation: the same, and its parents', as it was and as it is. What is new and no relation concerns nobody;
-                whatever else is changed (types, roles, schemas) may concern the rows of every tablespace
+    schema      a change of a relation: the same, and its parents', as it was and as it is. What is new and no relation
+                concerns nobody; whatever else is changed (types, roles, schemas) may concern the rows of every
+                tablespace
 
 A schema change gets a part, maybe an empty one, in each tablespace that it has to do with. So it commits only where all
 of them are led, and no row is committed under a schema that has been changed before: whoever leads the tablespace next

@@ -25,6 +25,7 @@ from engine.bulk.copy_parse import CopyParser, Piece
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import BulkInsert, Conflict
 from engine.bulk.locks import lock_for_rows
+from engine.bulk.partitioned import PartitionedInsert, refers_to_itself
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.single import SingleInsert
 from engine.bulk.thread import BulkThread
@@ -141,12 +142,14 @@ class Load:
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
         if not pieces.left and self.parser.reader.count(first) <= SMALL_ROWS:
             return await self._load_small(first)
-        if self.plan.table.partitioning is not None:
-            return await self._load_singly(first, pieces)
+        if isinstance(self.writer, PartitionedWriter):
+            if refers_to_itself(self.session.catalog, self.plan.table):
+                return await self._load_singly(first, pieces)
+            return await self._load_in_bulk(first, pieces, PartitionedInsert(self.session, self.writer))
         await lock_for_rows(self.session, self.encoder, self._held_before)
         if references.refers_to_itself(self.encoder.writer):
             return await self._load_singly(first, pieces)
-        return await self._load_in_bulk(first, pieces)
+        return await self._load_in_bulk(first, pieces, await BulkInsert.open(self.transaction, self.encoder))
 
     # --- row by row ----------------------------------------------------------------------------------------------
 
@@ -181,8 +184,7 @@ class Load:
 
     # --- in bulk -------------------------------------------------------------------------------------------------
 
-    async def _load_in_bulk(self, first: bytes, pieces: Pieces) -> int:
-        bulk = await BulkInsert.open(self.transaction, self.encoder)
+    async def _load_in_bulk(self, first: bytes, pieces: Pieces, bulk: BulkInsert | PartitionedInsert) -> int:
         parsing, writing = BulkThread("copy-parse"), BulkThread("copy-write")
         writing.at_end(bulk.discard)
         parsed: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue(_WAITING)
@@ -218,9 +220,16 @@ class Load:
         except Exception as error:  # handed on: whoever takes the pieces raises it
             await parsed.put(error)
 
-    async def _write(self, bulk: BulkInsert, thread: BulkThread, piece: Piece) -> None:
+    async def _write(self, bulk: BulkInsert | PartitionedInsert, thread: BulkThread, piece: Piece) -> None:
         count, table = piece.rows.count, self.plan.table
         drawn = await self.completer.draw(count) if self.completer.draws and count else {}
+        if isinstance(bulk, PartitionedInsert):
+            rows, kept = await thread.run(self._checked, piece, drawn)
+            try:
+                await bulk.write(thread, rows)
+            except Conflict as conflict:
+                raise self._at_line(piece, kept, conflict.place, conflict.error) from None
+            return
         number = self.session.node.next_row_numbers(table, count) if count and not table.key_columns else 0
         for foreign, keys in await thread.run(self._store, bulk, piece, drawn, number):
             await references.check(self.session, foreign, keys)

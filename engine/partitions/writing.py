@@ -58,8 +58,8 @@ class Leaf:
         self.numbers = column_numbers(root.table, table)
         show_as(self.writer, root)
         rules = table_rules(table, Environment(catalog))
-        checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
-        self._first_false = row_checks(table, checks) if checks else None
+        self.checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
+        self._first_false = row_checks(table, self.checks) if self.checks else None
         self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
 
     def row(self, values: Row) -> Row:

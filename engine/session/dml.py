@@ -26,6 +26,7 @@ from engine.bulk.complete import RowCompleter
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import BulkInsert, Conflict
 from engine.bulk.locks import lock_for_changes, lock_for_rows
+from engine.bulk.partitioned import PartitionedInsert, refers_to_itself
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.spool import RowSpool
 from engine.bulk.thread import BulkThread
@@ -35,7 +36,7 @@ from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
 from engine.execute.walk import has_sublink
 from engine.execute.writer import Checks
-from engine.partitions.writing import prepare_writer
+from engine.partitions.writing import PartitionedWriter, prepare_writer
 from engine.session import planning
 from engine.session.system import virtual_content
 from engine.sql import tree
@@ -420,6 +421,8 @@ class _Insertion(DataChange):
         super().__init__(call, statement)
         self.statement = statement
         catalog = call.session.catalog
+        if self.table.partitioning is not None:
+            self.writer = PartitionedWriter(catalog, self.table, call.session.key.format)
         tables = [self.table, *(catalog.descendants(self.table.oid) if self.table.partitioning is not None else ())]
         self._row_prefixes = {storage_prefix(table.storage_id) for table in tables}
         if self.part is None:
@@ -435,6 +438,8 @@ class _Insertion(DataChange):
             batches, ended, rest = await self.first_batches(stream)
             if ended or not self._in_bulk():
                 return self.done(await self._singly(chained(batches, rest)))
+            if isinstance(self.writer, PartitionedWriter):
+                return self.done(await self._bulk_by_partition(self.writer, chained(batches, rest)))
             await lock_for_rows(self.session, self.encoder, self.held_before)
             return self.done(await self._bulk(chained(batches, rest)))
         finally:
@@ -445,10 +450,14 @@ class _Insertion(DataChange):
             return False
         return (
             self.statement.on_conflict is None
-            and self.table.partitioning is None
-            and not references.refers_to_itself(self.writer)
+            and not self._refers_to_itself()
             and (self.dml.complete or not self.prepared.fields)
         )
+
+    def _refers_to_itself(self) -> bool:
+        if isinstance(self.writer, PartitionedWriter):
+            return refers_to_itself(self.session.catalog, self.table)
+        return references.refers_to_itself(self.writer)
 
     # ---- one by one -------------------------------------------------------------------------------------------------
 
@@ -561,6 +570,30 @@ class _Insertion(DataChange):
                     await references.check(session, foreign, keys)
             await thread.run(bulk.finish)
             bulk.merge_into(self.transaction)
+        finally:
+            thread.close()
+        return bulk.rows
+
+    async def _bulk_by_partition(self, writer: PartitionedWriter, batches: AsyncIterator[Any]) -> int:
+        statement, dml = self.statement, self.dml
+        bulk = PartitionedInsert(self.session, writer)
+        completer = RowCompleter(self.session, writer, dml.pending, statement.generated, statement.checks)
+        thread = BulkThread("bulk-insert")
+        thread.at_end(bulk.discard)
+        try:
+            async for batch in batches:
+                drawn = await completer.draw(batch.num_rows) if completer.draws else {}
+                given = {column: batch.column(place) for column, place in dml.new}
+                made = RowSet(self.table, batch.num_rows, given)
+                rows, _ = await thread.run(completer.complete, made, drawn)
+                found = await thread.run(completer.violation, rows)
+                if found is not None:
+                    raise found[1]
+                await bulk.write(thread, rows)
+            await thread.run(bulk.finish)
+            bulk.merge_into(self.transaction)
+        except Conflict as conflict:
+            raise conflict.error from None
         finally:
             thread.close()
         return bulk.rows

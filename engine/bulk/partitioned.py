@@ -1,0 +1,176 @@
+"""New rows of a partitioned table into bulk runs, those of each partition into its own (engine/bulk/insert.py).
+
+    in the thread     a batch is cut by the partitions that its rows belong to, by the columns of the keys alone
+    on the loop       partitions that had no row so far are locked and opened
+    in the thread     the rows of each, in the order of its columns, are checked and written
+
+Of several rows with errors the first one's is raised, but for keys that exist, which are looked for partition by
+partition.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, Table
+from engine.bulk import references
+from engine.bulk.complete import RowCompleter
+from engine.bulk.encode import TableEncoder
+from engine.bulk.insert import BulkInsert, Conflict
+from engine.bulk.locks import lock_for_rows
+from engine.bulk.rows import Row, RowSet
+from engine.bulk.thread import BulkThread
+from engine.execute.foreign_keys import Outgoing
+from engine.partitions.writing import Leaf, PartitionedWriter
+from engine.storage.columns import Numbers
+from engine.txn.locks import ROW_EXCLUSIVE
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+    from engine.txn.transaction import Transaction
+
+
+def refers_to_itself(catalog: Catalog, table: Table) -> bool:
+    """Whether rows of the statement may refer to each other: then they are written one by one."""
+    family = [table, *catalog.descendants(table.oid)]
+    own = {item.oid for item in family}
+    return any(constraint.references in own for item in family for constraint in item.constraints)
+
+
+class _Part:
+    """One partition that rows have come to."""
+
+    def __init__(self, session: Session, leaf: Leaf, encoder: TableEncoder, bulk: BulkInsert) -> None:
+        self.leaf = leaf
+        self.encoder = encoder
+        self.bulk = bulk
+        self.completer = RowCompleter(session, encoder.writer, (), (), leaf.checks)
+
+    def rows_of(self, rows: RowSet, places: Numbers) -> RowSet:
+        """The rows at these places as rows of the partition."""
+        taken = rows.take(places)
+        if not taken.in_columns:
+            return RowSet(self.leaf.table, taken.count, None, [tuple(self.leaf.row(row)) for row in taken.tuples()])
+        numbers = self.leaf.numbers
+        columns = {numbers[number]: taken.column(number) for number in numbers if taken.has(number)}
+        return RowSet(self.leaf.table, taken.count, columns)
+
+
+class PartitionedInsert:
+    """One statement's rows. `write` as often as there are batches, then `finish` and `merge_into`."""
+
+    def __init__(self, session: Session, writer: PartitionedWriter) -> None:
+        assert session.transaction is not None
+        self._session = session
+        self._transaction = session.transaction
+        self._writer = writer
+        self._parts: dict[int, _Part] = {}
+        self._needed = key_positions(session.catalog, writer.table)
+        self.rows = 0
+
+    async def write(self, thread: BulkThread, rows: RowSet) -> None:
+        """Writes a batch. Raises Conflict with the place of a row that cannot be written, 23503."""
+        if not rows.count:
+            return
+        found, error = await thread.run(self._split, rows)
+        for leaf, _ in found:
+            if leaf.table.oid not in self._parts:
+                await self._open(leaf)
+        numbers = [
+            0 if leaf.table.key_columns else self._session.node.next_row_numbers(leaf.table, len(places))
+            for leaf, places in found
+        ]
+        for foreign, keys in await thread.run(self._add, rows, found, numbers, error):
+            await references.check(self._session, foreign, keys)
+        self.rows += rows.count
+
+    def _split(self, rows: RowSet) -> tuple[list[tuple[Leaf, Numbers]], SqlError | None]:
+        """The places of the rows of each partition, up to the first row that none takes, and that one's error."""
+        columns = self._writer.table.columns
+        values = [
+            rows.values(column.number) if place in self._needed else repeat(None, rows.count)
+            for place, column in enumerate(columns)
+        ]
+        known: dict[Row, Leaf] = {}
+        places: dict[int, tuple[Leaf, list[int]]] = {}
+        error = None
+        for place, row in enumerate(zip(*values, strict=True)):
+            leaf = known.get(row)
+            if leaf is None:
+                try:
+                    leaf = known[row] = self._writer.leaf_of(row)
+                except SqlError as found:
+                    error = found
+                    break
+            entry = places.get(leaf.table.oid)
+            if entry is None:
+                entry = places[leaf.table.oid] = leaf, []
+            entry[1].append(place)
+        return [(leaf, np.array(found)) for leaf, found in places.values()], error
+
+    async def _open(self, leaf: Leaf) -> None:
+        session, transaction, table = self._session, self._transaction, leaf.table
+        held_before = transaction.table_locks.get(table.oid, 0)
+        await session.lock_table(transaction, table.oid, ROW_EXCLUSIVE)
+        encoder = TableEncoder(session.catalog, table, session.key.format)
+        encoder.writer.row_shown = leaf.writer.row_shown
+        await lock_for_rows(session, encoder, held_before)
+        bulk = await BulkInsert.open(transaction, encoder)
+        self._parts[table.oid] = _Part(session, leaf, encoder, bulk)
+
+    def _add(
+        self, rows: RowSet, found: list[tuple[Leaf, Numbers]], numbers: list[int], error: SqlError | None
+    ) -> list[tuple[Outgoing, list[Row]]]:
+        """Checks and writes the parts of a batch; gives the keys that they refer to."""
+        cut = [(part := self._parts[leaf.table.oid], places, part.rows_of(rows, places)) for leaf, places in found]
+        violations = []
+        for part, places, own in cut:
+            violation = part.completer.violation(own)
+            if violation is not None:
+                violations.append((int(places[violation[0]]), violation[1]))
+        if violations:
+            raise Conflict(*min(violations, key=lambda item: item[0]))
+        if error is not None:
+            raise Conflict(sum(len(places) for _, places in found), error)
+        keys: list[tuple[Outgoing, list[Row]]] = []
+        for (part, places, own), number in zip(cut, numbers, strict=True):
+            try:
+                part.bulk.add(own, number)
+            except Conflict as conflict:
+                raise Conflict(int(places[conflict.place]), conflict.error) from None
+            writer = part.encoder.writer
+            keys += [(foreign, references.distinct_keys(writer, foreign, own)) for foreign in writer.outgoing]
+        return keys
+
+    def finish(self) -> None:
+        """Sorts and syncs the runs. Raises 23505."""
+        for part in self._parts.values():
+            part.bulk.finish()
+
+    def merge_into(self, transaction: Transaction) -> None:
+        """Makes the runs the transaction's. On the engine's thread, after `finish`."""
+        for part in self._parts.values():
+            part.bulk.merge_into(transaction)
+
+    def discard(self) -> None:
+        """Removes what was written, unless it is the transaction's by now."""
+        for part in self._parts.values():
+            part.bulk.discard()
+
+
+def key_positions(catalog: Catalog, table: Table) -> frozenset[int]:
+    """The places of the columns that the routes of rows depend on."""
+    names = {column.name: place for place, column in enumerate(table.columns)}
+    found: set[int] = set()
+    for item in [table, *catalog.descendants(table.oid)]:
+        for column in item.partitioning.columns if item.partitioning is not None else ():
+            if not column.number:
+                return frozenset(names.values())
+            found.add(names[item.column_by_number(column.number).name])
+    if table.bound is not None:  # its own bounds are looked at too
+        return frozenset(names.values())
+    return frozenset(found)
