@@ -619,11 +619,11 @@ class QueryCompiler:
         strength = STRENGTHS[mark.strength]
         table = self.query.range_table[mark.relation]
         assert isinstance(table, tree.RangeTable)
-        if mark.wait == "nowait":
-            locked = code.constant(lock_nowait(table.table.name), "lock_nowait")
-            code.line(f"{row.value} = {locked}(get_locked, {row.key}, {strength})")
-        else:
+        code.names["SqlError"] = SqlError
+        with code.block("try:"):
             code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r})")
+        with code.block("except SqlError as error:"):
+            code.line(f"raise {code.named(lock_refusal(table.table.name), 'refusal')}(error) from None")
         code.indent(f"if {row.value} is not None:")
         self.write_columns(mark.relation, row)
 
@@ -720,18 +720,18 @@ def _inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:
     return found
 
 
-def lock_nowait(table: str) -> Callable[[Callable[..., bytes | None], bytes, int], bytes | None]:
-    """Makes the NOWAIT form of get_locked for a table: 55P03 names the relation."""
+def lock_refusal(table: str) -> Callable[[SqlError], SqlError]:
+    """Makes what says of a row's lock what PostgreSQL says: 55P03 names the table; and a row that somebody has deleted
+    was "updated" for whoever only locks it (ExecLockRows)."""
 
-    def lock(get_locked: Callable[..., bytes | None], key: bytes, strength: int) -> bytes | None:
-        try:
-            return get_locked(key, strength, "nowait")
-        except SqlError as error:
-            if error.sqlstate == "55P03":
-                raise SqlError("55P03", f'could not obtain lock on row in relation "{table}"') from error
-            raise
+    def told(error: SqlError) -> SqlError:
+        if error.sqlstate == "55P03":
+            return SqlError("55P03", f'could not obtain lock on row in relation "{table}"')
+        if error.sqlstate == "40001":
+            return SqlError("40001", error.message.replace("concurrent delete", "concurrent update"))
+        return error
 
-    return lock
+    return told
 
 
 def _is_membership(condition: tree.Expr) -> bool:

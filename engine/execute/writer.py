@@ -307,7 +307,7 @@ class TableWriter:
         if new_key == key:
             return key
         self._new_key(transaction, context, new)
-        transaction.delete(key)
+        transaction.move(key, new_key)
         return new_key
 
     def _change_entry(

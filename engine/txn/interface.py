@@ -84,6 +84,9 @@ class Transaction(Protocol):
 
     def delete(self, key: bytes) -> None: ...
 
+    def move(self, key: bytes, new_key: bytes) -> None:
+        """Deletes a row that is about to be put under a new key."""
+
     def mark(self) -> int:
         """A position to roll back to: before each statement, and at SAVEPOINT."""
 

@@ -52,6 +52,8 @@ TABLE_CONFLICTS: Mapping[int, int] = {
     ACCESS_EXCLUSIVE: 0xFF,
 }
 
+MOVES_KEPT = 4096  # only the word in an error message depends on them
+
 TABLE_MODES: Mapping[str, int] = {
     "access share": ACCESS_SHARE,
     "row share": ROW_SHARE,
@@ -122,6 +124,7 @@ class LockSpace:
     def __init__(self, conflicts: Mapping[int, int]) -> None:
         self.conflicts = conflicts
         self.serializable = SerializableSpace()  # of the transactions whose tables are locked here
+        self.moved: dict[Hashable, bytes] = {}  # rows that got another key lately: what becomes of them is told right
         self._held: dict[Hashable, Owner | Contended] = {}
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
@@ -158,6 +161,12 @@ class LockSpace:
             owner.waiting = None
             raise deadlock(cycle)
         return ticket
+
+    def note_move(self, key: Hashable, new_key: bytes) -> None:
+        """A row gets another key, if its transaction commits."""
+        if len(self.moved) >= MOVES_KEPT:
+            del self.moved[next(iter(self.moved))]
+        self.moved[key] = new_key
 
     def would_block(self, owner: Owner, name: Hashable, mode: int) -> bool:
         """Whether acquire would give a ticket now."""

@@ -114,6 +114,9 @@ class StatementView:
     def put(self, key: bytes, value: bytes) -> None:
         self.transaction.put(key, value)
 
+    def move(self, key: bytes, new_key: bytes) -> None:
+        self.transaction.move(key, new_key)
+
     def delete(self, key: bytes) -> None:
         self.transaction.delete(key)
 

@@ -258,9 +258,15 @@ class Transaction:
         if newest is None:
             return None
         if self.isolation != READ_COMMITTED and newest[0] > self.snapshot_lsn:
-            what = "update" if newest[1] is not None else "delete"
+            what = "update" if newest[1] is not None or self._has_moved(key, newest[0]) else "delete"
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
         return newest[1]
+
+    def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
+        """Whether the row that is gone from this key since the commit of that LSN has got another key by it."""
+        new_key = self._row_space.moved.get(key)
+        newest = None if new_key is None else self._store.newest(new_key)
+        return newest is not None and newest[0] == lsn
 
     def _written(self, key: bytes) -> bytes | _Missing | None:
         """What this transaction has under the key: single writes lie over its bulk runs, newer runs over older ones."""
@@ -300,6 +306,11 @@ class Transaction:
 
     def delete(self, key: bytes) -> None:
         self.put(key, None)
+
+    def move(self, key: bytes, new_key: bytes) -> None:
+        """Deletes a row that is about to be put under a new key."""
+        self.put(key, None)
+        self._row_space.note_move(key, new_key)
 
     def refuse_if_read_only(self, command: str) -> None:
         """25006 for a command that writes in a read-only transaction."""

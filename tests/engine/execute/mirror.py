@@ -74,6 +74,9 @@ class LoneTransaction:
     def put(self, key: bytes, value: bytes) -> None:
         self.rows[key] = value
 
+    def move(self, key: bytes, new_key: bytes) -> None:
+        self.delete(key)
+
     def delete(self, key: bytes) -> None:
         self.rows.pop(key, None)
 
