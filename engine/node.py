@@ -50,7 +50,7 @@ from engine.session.notifications import Listeners
 from engine.session.settings import PlanKey
 from engine.session.system import SystemCache
 from engine.storage.edits import Edits
-from engine.storage.keys import prefix_range
+from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.stores import AnyStore, Stores
 from engine.storage.tablespace import Tablespace as Store
 from engine.tablespaces import NodeTablespaces, TablespaceStorage
@@ -221,7 +221,7 @@ class Node:
         """This node has become the leader, and has applied everything that was committed. What former leaders knew in
         memory is read again."""
         self.sequences.forget()
-        self._row_numbers.clear()
+        self._forget_row_numbers(0)
         self.catalogs = {}
         self.bootstrap()
         self.commits.schema_version = self.store.of(0).durable_lsn
@@ -242,12 +242,12 @@ class Node:
         if isinstance(self.store, Stores):
             self.prepared.load()  # it may lead other tablespaces
         self.sequences.forget()
-        self._row_numbers.clear()
+        self._forget_row_numbers(0)
 
-    def lead_in(self) -> None:
+    def lead_in(self, space: Store) -> None:
         """This node has become the leader of another tablespace than pg_default, and has applied all that its last
         leader knew of the schema."""
-        self._row_numbers.clear()
+        self._forget_row_numbers(space.slot)
         self.commits.schema_version = self.store.of(0).durable_lsn
         self.prepared.load()
 
@@ -260,7 +260,16 @@ class Node:
         if isinstance(self.store, Stores) and space in self.store.spaces:
             self.store.undo_above(committed, space.slot)
         self.prepared.load()
-        self._row_numbers.clear()
+        self._forget_row_numbers(space.slot)
+
+    def _forget_row_numbers(self, slot: int) -> None:
+        """Those of the tables in a tablespace; in others, transactions that go on may have drawn some."""
+        slots = self.store.slots if isinstance(self.store, Stores) else {}
+        self._row_numbers = {
+            storage_id: counter
+            for storage_id, counter in self._row_numbers.items()
+            if slots.get(storage_prefix(storage_id), 0) != slot
+        }
 
     def give_up_in(self, space: Store, lsn: int, error: SqlError) -> None:
         """Tells everybody who waits for an LSN above this one of a tablespace beside pg_default."""

@@ -219,18 +219,21 @@ class NodeTablespaces:
     def stood_on(self, transaction: Transaction) -> frozenset[bytes]:
         """The tablespaces, by id, in which a transaction has locks, or has looked at what is not durable yet; b"" is
         pg_default."""
-        stores = self._stores
-        if stores is None:
+        if self._stores is None:
             return frozenset((b"",))
+        spaces = self._stores.spaces
+        slots = self.slots_of(transaction)
+        return frozenset(space.tablespace_id if slot else b"" for slot in slots if (space := spaces[slot]))
+
+    def slots_of(self, transaction: Transaction) -> set[int]:
+        """The same, their slots."""
         store = transaction.store
         slots = set(store.observed) if isinstance(store, ObservedStores) else {0}
         catalog = transaction.catalog or self._node.shared_catalog
         for oid in transaction.table_locks:
-            item = catalog.get(oid) if isinstance(oid, int) else None
-            place = item.oid if isinstance(item, Tablespace) else getattr(item, "tablespace", DEFAULT_TABLESPACE_OID)
-            space = self._spaces.get(place)
+            space = self._spaces.get(_place_of(catalog.get(oid) if isinstance(oid, int) else None))
             slots.add(0 if space is None else space.slot)
-        return frozenset(space.tablespace_id if slot else b"" for slot in slots if (space := stores.spaces[slot]))
+        return slots
 
     def _detach(self, oid: int) -> None:
         assert self._stores is not None and self._storage is not None
@@ -297,6 +300,11 @@ class NodeTablespaces:
 
 def _lies_in(item: SchemaObject, tablespace: int) -> bool:
     return isinstance(item, Table | Index) and item.tablespace == tablespace
+
+
+def _place_of(item: SchemaObject | None) -> int:
+    """The tablespace (OID) of what a lock is on."""
+    return item.oid if isinstance(item, Tablespace) else getattr(item, "tablespace", DEFAULT_TABLESPACE_OID)
 
 
 def _observing(

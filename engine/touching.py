@@ -1,12 +1,12 @@
 """Which tablespaces relations and schema changes have to do with, where each may be led by another node.
 
-    relation    its own, and those of its partitions and children; behind a view those of what the view reads; beside
-                an index that of its table
-    changes     of its rows: besides, those of the other sides of its foreign keys, as far as cascades go, and
-                pg_default for the sequences of its columns
-    schema      a change of a relation: the same, and its parents', as it was and as it is. What is new and no relation
-                concerns nobody; whatever else is changed (types, roles, schemas) may concern the rows of every
-                tablespace
+    relation    its own; behind a view those of what the view reads; beside an index that of its table; those of
+                partitions, and whatever else inherits from it
+    changes     of its rows: besides, those of the other sides of its foreign keys, as far as cascades go, of the tables
+                that it inherits from, and pg_default for the sequences of its columns
+    schema      a change of a relation: the same, as it was and as it is. What is new concerns nobody else, unless it
+                hides a relation of that name; whatever else is changed (types, roles, schemas) may concern the rows of
+                every tablespace
 
 A schema change gets a part, maybe an empty one, in each tablespace that it has to do with. So it commits only where all
 of them are led, and no row is committed under a schema that has been changed before: whoever leads the tablespace next
@@ -21,6 +21,7 @@ from catalog.schema import (
     DEFAULT_TABLESPACE_OID,
     Catalog,
     Index,
+    Routine,
     Schema,
     SchemaObject,
     Sequence,
@@ -33,8 +34,15 @@ from engine.session.routing import LEADER_FUNCTIONS
 TEMPORARY = "pg_temp_"
 
 
+class UntoldError(Exception):
+    """A function in SQL is called: what its body has to do with depends on who calls it."""
+
+
 def tables_behind(catalog: Catalog, relation: object, tables: dict[int, Table]) -> bool:
-    """Adds the tables that reading the relation reads; whether there is something in pg_default among the rest."""
+    """Adds the tables that reading the relation reads; whether there is something in pg_default among the rest. Raises
+    UntoldError."""
+    if isinstance(relation, Routine):
+        raise UntoldError
     if isinstance(relation, Table):
         tables[relation.oid] = relation
         tables.update((item.oid, item) for item in catalog.descendants(relation.oid))
@@ -47,20 +55,20 @@ def tables_behind(catalog: Catalog, relation: object, tables: dict[int, Table]) 
 
 
 def add_touched(catalog: Catalog, tables: dict[int, Table]) -> bool:
-    """Adds the tables that changes of these may look at or change too; whether sequences are among that."""
-    referencing: dict[int, list[Table]] = {}
-    for item in catalog.objects.values():
-        if isinstance(item, Table):
-            for oid in _references(item):
-                referencing.setdefault(oid, []).append(item)
+    """Adds the tables that changes of these may look at or change too; whether sequences are among that. Raises
+    UntoldError."""
     draws = False
     pending = list(tables.values())
     while pending:
         table = pending.pop()
-        draws |= any(
-            column.sequence is not None or column.identity or _draws(column.default) for column in table.columns
-        )
-        for other in [catalog.get(oid) for oid in _references(table)] + referencing.get(table.oid, []):
+        defaults = [column.default for column in table.columns if column.default is not None]
+        if any(f"{name}(" in default for name in catalog.routines for default in defaults):
+            raise UntoldError
+        draws |= any(column.sequence is not None or column.identity for column in table.columns)
+        draws |= any(f"{name}(" in default for name in LEADER_FUNCTIONS for default in defaults)
+        near = (catalog.referencing, catalog.children)
+        related = (*_references(table), *table.parents, *(oid for found in near for oid in found.get(table.oid, ())))
+        for other in map(catalog.get, related):
             if isinstance(other, Table) and other.oid not in tables:
                 tables[other.oid] = other
                 pending.append(other)
@@ -76,25 +84,24 @@ def places_of_changes(
     for oid, new in changes.items():
         for catalog in before.values():
             old = catalog.get(oid)
-            if old is not None:
-                break
-        else:
-            old = None
-        for item in (old, new):
-            if item is not None and not _places(catalog, item, old is None, found):
-                return None
+            for item in (old, new):
+                if item is not None and not _places(catalog, item, old is None, found):
+                    return None
     return frozenset(found - {DEFAULT_TABLESPACE_OID})
 
 
 def _places(catalog: Catalog, item: SchemaObject, is_new: bool, found: set[int]) -> bool:
     """Adds those of one object; False: all."""
+    if is_new and isinstance(item, Table | View | Sequence) and _hides(catalog, item):
+        return False
     if isinstance(item, Table | Index | View):
         tables: dict[int, Table] = {}
-        tables_behind(catalog, item, tables)
-        if isinstance(item, Table):
-            for parent in item.parents:
-                tables_behind(catalog, catalog.get(parent), tables)
-            add_touched(catalog, tables)
+        try:
+            tables_behind(catalog, item, tables)
+            if isinstance(item, Table):
+                add_touched(catalog, tables)
+        except UntoldError:
+            return False
         found.update(table.tablespace for table in tables.values())
     elif isinstance(item, Tablespace):
         if not is_new:
@@ -104,10 +111,13 @@ def _places(catalog: Catalog, item: SchemaObject, is_new: bool, found: set[int])
     return True
 
 
+def _hides(catalog: Catalog, item: Table | View | Sequence) -> bool:
+    """Whether names may mean a new relation from now on that have meant another one."""
+    temporary = isinstance(item, Table) and item.persistence == "t"
+    schema = catalog.get(item.schema)
+    own = not isinstance(schema, Schema) or schema.database == catalog.database
+    return own and not temporary and any(name == item.name for _, name in catalog.relations)
+
+
 def _references(table: Table) -> Iterable[int]:
     return (item.references for item in table.constraints if item.kind == "f" and item.references is not None)
-
-
-def _draws(default: str | None) -> bool:
-    """Whether a default looks at what is for all tablespaces, such as a sequence."""
-    return default is not None and any(f"{name}(" in default for name in LEADER_FUNCTIONS)

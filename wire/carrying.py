@@ -19,7 +19,7 @@ has worked as the leader is lost with the leadership (40001): it cannot go on el
 Tablespaces may be led by different nodes. A cycle runs where all that it has to do with is led (wire/reaching.py): what
 has nothing to do with pg_default at the leader of its tablespaces, everything else at the leader of pg_default, which
 is given the leaderships that it lacks first (`Replica.gather`). A block that has begun to work elsewhere and then needs
-more ends with 40001, and the leaderships are brought together meanwhile; so does one whose snapshot is older than that.
+more ends with 40001, and the leaderships are brought together meanwhile.
 
 A session that another node carries here is refused (40001, routine NotLeading) when this node does not lead: nothing
 has been done then, and the other node's relay goes on at the new leader. If the leadership is lost while such a session
@@ -33,7 +33,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from catalog.errors import SqlError, not_supported
 from engine.replica import Replica, admit_read, parse_token, token
@@ -43,13 +42,13 @@ from engine.session.routing import Needs, Route, Routes
 from engine.session.session import Session
 from engine.session.settings import milliseconds
 from engine.storage.moments import SLOT_SHIFT
-from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, WaitTicket
+from engine.txn.interface import SERIALIZABLE, WaitTicket
 from wire import core, messages
 from wire.answers import FLUSH_AT
 from wire.client import ConnectionLostError
 from wire.connection import BIND, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connection, Host
-from wire.peering import Peer, PeerVerifier
-from wire.reaching import Reaching, name_of
+from wire.peering import TO_HOME, Peer, PeerVerifier
+from wire.reaching import Cycle, Reaching, name_of
 from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
 
 ADVISORY_LOCKS = "advisory locks"
@@ -96,38 +95,6 @@ def led_apart() -> SqlError:
     )
 
 
-@dataclass(slots=True)
-class _Cycle:
-    """What the messages of a cycle need, as far as they are here."""
-
-    events: list[core.Event]
-    size: int  # bytes
-    whole: bool = True
-    needs: Needs = Needs.NOTHING
-    binds: Needs = Needs.NOTHING  # of what is bound or executed
-    speaks: bool = False  # it has a statement in it
-    rolls_back: bool = False
-    commits: bool = False
-    ends_first: bool = False
-    opens_writable: bool = False
-    discards: bool = False
-    unlocks: bool = False
-    own_portals: bool = False  # it uses portals of this node
-
-    def add(self, route: Route, needs: Needs, bound: bool) -> None:
-        if not self.speaks:
-            self.rolls_back, self.ends_first = route.rolls_back, route.ends_first
-        self.rolls_back &= route.rolls_back
-        self.speaks = True
-        self.needs = max(self.needs, needs)
-        if bound:
-            self.binds = max(self.binds, needs)
-        self.commits |= route.commits
-        self.opens_writable |= route.opens_writable
-        self.discards |= route.discards
-        self.unlocks |= route.unlocks
-
-
 class _Lingering(asyncio.Protocol):
     """A connection that has said its last word, and reads on until the other side has closed. If it closed with
     messages unread, the kernel would reset the connection, and the last word would be lost."""
@@ -165,7 +132,7 @@ class ClusterConnection(Connection):
         self._peer: Peer | None = None
         self._reports = {"_shoal.holds": "", "_shoal.unwaited": "", "_shoal.last_commit": token(0)}
         self._reaching = Reaching(cluster.routes, cluster.replica)
-        self._at_home = False  # a session that another node carries here has been where pg_default is led
+        self._at_home = False  # a session that another node carries here is for where pg_default is led
 
     # ---- what arrives -----------------------------------------------------------------------------------------------
 
@@ -182,7 +149,7 @@ class ClusterConnection(Connection):
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if self._is_fresh_read(session, data) and self._take_whole(data):
+            if (self._is_led(session, data) or self._is_fresh_read(session, data)) and self._take_whole(data):
                 return
             self.core.receive_data(data)
             if self._copy is not None:
@@ -203,15 +170,45 @@ class ClusterConnection(Connection):
             or session.transaction is not None
         ):
             return False
-        if data[0] == QUERY:
-            sql = self.core.whole_query(data)
-            route = None if sql is None else self._cluster.routes.of(sql)
-        else:
-            found = self.core.whole_execution(data) if data[0] == BIND else None
-            route = None if found is None else self._reaching.prepared_route(session, found[0].statement)
+        route = self._whole_route(session, data)
         if route is None or self._peer is not None or self._reaching.needs(session, route) is not Needs.READ:
             return False
         return not route.opens_writable and self._admission(session) is None
+
+    def _is_led(self, session: Session, data: bytes) -> bool:
+        """Whether what arrived is one statement, and this node leads all that it has to do with: what `_place` says of
+        most that is sent to a node that leads some tablespaces and not others."""
+        transaction = session.transaction
+        if (
+            self.busy
+            or self._resting
+            or session.owed is not None
+            or session.status == "E"
+            or (transaction is not None and (not session.must_lead or is_untouched(transaction)))
+        ):
+            return False
+        route = self._whole_route(session, data)
+        needed = None if route is None else self._reaching.of_route(session, route)
+        if not needed or not self._replica.leads_in(needed):
+            return False
+        home = self._replica.leads_in(AT_HOME)
+        alone = None if home else self._reaching.alone(session, needed)
+        if (alone is None and not home) or (transaction is not None and not session.leads_on):
+            return False
+        if alone is not None and transaction is not None:
+            alone |= session.alone or alone
+        self._cleared = 0
+        self._at_home = self._at_home or home
+        session.must_lead, session.alone = True, alone
+        return True
+
+    def _whole_route(self, session: Session, data: bytes) -> Route | None:
+        """Of what arrived, if it is one statement."""
+        if data[0] == QUERY:
+            sql = self.core.whole_query(data)
+            return None if sql is None else self._cluster.routes.of(sql)
+        found = self.core.whole_execution(data) if data[0] == BIND else None
+        return None if found is None else self._reaching.prepared_route(session, found[0].statement)
 
     def _process(self) -> None:
         session = self.session
@@ -279,7 +276,7 @@ class ClusterConnection(Connection):
             return False
         if self.core.phase == "skipping":
             return self._skip_ends()
-        cycle = self._survey(session)
+        cycle = self._reaching.survey(session, *self.core.peek())
         if not cycle.events:
             return False
         try:
@@ -297,40 +294,9 @@ class ClusterConnection(Connection):
         self.core.next_event()
         return False
 
-    # ---- what it needs ----------------------------------------------------------------------------------------------
-
-    def _survey(self, session: Session) -> _Cycle:
-        events, size = self.core.peek()
-        last = events[-1] if events else None
-        cycle = _Cycle(events, size, isinstance(last, core.Query | core.Sync | core.FunctionCall | core.Terminate))
-        parsed: dict[bytes, Route] = {}
-        bound: set[bytes] = set()
-        for event in events:
-            if isinstance(event, core.Query):
-                route = self._cluster.routes.of(event.sql)
-                cycle.add(route, self._reaching.needs(session, route), bound=True)
-            elif isinstance(event, core.Parse):
-                route = parsed[event.name] = self._cluster.routes.of(event.sql)
-                cycle.add(route, self._reaching.needs(session, route), bound=False)
-            elif isinstance(event, core.Bind):
-                bound.add(event.portal)
-                route = parsed.get(event.statement) or self._reaching.prepared_route(session, event.statement)
-                cycle.add(route, self._reaching.needs(session, route), bound=True)
-            elif isinstance(event, core.Describe) and event.kind == "S":
-                route = parsed.get(event.name) or self._reaching.prepared_route(session, event.name)
-                cycle.add(route, self._reaching.needs(session, route), bound=False)
-            elif isinstance(event, core.Execute | core.Describe):
-                name = event.portal if isinstance(event, core.Execute) else event.name
-                cycle.own_portals |= name in session.portals and name not in bound
-                cycle.speaks = True
-            elif isinstance(event, core.FunctionCall):
-                cycle.speaks = True
-                cycle.needs = cycle.binds = Needs.LEADER
-        return cycle
-
     # ---- where it runs ----------------------------------------------------------------------------------------------
 
-    def _decide(self, session: Session, cycle: _Cycle) -> bool:
+    def _decide(self, session: Session, cycle: Cycle) -> bool:
         """Clears the cycle for this node, or sees to it that it runs elsewhere or later: then False. Raises what its
         answer is."""
         if session.owed is not None and (cycle.speaks or not session.in_block):
@@ -360,7 +326,7 @@ class ClusterConnection(Connection):
             return False
         return self._run_here(cycle)
 
-    def _place(self, session: Session, cycle: _Cycle) -> bool:
+    def _place(self, session: Session, cycle: Cycle) -> bool:
         """Where a cycle runs that reads or writes, on a node that does not lead everything."""
         replica, transaction = self._replica, session.transaction
         needed = self._reaching.of_events(session, cycle.events)
@@ -377,35 +343,35 @@ class ClusterConnection(Connection):
             self._carry(session, min(alone))
             return False
         if not replica.leads_in(AT_HOME) or (alone is not None and not self._at_home):
-            if self._peer is not None:
+            if self._peer is None:
+                self._carry(session, HOME)
+                return False
+            if alone is not None or self._at_home:
                 raise refused()
-            self._carry(session, HOME)
-            return False
+            self._replica.begin_to_gather(self._replica.tablespaces if needed is None else needed)
+            raise led_apart()  # it needs more than the node knew that has sent it to this one
         missing = self._reaching.missing(needed)
         return self._gather(cycle, missing) if missing else self._lead(session, cycle, None)
 
-    def _go_on(self, session: Session, cycle: _Cycle, needed: Reached | None) -> bool:
+    def _go_on(self, session: Session, cycle: Cycle, needed: Reached | None) -> bool:
         """The same of a transaction that has worked here, where what it has to do with is led."""
         missing = self._reaching.missing(needed)
-        transaction = session.transaction
-        assert transaction is not None
         if not missing:
             alone = None if session.alone is None or needed is None else session.alone | needed
             return self._lead(session, cycle, alone)
-        again = transaction.isolation == READ_COMMITTED or not transaction.has_snapshot
-        if again and self._replica.leads_in(AT_HOME):
+        if self._replica.leads_in(AT_HOME):
             return self._gather(cycle, missing)
         self._replica.begin_to_gather(missing | session.stands_on)
         raise led_apart()
 
-    def _lead(self, session: Session, cycle: _Cycle, alone: Reached | None) -> bool:
+    def _lead(self, session: Session, cycle: Cycle, alone: Reached | None) -> bool:
         """It runs here, where all that it has to do with is led: `alone`, or with pg_default."""
         if alone is None or self._replica.leads_in(AT_HOME):
             alone, self._at_home = None, self._at_home or alone is None
         session.must_lead, session.alone = True, alone
         return self._run_here(cycle)
 
-    def _gather(self, cycle: _Cycle, missing: Reached) -> bool:
+    def _gather(self, cycle: Cycle, missing: Reached) -> bool:
         """Has the leaderships brought here; then the cycle is looked at again."""
         self._extended = not isinstance(cycle.events[0], core.Query)
         self._admitting = True
@@ -419,11 +385,11 @@ class ClusterConnection(Connection):
             self._fail_cycle(error)
         self._admitting = False
 
-    def _run_here(self, cycle: _Cycle) -> bool:
+    def _run_here(self, cycle: Cycle) -> bool:
         self._cleared = cycle.size
         return True
 
-    def _pay(self, session: Session, cycle: _Cycle) -> None:
+    def _pay(self, session: Session, cycle: Cycle) -> None:
         """The client is owed an error: this is its turn, unless it rolls back by itself."""
         error = session.owed
         assert error is not None
@@ -433,7 +399,7 @@ class ClusterConnection(Connection):
         session.forgive(ended=cycle.commits)
         raise error
 
-    def _is_carried(self, session: Session, cycle: _Cycle) -> bool:
+    def _is_carried(self, session: Session, cycle: Cycle) -> bool:
         """Raises 25006, 25001, 0A000 for what can run nowhere."""
         transaction = session.transaction
         if not session.in_block or transaction is None:
@@ -454,7 +420,7 @@ class ClusterConnection(Connection):
             )
         raise SqlError("25001", "transaction read-write mode must be set before any query")
 
-    def _admit(self, session: Session, cycle: _Cycle) -> bool:
+    def _admit(self, session: Session, cycle: Cycle) -> bool:
         """Clears a read, at once or when the replica is fresh enough."""
         transaction = session.transaction
         if self._has_read and transaction is not None and transaction.has_snapshot:
@@ -485,7 +451,7 @@ class ClusterConnection(Connection):
         return consistency, milliseconds(settings.get("max_staleness")) / 1000, after
 
     async def _admitted(
-        self, session: Session, cycle: _Cycle, consistency: str, max_staleness: float, after: int
+        self, session: Session, cycle: Cycle, consistency: str, max_staleness: float, after: int
     ) -> None:
         """What the log has brought meanwhile may say that a relation is a sequence, or lies elsewhere: then nothing is
         cleared, and it is decided anew."""
@@ -495,7 +461,7 @@ class ClusterConnection(Connection):
             self._has_read = True
             self._fail_cycle(error)
         else:
-            if self._survey(session).needs is not Needs.LEADER:
+            if self._reaching.survey(session, *self.core.peek()).needs is not Needs.LEADER:
                 self._has_read = True
                 self._cleared = cycle.size
         self._admitting = False
@@ -525,7 +491,8 @@ class ClusterConnection(Connection):
         self._relay, self._carried_to = relay, to
         address = session.client_address
         client = f"{address[0]}:{address[1]}" if address is not None else ""
-        image = SessionImage(self._startup, session.settings.outside(), session.block_image(), client)
+        startup = {**self._startup, **TO_HOME} if to == HOME else self._startup
+        image = SessionImage(startup, session.settings.outside(), session.block_image(), client)
         relay.feed(self.core.take_rest())
         self._cleared = 0
         self.busy = True
@@ -708,6 +675,7 @@ class ClusterConnection(Connection):
         self._peer, parameters = self._cluster.verifier.check(event.parameters)
         if self._peer is not None and not self._leads_something():
             raise SqlError("57P03", "this node does not lead the tablespace", severity="FATAL")
+        self._at_home = self._peer is not None and self._peer.home
         self._startup = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
         if self._peer is None and not self._replica.leads:
             self.busy = True

@@ -5,6 +5,7 @@ The carrying node adds reserved parameters to the startup message and signs all 
     _shoal.node     who carries            _shoal.issued   when, microseconds since 1970 (the carrier's clock)
     _shoal.target   to whom                _shoal.nonce    16 random bytes, hexadecimal
     _shoal.client   the client's address   _shoal.proof    HMAC-SHA256 over every other parameter, hexadecimal
+    _shoal.home     only for what is to run where pg_default is led
 
 The secret itself never travels. The proof covers the user, the database and every setting, is good for one node and for
 WINDOW seconds, and once: a node remembers the nonces of that time. A carried session needs no password: the carrying
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from catalog.errors import SqlError
 
 PREFIX = "_shoal."
+TO_HOME = {f"{PREFIX}home": "on"}
 WINDOW = 120.0  # seconds that the clocks of two nodes may differ
 NONCES = 200_000  # remembered at most: far more carried sessions than can be opened in the window
 MINIMUM_SECRET = 16  # bytes
@@ -33,10 +35,12 @@ MINIMUM_SECRET = 16  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The node that carries a session here, and the client's address as that node saw it."""
+    """The node that carries a session here, and the client's address as that node saw it. `home`: it is for whoever
+    leads pg_default, not for the leader of other tablespaces."""
 
     node: str
     client: str
+    home: bool = False
 
 
 def introduce(
@@ -93,7 +97,9 @@ class PeerVerifier:
         if reserved.get(f"{PREFIX}target") != self._node:
             raise _refused(f'this is node "{self._node}", not "{reserved.get(f"{PREFIX}target")}"')
         self._once(reserved.get(f"{PREFIX}nonce", ""), int(reserved.get(f"{PREFIX}issued", "0")) / 1_000_000)
-        peer = Peer(reserved.get(f"{PREFIX}node", ""), reserved.get(f"{PREFIX}client", ""))
+        peer = Peer(
+            reserved.get(f"{PREFIX}node", ""), reserved.get(f"{PREFIX}client", ""), reserved.keys() >= TO_HOME.keys()
+        )
         return peer, {name: value for name, value in parameters.items() if name not in reserved}
 
     def _once(self, nonce: str, issued: float) -> None:

@@ -4,6 +4,7 @@ nothing is found out twice while the schema stays as it is."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from catalog.schema import Catalog, Table, Tablespace, View
 from catalog.schema import Sequence as SequenceObject
@@ -17,6 +18,38 @@ from engine.txn.interface import SERIALIZABLE
 from wire import core
 
 
+@dataclass(slots=True)
+class Cycle:
+    """What the messages of a cycle need, as far as they are here."""
+
+    events: list[core.Event]
+    size: int  # bytes
+    whole: bool = True
+    needs: Needs = Needs.NOTHING
+    binds: Needs = Needs.NOTHING  # of what is bound or executed
+    speaks: bool = False  # it has a statement in it
+    rolls_back: bool = False
+    commits: bool = False
+    ends_first: bool = False
+    opens_writable: bool = False
+    discards: bool = False
+    unlocks: bool = False
+    own_portals: bool = False  # it uses portals of this node
+
+    def add(self, route: Route, needs: Needs, bound: bool) -> None:
+        if not self.speaks:
+            self.rolls_back, self.ends_first = route.rolls_back, route.ends_first
+        self.rolls_back &= route.rolls_back
+        self.speaks = True
+        self.needs = max(self.needs, needs)
+        if bound:
+            self.binds = max(self.binds, needs)
+        self.commits |= route.commits
+        self.opens_writable |= route.opens_writable
+        self.discards |= route.discards
+        self.unlocks |= route.unlocks
+
+
 class Reaching:
     """Of one connection. `routes` and `replica` are those of the node."""
 
@@ -26,6 +59,35 @@ class Reaching:
         self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
         self._known: tuple[Catalog | None, object, object, object] = (None, None, None, None)
         self._reach: dict[tuple[Route, Needs], Reached | None] = {}  # as long as the above stays as it is
+
+    def survey(self, session: Session, events: list[core.Event], size: int) -> Cycle:
+        """What the next cycle needs. `events`, `size`: as the core's `peek` gives them."""
+        last = events[-1] if events else None
+        cycle = Cycle(events, size, isinstance(last, core.Query | core.Sync | core.FunctionCall | core.Terminate))
+        parsed: dict[bytes, Route] = {}
+        bound: set[bytes] = set()
+        for event in events:
+            if isinstance(event, core.Query):
+                route = self._routes.of(event.sql)
+                cycle.add(route, self.needs(session, route), bound=True)
+            elif isinstance(event, core.Parse):
+                route = parsed[event.name] = self._routes.of(event.sql)
+                cycle.add(route, self.needs(session, route), bound=False)
+            elif isinstance(event, core.Bind):
+                bound.add(event.portal)
+                route = parsed.get(event.statement) or self.prepared_route(session, event.statement)
+                cycle.add(route, self.needs(session, route), bound=True)
+            elif isinstance(event, core.Describe) and event.kind == "S":
+                route = parsed.get(event.name) or self.prepared_route(session, event.name)
+                cycle.add(route, self.needs(session, route), bound=False)
+            elif isinstance(event, core.Execute | core.Describe):
+                name = event.portal if isinstance(event, core.Execute) else event.name
+                cycle.own_portals |= name in session.portals and name not in bound
+                cycle.speaks = True
+            elif isinstance(event, core.FunctionCall):
+                cycle.speaks = True
+                cycle.needs = cycle.binds = Needs.LEADER
+        return cycle
 
     def prepared_route(self, session: Session, name: bytes) -> Route:
         """Of a prepared statement; INVALID where there is none."""

@@ -174,11 +174,13 @@ class Feed:
         """What the reader sees otherwise than the worker's table at D does: files of its own bulk runs, oldest first,
         and over them keys with what it sees under them.
 
-        Raises 72000 for a reader so old that the tablespace no longer knows what has changed since.
+        Raises 72000 for a reader so old that the tablespace no longer knows what has changed since, 40001 for one from
+        a time when another node led it.
         """
         changes: Changes = {}
         store = self.tables[table.storage_id].store
         lsn = lsn_in(store.slot, self.read_lsn(reader))
+        store.check_sees_all(lsn)
         if lsn < store.durable_lsn:
             get = reader.get  # type: ignore[attr-defined]
             for _, key in store.changed_since(table.storage_id, lsn):

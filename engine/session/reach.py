@@ -3,7 +3,8 @@
     what it names          its relations, and what is behind them (engine/touching.py)
     what it changes        besides, what changes of these touch
     what is shared         the schema, sequences, advisory locks are in pg_default
-    everything             what does more than its text tells; long texts, at which nobody has looked
+    everything             what does more than its text tells: it calls functions in SQL, changes types or roles, and so
+                           on; long texts, at which nobody has looked
 
 A relation that is not found counts as pg_default's, where it may be by now.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Table, Tablespace
 from engine.session.routing import Needs, Route
 from engine.sql.analyze.environment import Environment
-from engine.touching import add_touched, tables_behind
+from engine.touching import UntoldError, add_touched, tables_behind
 
 Reached = frozenset[bytes]
 """Tablespaces by their ids; pg_default is HOME."""
@@ -30,12 +31,17 @@ def reached(route: Route, needs: Needs, environment: Environment, default_place:
     if not route.told:
         return None
     catalog = environment.catalog
+    if not catalog.routines.keys().isdisjoint(route.calls):
+        return None
     tables: dict[int, Table] = {}
     shared = route.shared
-    for name in route.relations:
-        shared |= tables_behind(catalog, environment.find_relation(*name), tables)
-    if needs is Needs.LEADER:
-        shared |= add_touched(catalog, tables)
+    try:
+        for name in route.relations:
+            shared |= tables_behind(catalog, environment.find_relation(*name), tables)
+        if needs is Needs.LEADER:
+            shared |= add_touched(catalog, tables)
+    except UntoldError:
+        return None
     found = {table.tablespace for table in tables.values()}
     found.update(catalog.tablespaces.get(name, DEFAULT_TABLESPACE_OID) for name in route.places)
     if route.makes and default_place:

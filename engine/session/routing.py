@@ -52,6 +52,7 @@ _OWN_FUNCTIONS = frozenset((
     "inet_server_addr", "inet_server_port", "pg_sleep",
 ))  # fmt: skip
 _OWN_VALUES = frozenset(("current_user", "session_user", "user", "current_role", "current_catalog"))
+_ADVISORY = ("pg_advisory", "pg_try_advisory")
 _WRITES = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _ALONE = (
     ast.TransactionStmt, ast.ShowStmt, ast.DeallocateStmt, ast.FetchStmt, ast.ClosePortalStmt, ast.DiscardStmt,
@@ -87,6 +88,7 @@ class Route:
     shared: bool = False  # it has to do with what is for all tablespaces: the schema, sequences, advisory locks
     places: frozenset[str] = frozenset()  # tablespaces that it names
     makes: bool = False  # it makes a table that may lie in `default_tablespace`
+    calls: frozenset[str] = frozenset()  # functions that it names
 
 
 # What cannot be parsed fails, on any node, in the same way.
@@ -99,7 +101,8 @@ LONG = Route(Needs.LEADER, opens_writable=True, commits=True)
 # words too: then it is carried, which is always right.
 _READS = re.compile(rb"[\s(]*(?:select|values|table|with)\b", re.IGNORECASE)
 _MAY_WRITE = re.compile(
-    rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;|pg_advisory" % "|".join(LEADER_FUNCTIONS).encode(),
+    rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;|pg_(?:try_)?advisory"
+    % "|".join(LEADER_FUNCTIONS).encode(),
     re.IGNORECASE,
 )
 
@@ -158,6 +161,7 @@ def of_trees(statements: Sequence[ast.Node]) -> Route:
         any(map(_is_shared, nodes)),
         frozenset(_places(nodes)),
         any(isinstance(node, _MAKES) and node.tablespace is None and node.persistence == "p" for node in nodes),
+        frozenset(node.names[-1] for node in nodes if isinstance(node, ast.FuncCall)),
     )
 
 
@@ -235,7 +239,7 @@ def _node(node: ast.Node) -> Needs:
         return Needs.LEADER if node.locking or node.into is not None else Needs.NOTHING
     if isinstance(node, ast.FuncCall):
         name = node.names[-1]
-        if name in LEADER_FUNCTIONS or (name.startswith("pg_advisory") and name not in _OWN_FUNCTIONS):
+        if name in LEADER_FUNCTIONS or (name.startswith(_ADVISORY) and name not in _OWN_FUNCTIONS):
             return Needs.LEADER
         return Needs.NOTHING if name in _OWN_FUNCTIONS else Needs.READ
     if isinstance(node, ast.SqlValueFunction):

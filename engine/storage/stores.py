@@ -370,7 +370,10 @@ class StoresSnapshot:
         if slot:
             self._stores.check_open(slot)
         if slot < len(self._parts):
-            return self._parts[slot]
+            part, space = self._parts[slot], self._stores.spaces[slot]
+            if slot and part is not None and space is not None:
+                space.check_sees_all(part.lsn)
+            return part
         if slot in self._stores.came:
             raise SqlError("40001", "the tablespace has come to this node since the snapshot was taken", hint="Retry.")
         return None
@@ -400,11 +403,12 @@ class StoresSnapshot:
 class ObservedStores:
     """What a transaction reads through: Stores, remembering the slots where it looked at what is sequenced."""
 
-    __slots__ = ("_stores", "observed")
+    __slots__ = ("_stores", "concerned", "observed")
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self.observed: set[int] = set()
+        self.concerned: Collection[int] = ()  # slots of tablespaces in which its commit has a part in any case
 
     @property
     def current(self) -> CurrentStores:

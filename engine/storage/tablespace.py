@@ -62,6 +62,8 @@ class Tablespace:
         self.path = path
         self.slot = 0
         """Its number among the tablespaces of this node (engine/storage/stores.py)."""
+        self.led_from = 0
+        """In a cluster, the LSN at which this node began to lead it, after others."""
         self.tied = 0
         """When it was last needed here together with other tablespaces; microseconds since 2000-01-01."""
         self._lock = lock
@@ -224,6 +226,13 @@ class Tablespace:
     def use_changelog(self, changelog: Changelog) -> None:
         """From now on commits go into another changelog: this node has become a tablespace's leader, or follows."""
         self._changelog = changelog
+
+    def check_sees_all(self, lsn: int) -> None:
+        """Raises 40001 for a snapshot at this LSN if it may lack what had been committed elsewhere before it was taken:
+        this node leads the tablespace since then."""
+        if lsn < self.led_from:
+            message = "another node has led the tablespace since the snapshot was taken"
+            raise SqlError("40001", message, hint="Nothing was committed. Retry.")
 
     def check_takes_entries(self) -> None:
         """Raises 40001 when `sequence` would, because this node does not lead the tablespace: for whoever has several

@@ -73,7 +73,8 @@ class JointCommits:
                 observed.add(0)
             edits = Edits(transaction.writes, [], transaction.dropped_storage)
             changed = transaction.changed_objects
-            concerned = self._concerned(changed) if changed else self._stores.slots_of(touched)
+            kept = store.concerned if isinstance(store, ObservedStores) else ()
+            concerned = self._concerned(changed) if changed else {*kept, *self._stores.slots_of(touched)}
             at = self._stores.sequence(
                 edits, self._clock(), self.schema_version, transaction.runs, observed, concerned=concerned
             )

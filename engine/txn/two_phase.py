@@ -32,7 +32,7 @@ from catalog.errors import SqlError
 from catalog.rows import FORMAT, PREPARED_TRANSACTIONS
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
-from engine.storage.stores import Stores
+from engine.storage.stores import ObservedStores, Stores
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.locks import ACCESS_EXCLUSIVE, LockSpace
 from engine.txn.transaction import Transaction
@@ -90,6 +90,7 @@ class PreparedTransactions:
         made = PreparedTransaction(identifier, number, node.clock(), owner, database)
         carrier = self._new_transaction()
         carrier.stand_on(transaction)
+        self._concern(carrier, transaction)
         carrier.writes = {_key(identifier): _encode(made, transaction)}
         lsn = node.commits.commit(carrier, _touched(transaction))
         self._known[identifier] = made, transaction
@@ -101,9 +102,15 @@ class PreparedTransactions:
         carrier = self._new_transaction()
         carrier.writes = dict(transaction.writes) if committed else {}
         carrier.writes[_key(identifier)] = None
+        self._concern(carrier, transaction)
         lsn = self._node.commits.commit(carrier, _touched(transaction))
         self._forget(identifier)
         return lsn
+
+    def _concern(self, carrier: Transaction, transaction: Transaction) -> None:
+        """Its commit has a part where the transaction has a lock, even if it is of a whole table."""
+        if isinstance(carrier.store, ObservedStores):
+            carrier.store.concerned = self._node.held.slots_of(transaction)
 
     def _new_transaction(self) -> Transaction:
         node = self._node

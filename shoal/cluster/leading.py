@@ -18,6 +18,8 @@ The schema. A schema change has a part in every tablespace that it has to do wit
 only while all of these are led at home, and a leader that has been replaced cannot commit it. Whoever takes a
 tablespace over applies its log up to the head, and with each such part what pg_default has at that place (arrivals.py).
 Moreover it applies pg_default's head as it is then (`has_schema`) before it leads.
+
+So does a prepared transaction (engine/txn/two_phase.py): whoever leads one of its tablespaces next takes its locks.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from engine.storage.stores import Stores
 from replication.interface import ConflictError, CoordinationUnavailableError
 from replication.log.interface import Leader
 from replication.log.layout import decode_epoch, paths
-from replication.placement import Move, decode_move, encode_move, move_path
+from replication.placement import Move, encode_move, move_path
 
 if TYPE_CHECKING:
     from shoal.cluster.spaces import ClusterTablespaces
@@ -186,13 +188,13 @@ class Leaderships:
         epoch = decode_epoch(found.data)
         if epoch.leader in ("", node):
             return
-        move, path = Move(epoch.leader, node, epoch.epoch), move_path(identity)
+        move, path = encode_move(Move(epoch.leader, node, epoch.epoch)), move_path(identity)
         with contextlib.suppress(ConflictError):
-            await coordination.create(path, encode_move(move))
+            await coordination.create(path, move)
             log.info("%s is asked to hand tablespace %s over to %s", epoch.leader, identity.hex(), node)
             return
         other = await coordination.get(path)
-        if other is not None and decode_move(other.data) != move:  # placement wants it elsewhere, or did
+        if other is not None and other.data != move:  # placement wants it elsewhere, or did
             await coordination.delete(path, other.version)
 
 

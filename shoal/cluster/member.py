@@ -450,8 +450,10 @@ class Member:
         self._undo.callback(mender.stop)
 
     def _log_of(self, tablespace: bytes) -> ReplicatedLog | None:
+        if tablespace == self._log.tablespace:
+            return self._log
         replica = self._spaces.replica(tablespace)
-        return self._log if tablespace == self._log.tablespace else None if replica is None else replica.log
+        return None if replica is None else replica.log
 
     async def _catch_up(self) -> None:
         """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends

@@ -153,7 +153,8 @@ class SpaceReplica:
         if not await self._spaces.leaderships.has_schema(leader):
             return
         self.store.use_changelog(leader)
-        self._spaces.node.lead_in()
+        self.store.led_from = self.store.durable_lsn
+        self._spaces.node.lead_in(self.store)
         self.leading = True
         self.led.set()
         self._spaces.leaderships.gate()

@@ -26,7 +26,7 @@ LEADER = [
     "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "EXPLAIN ANALYZE UPDATE t SET a = 1", "SELECT txid_current()",
     "EXECUTE p (nextval('s'))", "SELECT 1; DELETE FROM t", "SELECT count(*) FILTER (WHERE setval('s', 1) = 1) FROM t",
     "CREATE TEMPORARY TABLE u AS SELECT 1", "GRANT SELECT ON t TO ann", "SELECT pg_advisory_lock(1)",
-    "SELECT shoal_checkpoint()",
+    "SELECT shoal_checkpoint()", "SELECT pg_try_advisory_xact_lock(1)",
 ]  # fmt: skip
 
 

@@ -223,6 +223,22 @@ def test_a_tablespace_that_is_guarded_shows_what_is_durable_and_nothing_else_unt
     spaces.close()
 
 
+def test_a_snapshot_from_before_this_node_led_a_tablespace_is_not_read_there(tmp_path: Path) -> None:
+    spaces = Spaces(tmp_path)
+    spaces.commit({key(1, 100): b"a", key(1, 101): b"b"})
+    with spaces.stores.snapshot() as old:
+        spaces.commit({key(1, 101): b"of another leader"})
+        spaces.spaces[1].led_from = spaces.spaces[1].durable_lsn
+        for read in (lambda: old.get(key(1, 101)), lambda: list(old.scan(key(1, 101), key(2, 101)))):
+            with pytest.raises(SqlError) as caught:
+                read()
+            assert caught.value.sqlstate == "40001"
+        assert old.get(key(1, 100)) == b"a"
+    with spaces.stores.snapshot() as new:
+        assert new.get(key(1, 101)) == b"of another leader"
+    spaces.close()
+
+
 class Deposed:
     """A changelog of a node that leads no more."""
 
