@@ -310,11 +310,11 @@ class Expansion:
             query = _of_record(query, field)
         type_ = query.output[0].expression.type if field is not None else call.type
         plain = _plain_expression(query)
-        if plain is not None and _may_be_repeated(plain, call.arguments):
-            value = cast(tree.Expr, substituted(plain, call.arguments))
+        body: object = _first_row(query) if plain is None else plain
+        if _may_be_repeated(body, call.arguments):
+            value = _value(substituted(body, call.arguments), type_, call.location)
         else:
-            rows = _computed_once(_first_row(query), call.arguments)
-            value = tree.SubLink("expr", rows, type_, location=call.location)
+            value = _value(_over_arguments(body, call.arguments, type_), type_, call.location)
         if not call.function.strict:
             return value
         missing = [tree.NullTest(item, True) for item in call.arguments if not _is_known(item)]
@@ -465,6 +465,24 @@ def substituted(node: object, arguments: Sequence[tree.Expr]) -> object:
         return item
 
     return transform(node, change)
+
+
+def _value(body: object, type_: TypeRef, location: int) -> tree.Expr:
+    """A body as a value: an expression as it is, a query in parentheses."""
+    return (
+        tree.SubLink("expr", body, type_, location=location) if isinstance(body, tree.Query) else cast(tree.Expr, body)
+    )
+
+
+def _over_arguments(body: object, arguments: Sequence[tree.Expr], type_: TypeRef) -> tree.Query:
+    """SELECT body FROM (SELECT arguments): each argument is computed once."""
+    names = [f"a{number}" for number in range(1, len(arguments) + 1)]
+    inner = tuple(tree.Target(shift_levels(argument, 2), name) for argument, name in zip(arguments, names, strict=True))
+    columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in inner)
+    entry = tree.RangeSubquery(tree.Query(inner, volatile=True), "arguments", columns)
+    given = [tree.Var(0, number, column.type, 0, column.name) for number, column in enumerate(columns, 1)]
+    value = _value(substituted(body, given), type_, -1)
+    return tree.Query((tree.Target(value, "value"),), (entry,), (tree.FromRef(0),), volatile=True)
 
 
 def _computed_once(query: tree.Query, arguments: Sequence[tree.Expr]) -> tree.Query:
