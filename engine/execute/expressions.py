@@ -567,7 +567,7 @@ class ExpressionCompiler:
             elif 0 < len(right.elements) <= _MANY_ELEMENTS:
                 return self._any_as_or(expression, right)
         element_type = right.element_type if isinstance(right, tree.ArrayExpr) else TypeRef(expression.operator.right)
-        compare = comparison(expression.function, expression.left.type, element_type)
+        compare = self._element_comparison(expression, element_type)
         if not expression.function.strict:
             raise NotOnRowPath("ANY with an operator that is not strict")
         loop = operations.any_of if expression.use_or else operations.all_of
@@ -576,6 +576,17 @@ class ExpressionCompiler:
             f"{self.code.constant(loop, loop.__name__)}({self.code.constant(compare, 'compare')},"
             f" {left.source}, {array.source})"
         )
+
+    def _element_comparison(
+        self, expression: tree.ScalarArrayOp, element: TypeRef
+    ) -> Callable[[object, object], object]:
+        if expression.function.source != "record_eq" or expression.left.type.oid != _RECORD:
+            return comparison(expression.function, expression.left.type, element)
+        array = tree.ArrayExpr((expression.left,), expression.right.type, expression.left.type)
+        known_type(tree.CoalesceExpr((array, expression.right), array.type), self.levels)  # rows of one type
+        key = known_type(expression.left, self.levels).sort_key()
+        assert key is not None
+        return lambda left, right: key(left) == key(right)
 
     def _any_as_or(self, expression: tree.ScalarArrayOp, right: tree.ArrayExpr) -> str:
         source, left = self.bound(expression.left)

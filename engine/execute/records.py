@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.types import lookup
 from catalog.types.array import ArrayType
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from catalog.types.pseudo import Record, record_binary_encoder, record_text_encoder
 from engine.execute.code import NotOnRowPath
@@ -58,9 +58,18 @@ class AnonymousRow(Record):
 def known_type(expression: tree.Expr, levels: Levels) -> SqlType:
     """The type of an expression, with the fields of its rows. Raises NotOnRowPath where it cannot be told."""
     oid = expression.type.oid
-    if oid not in (RECORD, RECORD_ARRAY):
-        return lookup(oid)
-    found = [known for known in _types(expression, levels) if known is not None]
+    return _one(_types(expression, levels)) if oid in (RECORD, RECORD_ARRAY) else lookup(oid)
+
+
+def known_output(query: tree.Query, column: int, type_: TypeRef, levels: Levels) -> SqlType:
+    """The type of a column (from 1) of a query, which is the last of `levels`; of every arm of a set operation."""
+    return (
+        _one(_types_of_output(query, column, levels[:-1])) if type_.oid in (RECORD, RECORD_ARRAY) else lookup(type_.oid)
+    )
+
+
+def _one(types: Iterable[SqlType | None]) -> SqlType:
+    found = [known for known in types if known is not None]
     if not found or any(_shape(known) != _shape(found[0]) for known in found[1:]):
         raise NotOnRowPath("a row of unknown type")
     return found[0]

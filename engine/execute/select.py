@@ -31,7 +31,7 @@ from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten, function_in_from
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import pull_up
-from engine.execute.records import known_type
+from engine.execute.records import known_output
 from engine.execute.recursion import write_recursion
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
@@ -477,10 +477,9 @@ class QueryCompiler:
 
     def identity(self, operation: tree.SetOperation) -> Identity:
         """What the rows of a set operation are told apart by."""
-        columns = [tree.Var(0, number, type_) for number, type_ in enumerate(operation.types, 1)]
-        around = tree.Query((), (tree.RangeSubquery(self.query, "", ()),))
-        levels = (*self.expressions.levels[:-1], around)
-        return identity_of([known_type(column, levels) for column in columns])
+        levels = self.expressions.levels
+        known = [known_output(self.query, number, type_, levels) for number, type_ in enumerate(operation.types, 1)]
+        return identity_of(known)
 
     def set_rows(self, operation: tree.SetOperation | tree.FromRef) -> str:
         """Source of the rows of a set operation, a list."""

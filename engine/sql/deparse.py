@@ -92,20 +92,37 @@ class _Printer(ExpressionPrinter):
             if position:
                 self.add(", ")
             self.add(quote_identifier(cte.name))
-            output = [target.name for target in cte.query.output]
-            declared = [column.name for column in cte.columns]
-            if declared != output:
-                self.add(f"({', '.join(map(quote_identifier, declared))})")
+            written = cte.query if cte.written is None else cte.written
+            if cte.aliases:
+                self.add(f"({', '.join(map(quote_identifier, cte.aliases))})")
             self.add(" AS ")
             if cte.materialized is not None:
                 self.add("MATERIALIZED " if cte.materialized else "NOT MATERIALIZED ")
             self.add("(")
             self.keyword("", 0, 0, 0)
-            self.subquery(cte.query)
+            self.subquery(written)
             self.keyword("", 0, 0, 0)
             self.add(")")
+            self.search_and_cycle(cte)
         self.indent -= STANDARD
         self.keyword("", 0, 0, 0)
+
+    def search_and_cycle(self, cte: tree.Cte) -> None:
+        search, cycle = cte.search, cte.cycle
+        if search is not None:
+            columns = ", ".join(map(quote_identifier, search.columns))
+            order = "BREADTH" if search.breadth else "DEPTH"
+            self.add(f" SEARCH {order} FIRST BY {columns} SET {quote_identifier(search.sequence)}")
+        if cycle is None:
+            return
+        self.add(f" CYCLE {', '.join(map(quote_identifier, cycle.columns))} SET {quote_identifier(cycle.mark)}")
+        marks = [item.value if isinstance(item, tree.Const) else None for item in (cycle.value, cycle.default)]
+        if marks[0] is not True or marks[1] is not False:
+            self.add(" TO ")
+            self.expression(cycle.value)
+            self.add(" DEFAULT ")
+            self.expression(cycle.default)
+        self.add(f" USING {quote_identifier(cycle.path)}")
 
     def select(self, query: tree.Query, names: Sequence[str] | None, named: bool) -> None:
         values = _only_values(query)
@@ -360,7 +377,7 @@ class _Printer(ExpressionPrinter):
     def cte_names(self, entry: tree.RangeCte) -> list[str]:
         for cte in self.levels[-1 - entry.levels_up].ctes:
             if cte.name == entry.name:
-                return [column.name for column in cte.columns]
+                return [column.name for column in cte.columns][: len(entry.columns)]
         return [column.name for column in entry.columns]
 
     def alias(self, alias: str, name: str | None, columns: Sequence[str], real: Sequence[str]) -> None:

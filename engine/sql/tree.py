@@ -538,12 +538,35 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchClause:
+    breadth: bool
+    columns: tuple[str, ...]
+    sequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CycleClause:
+    columns: tuple[str, ...]
+    mark: str
+    value: Expr
+    default: Expr
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cte:
+    """`aliases`: the column names that were written. With SEARCH or CYCLE, `query` has their columns
+    (engine/sql/analyze/search_cycle.py), and `written` is what was written, for the text of views."""
+
     name: str
     columns: tuple[RangeColumn, ...]
     query: Statement
     recursive: bool = False
     materialized: bool | None = None
+    search: SearchClause | None = None
+    cycle: CycleClause | None = None
+    written: Query | None = None
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import fail
+from engine.sql.analyze.search_cycle import rewritten
 from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import range_columns
 
@@ -35,6 +36,8 @@ def _plain(state: State, item: ast.CommonTableExpr) -> tree.Cte:
     from engine.sql.analyze.changes import change_statement
     from engine.sql.analyze.select import select_query
 
+    if item.search is not None or item.cycle is not None:
+        fail("42601", "WITH query is not recursive", item)
     inner = State(state.shared, state)
     query: tree.Statement
     if isinstance(item.query, ast.SelectStmt):
@@ -48,7 +51,7 @@ def _plain(state: State, item: ast.CommonTableExpr) -> tree.Cte:
         state.volatile = True
     if not isinstance(query, tree.Query):
         state.volatile = True
-    return tree.Cte(item.name, _named(columns, item), query, False, item.materialized)
+    return tree.Cte(item.name, _named(columns, item), query, False, item.materialized, aliases=item.columns)
 
 
 def _named(columns: tuple[tree.RangeColumn, ...], item: ast.CommonTableExpr) -> tuple[tree.RangeColumn, ...]:
@@ -107,7 +110,9 @@ def _recursive(state: State, item: ast.CommonTableExpr) -> tree.Cte:
         state.recursive_self.pop(name, None)
     state.volatile = state.volatile or analysed.volatile
     columns = _named(range_columns(analysed.targets), item)
-    return tree.Cte(name, columns, analysed, True, item.materialized)
+    if item.search is not None or item.cycle is not None:
+        return rewritten(state, item, columns, analysed)
+    return tree.Cte(name, columns, analysed, True, item.materialized, aliases=item.columns)
 
 
 def _located(present: object) -> ast.Node | int:

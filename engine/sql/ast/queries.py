@@ -110,11 +110,31 @@ class LockingClause(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class SearchClause(Node):
+    breadth: bool
+    columns: tuple[str, ...]
+    sequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CycleClause(Node):
+    """`value` and `default` are None where they are not written: TRUE and FALSE."""
+
+    columns: tuple[str, ...]
+    mark: str
+    value: Node | None
+    default: Node | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommonTableExpr(Node):
     name: str
     columns: tuple[str, ...]
     query: Node  # SelectStmt, InsertStmt, UpdateStmt, DeleteStmt, MergeStmt
     materialized: bool | None = None
+    search: SearchClause | None = None
+    cycle: CycleClause | None = None
 
 
 @dataclass(frozen=True, slots=True)

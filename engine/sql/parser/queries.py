@@ -453,9 +453,37 @@ class Queries(Relations, Expressions):
         self.expect("(")
         query = self.preparable_statement()
         self.expect(")")
-        if self._curr.key in ("search", "cycle"):
-            self.refuse(f"{self._curr.key.upper()} in WITH", self._curr.start)
-        return ast.CommonTableExpr(name, columns, query, materialized, location=start)
+        search = self._search_clause() if self._curr.key == "search" else None
+        cycle = self._cycle_clause() if self._curr.key == "cycle" else None
+        return ast.CommonTableExpr(name, columns, query, materialized, search, cycle, location=start)
+
+    def _search_clause(self) -> ast.SearchClause:
+        start = self.expect("search").start
+        breadth = self.expect_one_of("depth", "breadth") == "breadth"
+        self.expect("first")
+        self.expect("by")
+        columns = self._column_names()
+        self.expect("set")
+        return ast.SearchClause(breadth, columns, self.column_name(), location=start)
+
+    def _cycle_clause(self) -> ast.CycleClause:
+        start = self.expect("cycle").start
+        columns = self._column_names()
+        self.expect("set")
+        mark = self.column_name()
+        value = default = None
+        if self.accept("to"):
+            value = self.expression()
+            self.expect("default")
+            default = self.expression()
+        self.expect("using")
+        return ast.CycleClause(columns, mark, value, default, self.column_name(), location=start)
+
+    def _column_names(self) -> tuple[str, ...]:
+        names = [self.column_name()]
+        while self.accept(","):
+            names.append(self.column_name())
+        return tuple(names)
 
     # ---- FROM ----
 
