@@ -97,7 +97,11 @@ class Reaching:
         if prepared.route is None:
             unplanned = prepared.kind == "unplanned"
             statement = prepared.statement
-            prepared.route = self._routes.of(statement.text.encode()) if unplanned else of_trees([statement.tree])
+            prepared.route = (
+                self._routes.of(statement.text.encode(), session.key.conforming)
+                if unplanned
+                else of_trees([statement.tree])
+            )
         return prepared.route
 
     def needs(self, session: Session, route: Route) -> Needs:
@@ -132,7 +136,7 @@ class Reaching:
         found: Reached = frozenset()
         for event in events:
             if isinstance(event, core.Query | core.Parse):
-                route = self._routes.of(event.sql)
+                route = self._routes.of(event.sql, session.key.conforming)
                 if isinstance(event, core.Parse):
                     parsed[event.name] = route
             elif isinstance(event, core.Bind):

@@ -72,7 +72,7 @@ def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Pre
 def plan_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
     """Plans the text of a Parse. Changes nothing of the session's, so it may run in a thread while the session waits.
     Raises 42601 for several statements."""
-    statements = parse(utf8(sql))
+    statements = parse(utf8(sql), session.key.conforming)
     if len(statements) > 1:
         raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
     return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types)

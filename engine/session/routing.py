@@ -115,8 +115,11 @@ class Routes:
     def __init__(self) -> None:
         self._known: dict[bytes, Route] = {}
 
-    def of(self, sql: bytes) -> Route:
-        """The route of a query string; INVALID for one that has an error."""
+    def of(self, sql: bytes, conforming: bool = True) -> Route:
+        """The route of a query string; INVALID for one that has an error. Without standard_conforming_strings a
+        backslash may mean something else than here: such a text is carried, which is always right."""
+        if not conforming and b"\\" in sql:
+            return LONG
         if len(sql) >= LONG_TEXT:
             return LONG_READ if _READS.match(sql) and not _MAY_WRITE.search(sql) else LONG
         lifted = lift(sql)

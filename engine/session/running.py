@@ -35,7 +35,8 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
     calls `fail`. What is acknowledged is durable."""
     long = len(sql) >= planning.LONG_TEXT
-    statements = await asyncio.to_thread(parse, utf8(sql)) if long else parse(utf8(sql))
+    conforming = session.key.conforming
+    statements = await asyncio.to_thread(parse, utf8(sql), conforming) if long else parse(utf8(sql), conforming)
     if not statements:
         sink.empty()
     for number, statement in enumerate(statements, 1):

@@ -71,6 +71,14 @@ class Session(LedSession):
             self.__dict__["execute_row"] = self._execute_row_serializable
         else:
             self.__dict__.pop("execute_row", None)
+        if self.key.conforming:
+            self.__dict__.pop("find", None)
+        else:
+            self.__dict__["find"] = self._find_escaping
+
+    def _find_escaping(self, sql: bytes) -> tuple[Prepared, Sequence[object]] | None:
+        """`find` without standard_conforming_strings, where literals with backslashes are read by the parser only."""
+        return None if b"\\" in sql else type(self).find(self, sql)
 
     def _execute_row_serializable(
         self, prepared: Prepared, run: RunRow, parameters: Sequence[object]

@@ -213,7 +213,7 @@ _DEFINITIONS = (
         "IntervalStyle", "postgres", _choice("postgres", "postgres_verbose", "sql_standard", "iso_8601"), report=True
     ),
     Definition("integer_datetimes", "on", _boolean, "internal", True, "bool"),
-    Definition("standard_conforming_strings", "on", _choice("on"), report=True, kind="bool"),
+    Definition("standard_conforming_strings", "on", _boolean, report=True, kind="bool"),
     Definition("in_hot_standby", "off", _boolean, "internal", True, "bool"),
     Definition("default_transaction_read_only", "off", _boolean, report=True, kind="bool"),
     Definition("default_transaction_isolation", "read committed", _isolation, kind="enum"),
@@ -350,6 +350,7 @@ class PlanKey(NamedTuple):
     user: str
     format: FormatSettings
     path: str = "auto"
+    conforming: bool = True  # standard_conforming_strings
 
 
 class SettingsState(NamedTuple):

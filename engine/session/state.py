@@ -145,7 +145,14 @@ class SessionState:
         path = settings.search_path(self.user_name)
         self.search_path = path
         self.cache: PlanCache = self.node.plans(
-            PlanKey(self.database_oid, path, self.user_name, settings.format_settings(), settings.get("shoal.path"))
+            PlanKey(
+                self.database_oid,
+                path,
+                self.user_name,
+                settings.format_settings(),
+                settings.get("shoal.path"),
+                settings.get("standard_conforming_strings") == "on",
+            )
         )
         self.key = self.cache.key  # one object for all sessions with these settings
         self._find = self.cache.plans

@@ -492,7 +492,7 @@ async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink
 async def _vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: Sink) -> None:
     """Rows are versioned in memory and the tables hold one version each: there is nothing to vacuum or analyse. Names,
     owners and locks are as in PostgreSQL, and VACUUM refuses a transaction block."""
-    if tree.is_vacuum and (session.in_block or len(parse(portal.prepared.statement.whole)) > 1):
+    if tree.is_vacuum and (session.in_block or len(parse(portal.prepared.statement.whole, session.key.conforming)) > 1):
         raise SqlError("25001", "VACUUM cannot run inside a transaction block")
     options = {name.lower(): value.lower() for name, value in tree.options}
     full = options.get("full", "off") not in _SWITCHED_OFF

@@ -47,9 +47,9 @@ class Shoal(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
 _DIALECT = Shoal()
 
 
-def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool) -> _T:
+def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming: bool = True) -> _T:
     parser: Statements = Shoal.Parser(dialect=_DIALECT)
-    parser.open(Scanner(sql).scan(), sql)
+    parser.open(Scanner(sql, conforming).scan(), sql)
     try:
         node = rule(parser)
         if whole:
@@ -63,13 +63,13 @@ def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool) -> _T:
     return node
 
 
-def parse(sql: str) -> tuple[ast.Statement, ...]:
-    """The statements of a query string; empty ones are left out.
+def parse(sql: str, conforming: bool = True) -> tuple[ast.Statement, ...]:
+    """The statements of a query string; empty ones are left out. `conforming`: standard_conforming_strings.
 
     Raises 42601 (syntax error) with the position in the whole string, 54001 if it nests too deeply, 0A000 for syntax
     that is PostgreSQL's but has no tree here, and the few others that PostgreSQL's own parser raises.
     """
-    return tuple(_read(sql, Statements.statements, whole=False))
+    return tuple(_read(sql, Statements.statements, whole=False, conforming=conforming))
 
 
 def parse_expression(sql: str) -> ast.Node:

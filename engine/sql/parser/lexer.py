@@ -41,6 +41,8 @@ _TOKEN: Final = re.compile(
   )""",
     re.VERBOSE | re.DOTALL,
 )
+# Without standard_conforming_strings no string is taken by the expression: each is read as one of E''.
+_ESCAPING: Final = re.compile(_TOKEN.pattern.replace("('[^']*+(?:''", "(?!)('[^']*+(?:''"), re.VERBOSE | re.DOTALL)
 _WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, _OTHER = range(1, 10)
 
 _STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+)*+'")
@@ -108,6 +110,7 @@ class _LexicalError(Exception):
         quotes: bool = True,
         sqlstate: str = "42601",
         hint: str | None = None,
+        detail: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -116,6 +119,16 @@ class _LexicalError(Exception):
         self.quotes = quotes
         self.sqlstate = sqlstate
         self.hint = hint
+        self.detail = detail
+
+
+def _unsafe() -> _LexicalError:
+    return _LexicalError(
+        "unsafe use of string constant with Unicode escapes",
+        quotes=False,
+        sqlstate="0A000",
+        detail="String constants with Unicode escapes cannot be used when standard_conforming_strings is off.",
+    )
 
 
 class ErrorToken(Token):
@@ -127,19 +140,22 @@ class ErrorToken(Token):
         super().__init__("ERROR", error.message, start, len(sql))
         at = start if error.start is None else error.start
         message = f'{error.message} at or near "{sql[at : error.end]}"' if error.quotes else error.message
-        self.error = SqlError(error.sqlstate, message, hint=error.hint, position=at + 1 if at >= 0 else None)
+        position = at + 1 if at >= 0 else None
+        self.error = SqlError(error.sqlstate, message, detail=error.detail, hint=error.hint, position=position)
 
 
 class Scanner:
-    """Scans one string once; `scan` gives all its tokens, the last one being the end or an error."""
+    """Scans one string once; `scan` gives all its tokens, the last one being the end or an error. `conforming`: a
+    backslash in a plain string is nothing special (standard_conforming_strings)."""
 
-    def __init__(self, sql: str) -> None:
+    def __init__(self, sql: str, conforming: bool = True) -> None:
         self._sql = sql
+        self._conforming = conforming
         self._tokens: list[Token] = []
 
     def scan(self) -> list[Token]:
         sql, tokens = self._sql, self._tokens
-        match_at, keywords, size = _TOKEN.match, KEYWORDS, len(sql)
+        match_at, keywords, size = (_TOKEN if self._conforming else _ESCAPING).match, KEYWORDS, len(sql)
         position = 0
         while found := match_at(sql, position):
             group = found.lastindex
@@ -195,6 +211,8 @@ class Scanner:
                 raise _LexicalError("unterminated dollar-quoted string")
             return self._add("SCONST", sql[position:end], start, end + len(text))
         if text == "'":
+            if not self._conforming:
+                return self._escaped(start, position)
             value, end = self._continued(_STRING_BODY, position, "unterminated quoted string")
             return self._add("SCONST", value.replace("''", "'"), start, end)
         if text == '"':
@@ -268,6 +286,8 @@ class Scanner:
                     raw, end = self._continued(_BITS_BODY, position + 1, f"unterminated {kind} literal")
                     return self._add(f"{prefix.upper()}CONST", raw, start, end)
             elif prefix == "u" and sql[position : position + 2] == "&'":
+                if not self._conforming:
+                    raise _unsafe()
                 raw, end = self._continued(_STRING_BODY, position + 2, "unterminated quoted string")
                 return self._unicode("SCONST", raw.replace("''", "'"), start, end)
             elif prefix == "u" and sql[position : position + 2] == '&"':
