@@ -285,6 +285,7 @@ _DEFINITIONS = (
     Definition("jit", "off", _boolean, has_effect=False, kind="bool"),
     Definition("work_mem", "4MB", _text, has_effect=False, kind="integer", unit="kB"),
     Definition("max_stack_depth", "2MB", _text, has_effect=False, kind="integer", unit="kB"),
+    Definition("hash_mem_multiplier", "2", _real, has_effect=False, kind="real"),
     Definition("maintenance_work_mem", "64MB", _text, has_effect=False, kind="integer", unit="kB"),
     Definition("effective_cache_size", "4GB", _text, has_effect=False, kind="integer", unit="8kB"),
     Definition("shared_buffers", "128MB", _text, "internal", has_effect=False, kind="integer", unit="8kB"),

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce
+from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.comparisons import scalar_array_op
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.errors import fail
@@ -36,9 +36,9 @@ def rewritten(
     """The recursive WITH query with the columns of its SEARCH and CYCLE. Raises 42601, 42701, 0A000."""
     operation = query.set_operation
     assert operation is not None
-    for arm, side in ((operation.left, "left"), (operation.right, "right")):
+    for arm, side, state_of in ((operation.left, "left", "0A000"), (operation.right, "right", "42601")):
         if not isinstance(arm, tree.FromRef):
-            fail("0A000", f"with a SEARCH or CYCLE clause, the {side} side of the UNION must be a SELECT")
+            fail(state_of, f"with a SEARCH or CYCLE clause, the {side} side of the UNION must be a SELECT")
     _check_names(item, [column.name for column in columns])
     cycle = _cycle(state, item)
     search = None
@@ -102,6 +102,8 @@ def _cycle(state: State, item: ast.CommonTableExpr) -> tree.CycleClause | None:
     else:
         pair = [expression(State(state.shared, state), part, "CYCLE") for part in (node.value, node.default)]
         oid = coerce.select_common_type(pair, "CYCLE")[0]
+        if not typeinfo.has_equality(oid):
+            fail("42883", f"could not identify an equality operator for type {typeinfo.type_name(oid)}")
         value, default = (coerce.to_common(state, part, oid, "CYCLE/SET") for part in pair)
     return tree.CycleClause(node.columns, node.mark, value, default, node.path)
 

@@ -40,6 +40,7 @@ def test_what_cannot_be_said(pair: Pair) -> None:
         ENDLESS + "cycle missing set c using p select * from s",
         ENDLESS + "cycle f set c to true default 55 using p select * from s",
         ENDLESS + "cycle f set c using c select * from s",
+        ENDLESS + "cycle f set c to point '(1,1)' default point '(0,0)' using p select * from s",
         ENDLESS + "cycle f set l using c select * from s",
         ENDLESS + "cycle f set c using l select * from s",
         ENDLESS + "cycle f, f set c using p select * from s",
@@ -48,6 +49,8 @@ def test_what_cannot_be_said(pair: Pair) -> None:
         ENDLESS + "search depth first by f set q cycle f set q using p select * from s",
         ENDLESS + "search depth first by f set p cycle f set q using p select * from s",
         "with s(f) as (select 1) search depth first by f set q select * from s",
+        "with recursive n as (select 1 as x union all (select 2 union all select x from n)) "
+        "search depth first by x set q select * from n",
         "with recursive n as (select 1 as x union all select 2 union all select x from n) "
         "search depth first by x set q select * from n",
     )
