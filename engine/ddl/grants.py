@@ -12,7 +12,7 @@ from dataclasses import replace
 from catalog import privileges
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import DEFAULTS, WORDS, Grant, Securable
-from catalog.schema import Column, Database, Role, Schema, Sequence, Table, Tablespace, View
+from catalog.schema import Column, Database, Role, Routine, Schema, Sequence, Table, Tablespace, View
 from engine.ddl import names, routines
 from engine.ddl.context import DdlContext
 from engine.sql import ast
@@ -273,7 +273,7 @@ def mentioning(context: DdlContext, role: str) -> list[Securable]:
     return [
         item
         for item in context.catalog.objects.values()
-        if isinstance(item, (Table, View, Sequence, Schema, Database, Tablespace)) and _mentions(item, role)
+        if isinstance(item, (Table, View, Sequence, Schema, Database, Tablespace, Routine)) and _mentions(item, role)
     ]
 
 

@@ -13,6 +13,7 @@ from catalog.schema import (
     Database,
     Index,
     Role,
+    Routine,
     Schema,
     SchemaObject,
     Sequence,
@@ -23,7 +24,7 @@ from catalog.schema import (
 from catalog.scram import verifier
 from engine.ddl import default_privileges, extensions, grants, names, tablespaces, user_types
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import Removal
+from engine.ddl.drop import Removal, named
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
 from engine.sql import ast
 
@@ -233,8 +234,8 @@ def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any
     return base
 
 
-def _word(item: SchemaObject) -> str:
-    return type(item).__name__.lower()
+def _described(item: SchemaObject) -> str:
+    return named(item) if isinstance(item, Routine) else f"{type(item).__name__.lower()} {item.name}"
 
 
 def _drop_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
@@ -250,7 +251,7 @@ def _drop_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
     owned = {item.oid: item for item in objects if getattr(item, "owner", None) == found.oid}
     named = {item.oid: item for item in grants.mentioning(context, name) if item.oid not in owned}
     details = [
-        f"{'owner of' if oid in owned else 'privileges for'} {_word(item)} {item.name}"
+        f"{'owner of' if oid in owned else 'privileges for'} {_described(item)}"
         for oid, item in sorted((owned | named).items())
         if not isinstance(item, Index)
     ]

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.privileges import names_of
-from catalog.schema import Database, Role, Schema, SchemaObject, Sequence, Table, Tablespace, View
+from catalog.schema import Database, Role, Routine, Schema, SchemaObject, Sequence, Table, Tablespace, View
 from engine.ddl import default_privileges, grants, names
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
@@ -53,7 +53,7 @@ def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
     if not role.superuser and role.oid == owner.oid:
         return
     changes: dict[int, SchemaObject | None] = {}
-    for item in _of(context, role, (Table, View, Sequence, Schema, Database, Tablespace)):
+    for item in _of(context, role, (Table, View, Sequence, Schema, Database, Tablespace, Routine)):
         changes[item.oid] = grants.with_owner(context, item, owner)
     for item in context.catalog.objects.values():
         if item.oid not in changes and getattr(item, "owner", None) == role.oid and _is_here(context, item):
@@ -71,11 +71,11 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
     roots = [
         item
         for role in roles
-        for item in _of(context, role, (Table, View, Sequence, Schema))
+        for item in _of(context, role, (Table, View, Sequence, Schema, Routine))
         if not (isinstance(item, Sequence) and item.owned_by is not None)
     ]
     for item in roots:
-        if not isinstance(item, Schema):
+        if not isinstance(item, Schema | Routine):
             context.lock_relation(item.oid, "access exclusive")
         removal.add(item)
     if roots:

@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import cast
 
 from catalog.errors import not_supported
-from catalog.schema import Column, Domain, Index, SchemaObject, Sequence, Table, UserType, View
+from catalog.extensions import available
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import Column, Domain, Index, Routine, Schema, SchemaObject, Sequence, Table, UserType, View
 from catalog.types.base import TypeRef
+from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
 from engine.sql import tree
@@ -23,10 +26,27 @@ REGCLASS = 2205
 
 
 def refuse_used_by_views(context: DdlContext, oid: int, what: str) -> None:
-    """A view's text names what it reads; while one does, that keeps its name (0A000)."""
+    """The text of a view, or of a function's body in SQL's own form, names what it reads; while one does, that keeps
+    its name (0A000)."""
     for item in context.catalog.objects.values():
-        if isinstance(item, View | Table) and oid in item.depends_on:
-            not_supported(f"{what} while view {item.name} uses it", hint="Drop the view, rename, and create it again.")
+        if isinstance(item, View | Table | Routine) and oid in item.depends_on:
+            word = "function" if isinstance(item, Routine) else "view"
+            hint = f"Drop the {word}, rename, and create it again."
+            not_supported(f"{what} while {word} {item.name} uses it", hint=hint)
+
+
+def _refuse_used_code(context: DdlContext, schema: Schema, what: str) -> None:
+    """Stored texts name functions and types with their schema, too."""
+    catalog = context.catalog
+    brought = [available()[item.name] for item in catalog.extensions.values() if item.schema == schema.oid]
+    routines = [item for items in catalog.routines.values() for item in items]
+    own = {item.oid for item in routines if item.schema == schema.oid}
+    if not brought and not own:
+        return
+    mark = quote_identifier(schema.name) + "."
+    used = any(users_of_code(context, schema.name, lambda oid: oid in own or any(item.has(oid) for item in brought)))
+    if used or any(mark in text for item in routines for text in item.statements or ()):
+        not_supported(f"{what} while stored expressions use its functions")
 
 
 def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None], what: str) -> None:
@@ -38,6 +58,9 @@ def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None
             renamed.add(item.oid)
     for oid in renamed:
         refuse_used_by_views(context, oid, what)
+    for oid in changes:
+        if isinstance(schema := context.catalog.get(oid), Schema):
+            _refuse_used_code(context, schema, what)
     follow = [
         (table.oid, column.number, found)
         for table in context.catalog.tables()

@@ -486,7 +486,11 @@ def _owned(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt)
     role = context.catalog.get(context.catalog.roles.get(str(statement.value), 0))
     if not isinstance(role, Role):
         raise SqlError("42704", f'role "{statement.value}" does not exist')
-    return replace(item, owner=role.oid)
+    from engine.ddl import grants  # that module uses this one
+
+    changed = grants.with_owner(context, item, role)
+    assert isinstance(changed, Routine)
+    return changed
 
 
 def _altered(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
