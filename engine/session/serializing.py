@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 
 def storage_ids_of(catalog: Catalog, oid: int) -> list[int]:
-    """The storage ids of a table and of its indexes."""
+    """The storage ids of a table and of its indexes, and those of its partitions and children."""
     table = catalog.get(oid)
     if not isinstance(table, Table):
         return []
-    return [table.storage_id, *(catalog.index(index).storage_id for index in table.indexes)]
+    family = [table, *catalog.descendants(oid)]
+    indexes = [catalog.index(index).storage_id for item in family for index in item.indexes]
+    return [*(item.storage_id for item in family), *indexes]
 
 
 def storage_ids(catalog: Catalog, prepared: Prepared) -> list[int]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.engine.session.conftest import Pair
+import os
+import subprocess
+
+import psycopg
+
+from tests.engine.session.conftest import SCHEMA, Pair
 
 
 def test_partition_keys(pair: Pair) -> None:
@@ -312,3 +317,32 @@ def test_names_of_checks_go_down(pair: Pair) -> None:
         "alter table a drop constraint two",
         "insert into b values (0)",
     )
+
+
+def test_psql_shows_the_same(pair: Pair) -> None:
+    pair.run(
+        "create table p (a int not null, b text, c numeric default 5) partition by range (a)",
+        "create table p1 partition of p for values from (1) to (10)",
+        "create table p2 partition of p for values from (10) to (20) partition by list (lower(b))",
+        "create table p2x partition of p2 for values in ('x', null)",
+        "create table pd partition of p default",
+        "create index p_b on p (b)",
+        "create table h (id int primary key, t text) partition by hash (id)",
+        "create table h0 partition of h for values with (modulus 2, remainder 0)",
+        "create table par (x int check (x > 0))",
+        "create table chi (y int) inherits (par)",
+    )
+    commands = [
+        *(f"\\d+ {name}" for name in ("p", "p1", "p2", "p2x", "pd", "h", "par", "chi", "p_b")),
+        "\\d h0", "\\d p1_b_idx", "\\dP", "\\dt", "\\di",
+    ]  # fmt: skip
+
+    def shown(info: psycopg.ConnectionInfo) -> str:
+        dsn = f"host={info.host} port={info.port} user={info.user} dbname={info.dbname}"
+        arguments = [part for command in commands for part in ("-c", command)]
+        environment = {**os.environ, "PGOPTIONS": f"-c search_path={SCHEMA}"}
+        command = ["psql", "-X", "-d", dsn, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)
+        return done.stdout
+
+    assert shown(pair.shoal.info) == shown(pair.postgres.info)

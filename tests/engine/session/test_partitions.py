@@ -144,7 +144,7 @@ def test_parameters_choose_the_partition(tables: Pair) -> None:
 def test_a_look_up_locks_one_partition(tables: Pair) -> None:
     """A transaction that holds one partition exclusively is in nobody's way at another one."""
     shoal = tables.shoal
-    with psycopg.connect(shoal.info.dsn, autocommit=True) as other:
+    with psycopg.connect(_dsn(shoal), autocommit=True) as other:
         other.execute("set search_path = statements")
         shoal.execute("begin")
         shoal.execute("lock table r1 in access exclusive mode")
@@ -157,6 +157,29 @@ def test_a_look_up_locks_one_partition(tables: Pair) -> None:
         assert other.execute("insert into r values (12, 'goes')").rowcount == 1
         shoal.execute("rollback")
         assert other.execute("insert into r values (2, 'goes')").rowcount == 1
+
+
+@pytest.mark.parametrize("rows", [1, 6000])
+def test_serializable_transactions_meet_in_partitions(tables: Pair, rows: int) -> None:
+    """Each reads what the other writes, one row or many: one of them fails."""
+    for connection in (tables.shoal, tables.postgres):
+        with psycopg.connect(_dsn(connection)) as one, psycopg.connect(_dsn(connection)) as other:
+            for each in (one, other):
+                each.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+                each.execute("set search_path = statements")
+            one.execute("select count(*) from r").fetchall()
+            other.execute("select count(*) from h").fetchall()
+            one.execute("insert into h select n, 'new' from generate_series(100, 99 + %s) n", (rows,))
+            with other.cursor().copy("copy r (a) from stdin") as copy:
+                copy.write("7\n" * rows)
+            one.commit()
+            with pytest.raises(psycopg.errors.SerializationFailure):
+                other.commit()
+
+
+def _dsn(connection: psycopg.Connection[tuple[object, ...]]) -> str:
+    info = connection.info
+    return f"host={info.host} port={info.port} user={info.user} dbname={info.dbname}"
 
 
 def test_on_conflict(both_paths: Pair) -> None:
