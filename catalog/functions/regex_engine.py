@@ -45,7 +45,7 @@ _EMPTY = Sequence(())
 def preference(node: Node) -> bool | None:
     """True for longest, False for shortest, None for no preference (PostgreSQL 16 manual, 9.7.3.5)."""
     if isinstance(node, Repeat):
-        return preference(node.item) if node.minimum == node.maximum else node.greedy
+        return preference(node.item) if node.fixed else node.greedy
     if isinstance(node, Choice):
         return True
     if isinstance(node, Group):
@@ -78,7 +78,7 @@ def _same_as_python(root: Node) -> bool:
         if isinstance(part, Repeat):
             if not isinstance(part.item, (Characters, Reference)):
                 return False
-            if part.minimum != part.maximum:
+            if not part.fixed:
                 liked.add(part.greedy)
         elif isinstance(part, Choice):
             return False
@@ -275,7 +275,9 @@ class _Text:
                 # Only the last round's groups are kept, so the rounds before it are one part, and it takes the rest.
                 most = None if node.maximum is None else node.maximum - 1
                 least, plain = node.minimum - 1, _without_groups
-                before = self.derived(node, least, most, lambda: Repeat(plain(node.item), least, most, node.greedy))
+                before = self.derived(
+                    node, least, most, lambda: Repeat(plain(node.item), least, most, node.greedy, node.fixed)
+                )
                 return self.split(before, node.item, begin, end, _likes_longest(node))
         return self.rounds(node, begin, end)
 
@@ -304,7 +306,9 @@ class _Text:
     def remaining(self, node: Repeat, minimum: int, maximum: int | None) -> Node:
         if (minimum, maximum) == (node.minimum, node.maximum):
             return node
-        return self.derived(node, minimum, maximum, lambda: Repeat(node.item, minimum, maximum, node.greedy))
+        return self.derived(
+            node, minimum, maximum, lambda: Repeat(node.item, minimum, maximum, node.greedy, node.fixed)
+        )
 
     def next_round(self, node: Repeat, rest: Node, at: int, end: int, longest: bool) -> int:
         for middle in sorted(self.ends(node.item, at), reverse=longest):
@@ -360,7 +364,7 @@ def _without_groups(node: Node) -> Node:
     if isinstance(node, Choice):
         return Choice(tuple(map(_without_groups, node.branches)))
     if isinstance(node, Repeat):
-        return Repeat(_without_groups(node.item), node.minimum, node.maximum, node.greedy)
+        return Repeat(_without_groups(node.item), node.minimum, node.maximum, node.greedy, node.fixed)
     return node
 
 

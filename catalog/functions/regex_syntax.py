@@ -46,10 +46,13 @@ class Choice:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Repeat:
+    """`fixed`: written {m}, which has no preference of its own ({m,m} has)."""
+
     item: Node
     minimum: int
     maximum: int | None
     greedy: bool
+    fixed: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -208,9 +211,12 @@ class _Parser:
 
     def quantified(self) -> Node:
         item = self.atom()
+        start = self.position
         bounds = self.bounds()
         if bounds is None:
             return item
+        written = self.text[start : self.position]
+        fixed = written.startswith("{") and "," not in written
         if isinstance(item, Assertion):
             raise error("quantifier operand invalid")
         minimum, maximum = bounds
@@ -220,7 +226,7 @@ class _Parser:
             greedy = False
         if self.bounds() is not None:
             raise error("quantifier operand invalid")
-        return item if minimum == maximum == 1 else Repeat(item, minimum, maximum, greedy)
+        return item if fixed and minimum == 1 else Repeat(item, minimum, maximum, greedy, fixed)
 
     def bounds(self) -> tuple[int, int | None] | None:
         """The quantifier that stands here, if any."""

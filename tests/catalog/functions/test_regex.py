@@ -28,6 +28,7 @@ PATTERNS = (
     "\\u00e4", "[.]", "a{", "a{x", "***=a.b", "(?n)^b", "(?x)a b # c", "(?q)a.b", "((a)|(b))*", "(a*)*", "(a*)+",
     "(ab?)*?b",
     "(?:(a)|b)*", "[ä-ü]+", "\\t|\\n", "(a|b)*?c", "([a-z]+,? ?)+", "(y|x)=(\\d+)",
+    "^(?:a*){1,1}?(.*){1,1}(?:c*)$", "(?:a*){1,1}?(a*)", "(a{2,2}?)(a*)", "(a{1,1}?b*)", "(a{1,1}b*?)", "(a+?){1}(a*)",
 )  # fmt: skip
 BAD = ("(", ")", "a)", "[", "[a", "[b-a]", "a**", "*a", "a{2,1}", "a{256}", "a{1", "\\", "\\q", "\\1", "(a)\\2",
        "[[:foo:]]",
@@ -121,7 +122,8 @@ def test_similar_to(postgres: psycopg.Connection[Any]) -> None:
         Call("similar_to_escape", ("text", "text"), pair) for pair in itertools.product(patterns, ("#", "", "\\", "xx"))
     ]
     calls += [
-        Call("substring", ("text",) * 3, ("foobar", p, "#")) for p in ('%#"o_b#"%', '#"o_b#"%', "foobar", '%#"b%#"')
+        Call("substring", ("text",) * 3, ("foobar", p, "#"))
+        for p in ('f*#"%#"r*', '%#"o_b#"%', '#"o_b#"%', "foobar", '%#"b%#"')
     ]
     check(postgres, calls)
 
