@@ -230,8 +230,8 @@ def _check_block(session: Session, statement: ast.Node) -> None:
 
 async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -> str:
     """Runs a schema change with its jobs; the command tag."""
-    if session.transaction is None:
-        session.begin_implicit()
+    transaction = session.transaction or session.begin_implicit()
+    transaction.refuse_if_read_only(_command(statement))
     _check_block(session, statement)
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create":
         await _prepare_tablespace(session, statement)
@@ -249,6 +249,24 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create" and session.node.replica is not None:
         await _until_it_stands(session, statement.name)
     return tag
+
+
+_COMMANDS: dict[type[ast.Node], str] = {
+    ast.CreateStmt: "CREATE TABLE", ast.ViewStmt: "CREATE VIEW", ast.IndexStmt: "CREATE INDEX",
+    ast.AlterTableStmt: "ALTER TABLE", ast.TruncateStmt: "TRUNCATE TABLE", ast.CreateSchemaStmt: "CREATE SCHEMA",
+    ast.CommentStmt: "COMMENT",
+}  # fmt: skip
+
+
+def _command(statement: ast.Node) -> str:
+    """The command as a read-only transaction refuses it."""
+    if isinstance(statement, ast.DropStmt):
+        return f"DROP {statement.kind.upper()}"
+    if isinstance(statement, ast.GrantStmt):
+        return "GRANT" if statement.is_grant else "REVOKE"
+    if isinstance(statement, ast.SequenceStmt):
+        return "CREATE SEQUENCE" if statement.create else "ALTER SEQUENCE"
+    return _COMMANDS.get(type(statement), "DDL")
 
 
 _ELEMENTS = (ast.SequenceStmt, ast.CreateStmt, ast.ViewStmt, ast.IndexStmt, ast.GrantStmt)
@@ -365,8 +383,8 @@ async def create_table_as(
         query, whole = executed.statement.tree, executed.statement
     if not isinstance(query, ast.SelectStmt):
         raise SqlError("42809", "prepared statement is not a SELECT")
-    if session.transaction is None:
-        session.begin_implicit()
+    transaction = session.transaction or session.begin_implicit()
+    transaction.refuse_if_read_only("CREATE TABLE AS")
     source = planning.prepare(session, whole.of(query), types)
     columns = definition(created, source)
     known = session.environment.find_relation(created.relation.schema, created.relation.name)

@@ -360,6 +360,10 @@ class TransactionalSession(SessionState):
             self.portals_before = [item for item in self.portals_before if id(item[0]) in points]
             self.portals_before.append((transaction.savepoints[-1], tuple(self.portals.values())))
             return "SAVEPOINT"
+        released = next((point for point in reversed(transaction.savepoints) if point.name == name), None)
+        for point, was in self.modes_before:
+            if point is released:
+                transaction.read_only = was
         transaction.release_savepoint(name)
         return "RELEASE"
 
