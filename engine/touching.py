@@ -5,8 +5,8 @@
     changes     of its rows: besides, those of the other sides of its foreign keys, as far as cascades go, of the tables
                 that it inherits from, and pg_default for the sequences of its columns
     schema      a change of a relation: the same, as it was and as it is. What is new concerns nobody else, unless it
-                hides a relation of that name; whatever else is changed (types, roles, schemas) may concern the rows of
-                every tablespace
+                hides a relation of that name or is code; whatever else is changed (types, roles, schemas) may concern
+                the rows of every tablespace
 
 A schema change gets a part, maybe an empty one, in each tablespace that it has to do with. So it commits only where all
 of them are led, and no row is committed under a schema that has been changed before: whoever leads the tablespace next
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from catalog.schema import (
+    CODE,
     DEFAULT_TABLESPACE_OID,
     Catalog,
     Index,
@@ -107,7 +108,8 @@ def _places(catalog: Catalog, item: SchemaObject, is_new: bool, found: set[int])
         if not is_new:
             found.add(item.oid)
     elif not isinstance(item, Sequence):
-        return is_new or (isinstance(item, Schema) and item.name.startswith(TEMPORARY))
+        is_code = isinstance(item, CODE)  # a new one may be what calls mean from now on
+        return (is_new and not is_code) or (isinstance(item, Schema) and item.name.startswith(TEMPORARY))
     return True
 
 

@@ -136,7 +136,7 @@ class Reaching:
         found: Reached = frozenset()
         for event in events:
             if isinstance(event, core.Query | core.Parse):
-                route = self._routes.of(event.sql, session.key.conforming)
+                route = self._routes.closer(event.sql, session.key.conforming)
                 if isinstance(event, core.Parse):
                     parsed[event.name] = route
             elif isinstance(event, core.Bind):

@@ -27,6 +27,8 @@ from engine.sql.lift import lift
 from engine.sql.parser import parse
 from engine.txn.interface import SERIALIZABLE
 
+LOOKED_AT = 1 << 15  # bytes of a text that is parsed to find out which tablespaces it has to do with
+
 
 class Needs(IntEnum):
     """In the order of how much is needed."""
@@ -131,6 +133,12 @@ class Routes:
                 self._known.clear()
             self._known[key] = found
         return found
+
+    def closer(self, sql: bytes, conforming: bool = True) -> Route:
+        """The same, of a long text too, up to LOOKED_AT bytes: some milliseconds."""
+        if LONG_TEXT <= len(sql) <= LOOKED_AT and (conforming or b"\\" not in sql):
+            return _of_text(sql)
+        return self.of(sql, conforming)
 
 
 def _of_text(sql: bytes, otherwise: bytes | None = None) -> Route:

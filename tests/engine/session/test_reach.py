@@ -148,6 +148,7 @@ def test_a_table_that_is_made_lies_in_the_default_tablespace() -> None:
         ({10: None}, None),
         ({201: Role(201, "bob")}, set()),
         ({PUBLIC: None}, None),
+        ({204: Routine(204, PUBLIC, "f", "f", (), TypeRef(23), False, "SELECT 1")}, None),
         ({202: Schema(202, 5, "pg_temp_7")}, set()),
         ({FAR: None}, {FAR}),
         ({203: Tablespace(203, "third", identity="03" * 16)}, set()),

@@ -53,6 +53,14 @@ def test_what_a_query_string_does_to_the_transaction() -> None:
     assert route(b"DISCARD TEMP").discards
 
 
+def test_a_long_text_is_looked_at_when_that_is_asked_for() -> None:
+    routes = Routes()
+    long = b"INSERT INTO t VALUES " + b", ".join([b"(1)"] * 2000)
+    assert len(long) >= LONG_TEXT and not routes.of(long).told
+    assert routes.closer(long).told and routes.closer(long).relations == {(None, "t")}
+    assert not routes.closer(long + b", (1)" * 10_000).told
+
+
 def test_texts_that_differ_in_their_literals_share_a_route() -> None:
     routes = Routes()
     assert routes.of(b"SELECT a FROM t WHERE b = 1") is routes.of(b"SELECT a FROM t WHERE b = 22")
