@@ -523,6 +523,7 @@ class Catalog:
     databases: Mapping[str, int] = field(default_factory=dict)
     tablespaces: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
+    heirs: frozenset[int] = frozenset()  # the tables (OIDs) that have parents: every statement asks who has children
     code: Mapping[int, Extension | Routine] = field(default_factory=dict)  # by OID, those of other databases included
 
     def with_object(self, item: SchemaObject) -> Catalog:
@@ -577,11 +578,18 @@ class Catalog:
             named[Database],
             named[Tablespace],
             types,
+            self._heirs_after(changes),
             code,
         )
         if types:
             remember(changed.user_types)
         return changed
+
+    def _heirs_after(self, changes: Mapping[int, SchemaObject | None]) -> frozenset[int]:
+        coming = {oid for oid, item in changes.items() if isinstance(item, Table) and item.parents}
+        if not coming and self.heirs.isdisjoint(changes):
+            return self.heirs
+        return self.heirs.difference(changes) | coming
 
     def _is_here(self, item: SchemaObject) -> bool:
         """Schemas belong to one database (0: to each), the other named objects to all."""
@@ -631,9 +639,9 @@ class Catalog:
     def children(self) -> Mapping[int, abc.Sequence[int]]:
         """The tables that inherit from a table directly, partitions too, by its OID; in the order of their OIDs."""
         found: dict[int, list[int]] = {}
-        for table in self._own_tables:
-            for parent in table.parents:
-                found.setdefault(parent, []).append(table.oid)
+        for oid in sorted(self.heirs):
+            for parent in self.table(oid).parents:
+                found.setdefault(parent, []).append(oid)
         return found
 
     @cached_property
