@@ -324,3 +324,9 @@ async def test_async_connections(server: ShoalServer | PostgresServer, schema: s
             await cursor.executemany("INSERT INTO t VALUES (%s)", [(1,), (2,)])
             await cursor.execute("SELECT sum(a) FROM t")
             assert await cursor.fetchone() == (3,)
+
+
+def test_void_parameters_are_dropped_from_calls(connection: Connection) -> None:
+    assert connection.execute("SELECT now(%s::void) IS NOT NULL", ("",)).fetchone() == (True,)
+    with pytest.raises(errors.UndefinedFunction, match=r"function length\(\) does not exist"):
+        connection.execute("SELECT length(%s::void)", ("",))

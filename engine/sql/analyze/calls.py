@@ -50,11 +50,18 @@ def sql_value_function(state: State, node: ast.SqlValueFunction) -> tree.Expr:
     return tree.SqlValueFunction(node.name, node.precision, TypeRef(oid, typmod), node.location)
 
 
+def _is_void_parameter(argument: tree.Expr) -> bool:
+    """Dropped, as in PostgreSQL: drivers put one in the place of an OUT argument (ParseFuncOrColumn)."""
+    return isinstance(argument, tree.Param) and argument.type.oid == typeinfo.VOID
+
+
 @handles(ast.FuncCall)
 def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     """A call by name: the function that PostgreSQL would choose, its arguments cast to the declared types."""
     name = node.names[-1]
     arguments = [walk(state, item) for item in node.arguments]
+    if not node.argument_names:
+        arguments = [item for item in arguments if not _is_void_parameter(item)]
     direct = len(arguments)
     if node.within_group:
         arguments.extend(walk(state, item.expression) for item in node.order_by)
