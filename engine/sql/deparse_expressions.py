@@ -11,6 +11,7 @@ from typing import Any
 from catalog import types
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
+from catalog.functions.geometry import ITEMS
 from catalog.schema import PG_CATALOG_OID, Catalog, Schema
 from catalog.types.base import TypeRef
 from catalog.types.user import entry_of
@@ -236,8 +237,19 @@ class ExpressionPrinter:
             self.operand(expr.arguments[0], expr, False)
         elif expr.display in ("cast_explicit", "cast_implicit"):
             self.cast(expr.arguments[0], expr.type, expr)
+        elif expr.function.oid in _PARTS:
+            self.part(expr)
         elif expr.display != "sql_syntax" or not self.sql_syntax(expr):
             self.plain_call(expr)
+
+    def part(self, expr: tree.FuncExpr) -> None:
+        """A coordinate of a point or the like, which is written as a subscript."""
+        value, number = expr.arguments
+        if isinstance(value, tree.Var):
+            self.expression(value)
+        else:
+            self.sequence("(", value, ")")
+        self.sequence("[", number, "]")
 
     def plain_call(self, expr: tree.FuncExpr) -> None:
         function = expr.function
@@ -626,6 +638,7 @@ _WORDS = (
 
 
 _RECORD = 2249
+_PARTS = frozenset(ITEMS.values())
 _CASTS = (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce, tree.CoerceToDomain)
 
 

@@ -110,3 +110,6 @@ select v[0:1] from f;
 select v[0:] from f;
 select v[:] from f;
 select v[5], v[-1], s[0][1], b[1][0], l[0] from f order by id;
+create view fv as select f.id, v[0] as x, (s[0])[1] as y, (box(point(1, 2), point(3, 4)))[1] as corner from f where v[0] > 0;
+select pg_get_viewdef('fv'::regclass);
+select * from fv order by id;
