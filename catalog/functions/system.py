@@ -33,6 +33,7 @@ from catalog.schema import (
 from catalog.system.numbering import DATABASE_OWNER
 from catalog.types import lookup, oids
 from catalog.types.base import Array
+from catalog.types.user import FIRST_ADDED_OID
 
 RELEASE = "0.1.0"
 VERSION = f"PostgreSQL 15.0 (Shoal {RELEASE})"
@@ -304,7 +305,19 @@ def _shown(type_oid: int, call: CallContext, oid: int) -> str:
     """A reg type's value as its name; '-' for 0, the number if there is no such object."""
     if oid == 0:
         return "-"
-    return _names(type_oid, _services(call), oid) or str(oid)
+    return _names(type_oid, _services(call), oid) or _added_name(type_oid, call, oid) or str(oid)
+
+
+def _added_name(type_oid: int, call: CallContext, oid: int) -> str | None:
+    """A function or operator of an extension or of a user."""
+    from catalog.functions.system_lookups import found_name
+    from catalog.system import relations
+
+    if oid < FIRST_ADDED_OID or type_oid not in (oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR):
+        return None
+    wanted = "signature" if type_oid in (oids.REGPROCEDURE, oids.REGOPERATOR) else "shown"
+    of_functions = type_oid in (oids.REGPROC, oids.REGPROCEDURE)
+    return found_name(call, relations.FUNCTION_NAMES if of_functions else relations.OPERATOR_NAMES, wanted, oid)
 
 
 def _names(type_oid: int, services: _Services, oid: int) -> str | None:

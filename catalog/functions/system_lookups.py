@@ -35,6 +35,12 @@ def _find(call: CallContext, table: VirtualTable, key: str, value: object) -> It
     return session.virtual_rows(table).equal(_number(table, key))(value)
 
 
+def found_name(call: CallContext, table: VirtualTable, wanted: str, oid: int) -> str | None:
+    """The name in a column of one of the internal tables of names."""
+    place = _number(table, wanted) - 1
+    return next((cast(str, row[place]) for row in _find(call, table, "oid", oid)), None)
+
+
 def _number(table: VirtualTable, name: str) -> int:
     return next(column.number for column in table.columns if column.name == name)
 
@@ -76,7 +82,7 @@ def _type_is_visible(call: CallContext, oid: int) -> bool | None:
 
 
 _always(
-    "pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
+    "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
     "pg_collation_is_visible pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
     "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible has_tablespace_privilege_id "
     "has_server_privilege_id has_server_privilege_name has_foreign_data_wrapper_privilege_id "
@@ -112,6 +118,7 @@ _by_key("pg_get_function_arguments", internal.FUNCTION_NAMES, "arguments")
 _by_key("pg_get_function_identity_arguments", internal.FUNCTION_NAMES, "identity")
 _by_key("pg_get_function_result", internal.FUNCTION_NAMES, "result")
 _by_key("pg_get_functiondef", internal.FUNCTION_NAMES, "definition")
+_by_key("pg_function_is_visible", internal.FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", internal.FUNCTION_NAMES, "body")
 _always(
     "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "

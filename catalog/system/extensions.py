@@ -207,7 +207,8 @@ def _prefixed(columns: Columns, prefixes: list[str], keys: tuple[str, ...]) -> C
 @content(internal.FUNCTION_NAMES, "session", extensions)
 def _function_names(items: list[Item], surroundings: Surroundings) -> Columns:
     found = _own_lines(items)
-    columns = function_name_columns([line for _, line in found], "")
+    columns = dict(function_name_columns([line for _, line in found], ""))
+    columns["visible"] = [item.schema in surroundings.path for item, _ in found]
     return _prefixed(columns, [_prefix(surroundings, item) for item, _ in found], ("shown", "signature"))
 
 

@@ -183,7 +183,7 @@ _register(
     TYPE_NAMES,
 )
 _register(
-    "pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
+    "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
     "pg_collation_is_visible pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
     "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible",
     lambda a: f"({a[0]} IS NOT NULL)",
@@ -228,6 +228,7 @@ _by_key("pg_get_function_arguments", FUNCTION_NAMES, "arguments")
 _by_key("pg_get_function_identity_arguments", FUNCTION_NAMES, "identity")
 _by_key("pg_get_function_result", FUNCTION_NAMES, "result")
 _by_key("pg_get_functiondef", FUNCTION_NAMES, "definition")
+_by_key("pg_function_is_visible", FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", FUNCTION_NAMES, "body")
 _register(
     "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "

@@ -271,6 +271,7 @@ def function_name_columns(lines: abc.Sequence[list[str | None]], prefix: str) ->
         "arguments": [_arguments(line, True) for line in lines],
         "identity": [_arguments(line, False) for line in lines],
         "result": [_result(line) for line in lines],
+        "visible": True,
     }
 
 

@@ -149,6 +149,7 @@ FUNCTION_NAMES = _table(
     result=_T,
     definition=_T,
     body=_T,
+    visible=_B,
 )
 OPERATOR_NAMES = _table(15006, "operator_names", oid=_O, shown=_T, signature=_T)
 CONSTRAINT_TEXTS = _table(15007, "constraint_texts", oid=_O, plain=_T, pretty=_T)

@@ -119,7 +119,7 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
 
 @content(internal.FUNCTION_NAMES, "session", routines)
 def _names(items: list[Item], surroundings: Surroundings) -> Columns:
-    shown, signatures = [], []
+    shown, signatures, seen = [], [], []
     for item, schema, _ in items:
         same = surroundings.catalog.routines.get(item.name, ())
         visible = item.schema in surroundings.path
@@ -128,6 +128,7 @@ def _names(items: list[Item], surroundings: Surroundings) -> Columns:
         inputs = ",".join(types.format_type(oid) for oid in _oids_of(item.inputs))
         shown.append(name if alone else full)
         signatures.append(f"{name if visible else full}({inputs})")
+        seen.append(visible)
     return {
         "oid": [item.oid for item, *_ in items],
         "shown": shown,
@@ -136,6 +137,7 @@ def _names(items: list[Item], surroundings: Surroundings) -> Columns:
         "identity": [arguments_text(item, False) for item, *_ in items],
         "result": [result_text(surroundings.catalog, item) for item, *_ in items],
         "definition": [definition(surroundings.catalog, item) for item, *_ in items],
+        "visible": seen,
         "body": [None if item.statements is None else sql_body(item) for item, *_ in items],
     }
 

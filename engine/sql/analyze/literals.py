@@ -161,7 +161,9 @@ def _read_procedure(environment: Environment, text: str) -> int:
 
 def _read_operator(environment: Environment, text: str) -> int:
     name, parenthesis, arguments = text.partition("(")
-    found = registry.operators_named(name.rpartition(".")[2].strip())
+    schema, _, bare = name.strip().rpartition(".")
+    built_in = registry.operators_named(bare) if schema in ("", "pg_catalog") else ()
+    found = (*built_in, *added.operators_named(bare, schema or None))
     if parenthesis:
         items = [item.strip() for item in arguments.rstrip(") ").split(",")]
         wanted = tuple(0 if item.lower() == "none" else _read_type(environment, item) for item in items)
