@@ -9,6 +9,7 @@ from catalog.extensions import Available, available
 from catalog.privileges import may
 from catalog.schema import Database, Extension, Schema, SchemaObject
 from engine.ddl import names
+from engine.ddl.code_users import refuse_users
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.sql import ast
@@ -129,8 +130,6 @@ def _alter(context: DdlContext, statement: ast.ExtensionStmt) -> str:
     assert statement.schema is not None
     schema = context.creation_schema(ast.RangeVar(None, statement.schema, found.name))
     if schema.oid != found.schema:
-        from engine.ddl.code_users import refuse_users  # it analyses stored texts
-
         refuse_users(context, found, "ALTER EXTENSION SET SCHEMA of an extension that stored expressions use")
         _refuse_conflicts(context, _available(found.name), schema)
         context.change({found.oid: replace(found, schema=schema.oid)})

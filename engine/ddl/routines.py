@@ -29,8 +29,9 @@ from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_expression, deparse_query
 
 _KNOWN_LANGUAGES = frozenset({"plpgsql", "c", "internal", "plperl", "plperlu", "plpython3u", "pltcl", "pltclu"})
-_NO_ARGUMENTS = {oids.CSTRING: "cstring", oids.ANY: "\"any\"", oids.INTERNAL: "internal", oids.TRIGGER: "trigger",
-                 oids.EVENT_TRIGGER: "event_trigger", oids.VOID: "void", oids.RECORD: "record"}  # fmt: skip
+_NO_ARGUMENTS = frozenset(
+    {oids.CSTRING, oids.ANY, oids.INTERNAL, oids.TRIGGER, oids.EVENT_TRIGGER, oids.VOID, oids.RECORD}
+)
 _ARTICLES = {"f": "function", "p": "procedure"}
 
 

@@ -40,10 +40,6 @@ class WholeCall:
     rows: bool
     fields: tuple[Field, ...] | None
 
-    @property
-    def routine(self) -> int:
-        return self.call.function.oid
-
 
 def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
     """The call that a SELECT is, if the function's body cannot take its place."""

@@ -35,7 +35,6 @@ from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.analyze.walk import expressions_in, shift_levels, transform
 
 _DEEPEST = 32  # calls within calls
-_PSEUDO = frozenset({oids.RECORD, oids.VOID})
 
 
 @dataclass(frozen=True, slots=True)
