@@ -418,6 +418,8 @@ class ChangeCompiler:
 
         def collect() -> None:
             names = self.finder.row_names[0]
+            if any(place not in self.finder.columns for place in others):
+                raise NotOnRowPath("a row of a sub-query as a whole")
             values = "".join(f"{self.finder.columns[place].source}, " for place in others)
             code.line(f"found.append(({names.key}, {names.value}, {values}))")
 

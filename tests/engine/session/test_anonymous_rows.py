@@ -24,5 +24,10 @@ def test_rows_of_no_declared_type(pair: Pair) -> None:
         "select case when f = 1 then row(f, l) else row(t, 'z') end, (select row(f, t) from g where l = 'a') from g",
         "select distinct row(f, null::text) from g",
     )
+    pair.same(
+        "create view w as select f, t from g offset 0",
+        "update g set l = 'n' from w where w.t = g.t and w.f = g.f and g.f = 1 returning g.t, w.f, w::text",
+        "delete from g using (select t, l from g) s where s.t = g.t and g.l is null returning s",
+    )
     ordered = b"select x from (select row(l, f) as x from g) s order by x desc"
     assert pair.shoal.execute(ordered).fetchall() == pair.postgres.execute(ordered).fetchall()
