@@ -14,7 +14,8 @@ from catalog.types import lookup
 from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import Code
-from engine.execute.expressions import Value, named_codec
+from engine.execute.expressions import Value
+from engine.execute.python_sides import named_codec
 from engine.execute.records import Levels, known_type
 from engine.sql import tree
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.functions.array_slices import assign_slice
-from catalog.functions.base import Function, Implementation, Operator
+from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
@@ -30,6 +30,7 @@ from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
+from engine.execute.python_sides import RECORD, comparison, equality_of, named_codec, python_side, same_equality
 from engine.execute.records import Levels, known_type
 from engine.execute.values import sql_value_function
 from engine.sql import tree
@@ -39,15 +40,10 @@ _TOTAL_OPERATORS = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&", "^@")
 ) | frozenset(("~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*"))
 _JSON_TYPES = frozenset((114, 3802))
-# Types whose values Python's == and hash compare as SQL does.
-_HASHABLE = frozenset((16, 17, 18, 19, 20, 21, 23, 25, 26, 1043, 1082, 1083, 1114, 1184, 2950))
-_INTEGERS = frozenset((20, 21, 23, 26))
-_TEXTS = frozenset((19, 25, 1043))
 _RECORD_COMPARISONS = {
     "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
 }  # fmt: skip
-_RECORD = 2249
-_ROWS = (_RECORD, 2287)
+_ROWS = (RECORD, 2287)
 _MANY_ELEMENTS = 32
 
 
@@ -243,7 +239,7 @@ class ExpressionCompiler:
         if evaluated:
             guards.insert(0, f"({', '.join(evaluated)},)")
         types = [argument.type for argument in expression.arguments]
-        if expression.function.source in _RECORD_COMPARISONS and all(type_.oid == _RECORD for type_ in types):
+        if expression.function.source in _RECORD_COMPARISONS and all(type_.oid == RECORD for type_ in types):
             symbol = _RECORD_COMPARISONS[expression.function.source]
             return guards, self._compared_records(symbol, expression.arguments, arguments), True
         call = self._call_source(expression.function, arguments, types, expression.type)
@@ -450,13 +446,13 @@ class ExpressionCompiler:
 
     def _null_test(self, expression: tree.NullTest) -> Value:
         sign = "is" if expression.is_null else "is not"
-        if isinstance(expression.argument, tree.RowExpr) and expression.argument.type.oid == _RECORD:
+        if isinstance(expression.argument, tree.RowExpr) and expression.argument.type.oid == RECORD:
             values = [self.value(element) for element in expression.argument.elements]
             tests = [
                 f"({value.source} {sign} None)" if value.nullable else str(not expression.is_null) for value in values
             ]
             return Value(f"({' and '.join(tests) or True})", nullable=False)
-        if expression.argument.type.oid == _RECORD:
+        if expression.argument.type.oid == RECORD:
             raise NotOnRowPath("IS NULL of a row")
         if _is_composite(expression.argument.type.oid) and not expression.whole:
             name = self.code.constant(operations.null_row if expression.is_null else operations.full_row, "row_test")
@@ -485,7 +481,7 @@ class ExpressionCompiler:
         left_source, left = self.bound(expression.left)
         right_source, right = self.bound(expression.right)
         types = expression.left.type, expression.right.type
-        if all(type_.oid == _RECORD for type_ in types):
+        if all(type_.oid == RECORD for type_ in types):
             sides = expression.left, expression.right
             equal = self._compared_records("==", sides, (left.source, right.source))
         else:
@@ -562,7 +558,7 @@ class ExpressionCompiler:
                 members = frozenset(
                     e.value for e in right.elements if isinstance(e, tree.Const) and e.value is not None
                 )
-                if _same_equality(expression.left.type.oid, right.element_type.oid):
+                if same_equality(expression.left.type.oid, right.element_type.oid):
                     return f"({self.value(expression.left).source} in {self.code.constant(members, 'set')})"
             elif 0 < len(right.elements) <= _MANY_ELEMENTS:
                 return self._any_as_or(expression, right)
@@ -580,7 +576,7 @@ class ExpressionCompiler:
     def _element_comparison(
         self, expression: tree.ScalarArrayOp, element: TypeRef
     ) -> Callable[[object, object], object]:
-        if expression.function.source != "record_eq" or expression.left.type.oid != _RECORD:
+        if expression.function.source != "record_eq" or expression.left.type.oid != RECORD:
             return comparison(expression.function, expression.left.type, element)
         array = tree.ArrayExpr((expression.left,), expression.right.type, expression.left.type)
         known_type(tree.CoalesceExpr((array, expression.right), array.type), self.levels)  # rows of one type
@@ -706,45 +702,6 @@ def constant_value(expression: tree.Expr) -> tuple[object] | None:
     return (Array.of(known),) if len(known) == len(found) else None
 
 
-def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -> tuple[Callable[..., object], bool]:
-    """What runs a function on the row path, and whether it takes the CallContext first."""
-    found = implementation(function.source)
-    if function.source.startswith("record_") and any(type_.oid == _RECORD for type_ in types):
-        raise NotOnRowPath("comparing rows of no declared type")
-    if found is not None and found.python_for_types is not None:
-        return found.python_for_types(types, result), found.needs_context
-    if found is None or found.python is None:
-        raise NotOnRowPath(f"function {function.name}")
-    return found.python, found.needs_context
-
-
-def comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[object, object], object]:
-    """The Python side of a comparison of two values."""
-    python, needs_context = python_side(function, (left, right), TypeRef(16))
-    if needs_context:
-        raise NotOnRowPath(f"function {function.name} among many values")
-    return python
-
-
-def equality_of(operator: Operator) -> Callable[[object, object], object]:
-    """Whether two values are equal to the type's btree order, for an ordering operator's pair of types."""
-    left, right = lookup(operator.left).sort_key(), lookup(operator.right).sort_key()
-    if left is None and right is None:
-        return lambda a, b: a == b
-    if operator.left != operator.right:
-        raise NotOnRowPath("row comparison of different types")
-    key = left
-    assert key is not None
-    return lambda a, b: key(a) == key(b)
-
-
-def _same_equality(left: int, right: int) -> bool:
-    """Whether SQL's = of these two types is Python's == and hash of their internal forms."""
-    if left == right:
-        return left in _HASHABLE
-    return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
-
-
 def _is_composite(oid: int) -> bool:
     row = None if oid < FIRST_USER_OID else type_row(oid)
     return row is not None and row.kind == "c"
@@ -775,14 +732,6 @@ def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
     source = expression.argument.type.oid
     row = expression.argument if source in _ROWS else None  # each has fields of its own
     return type(expression), source, row, expression.type, explicit
-
-
-def named_codec(oid: int, direction: str) -> Callable[..., object] | None:
-    """The output ('out') or input ('in') function of a type whose values are shown as names; None for any other."""
-    if oid not in NAMED_TYPES:
-        return None
-    found = implementation(lookup(oid).name + direction)
-    return None if found is None else found.python
 
 
 def _of_names(expression: tree.CoerceViaIO) -> bool:

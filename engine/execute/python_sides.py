@@ -1,0 +1,65 @@
+"""What runs a function of SQL on the row path, and which comparisons Python's own do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from catalog.functions.base import Function, Operator
+from catalog.functions.registry import implementation
+from catalog.types import lookup
+from catalog.types.base import TypeRef
+from catalog.types.oids import NAMED_TYPES
+from engine.execute.code import NotOnRowPath
+
+RECORD = 2249
+# Types whose values Python's == and hash compare as SQL does.
+_HASHABLE = frozenset((16, 17, 18, 19, 20, 21, 23, 25, 26, 1043, 1082, 1083, 1114, 1184, 2950))
+_INTEGERS = frozenset((20, 21, 23, 26))
+_TEXTS = frozenset((19, 25, 1043))
+
+
+def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -> tuple[Callable[..., object], bool]:
+    """What runs a function on the row path, and whether it takes the CallContext first."""
+    found = implementation(function.source)
+    if function.source.startswith("record_") and any(type_.oid == RECORD for type_ in types):
+        raise NotOnRowPath("comparing rows of no declared type")
+    if found is not None and found.python_for_types is not None:
+        return found.python_for_types(types, result), found.needs_context
+    if found is None or found.python is None:
+        raise NotOnRowPath(f"function {function.name}")
+    return found.python, found.needs_context
+
+
+def comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[object, object], object]:
+    """The Python side of a comparison of two values."""
+    python, needs_context = python_side(function, (left, right), TypeRef(16))
+    if needs_context:
+        raise NotOnRowPath(f"function {function.name} among many values")
+    return python
+
+
+def equality_of(operator: Operator) -> Callable[[object, object], object]:
+    """Whether two values are equal to the type's btree order, for an ordering operator's pair of types."""
+    left, right = lookup(operator.left).sort_key(), lookup(operator.right).sort_key()
+    if left is None and right is None:
+        return lambda a, b: a == b
+    if operator.left != operator.right:
+        raise NotOnRowPath("row comparison of different types")
+    key = left
+    assert key is not None
+    return lambda a, b: key(a) == key(b)
+
+
+def same_equality(left: int, right: int) -> bool:
+    """Whether SQL's = of these two types is Python's == and hash of their internal forms."""
+    if left == right:
+        return left in _HASHABLE
+    return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
+
+
+def named_codec(oid: int, direction: str) -> Callable[..., object] | None:
+    """The output ('out') or input ('in') function of a type whose values are shown as names; None for any other."""
+    if oid not in NAMED_TYPES:
+        return None
+    found = implementation(lookup(oid).name + direction)
+    return None if found is None else found.python
