@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce
 from engine.sql.analyze.aggregates import check_grouping, first_aggregate, window_clauses
 from engine.sql.analyze.dispatch import expression
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.from_clause import from_clause
 from engine.sql.analyze.state import State
-from engine.sql.analyze.targets import make_target, settle, target_list
+from engine.sql.analyze.targets import expand_star, make_target, settle, target_list
 from engine.sql.analyze.with_clause import with_clause
 
 
@@ -103,18 +105,30 @@ def _check_grouping(state: State, query: tree.Query) -> None:
 # ---- VALUES ---------------------------------------------------------------------------------------------------------
 
 
+def _values_row(state: State, row: Sequence[ast.Node], kind: str) -> list[tree.Expr]:
+    """One row; `t.*` in it stands for all columns of t."""
+    cells: list[tree.Expr] = []
+    for cell in row:
+        if isinstance(cell, ast.SetToDefault):
+            fail("42601", "DEFAULT is not allowed in this context", cell)
+        if isinstance(cell, ast.ColumnRef) and cell.names[-1] == "*":
+            cells += [expr for _, expr in expand_star(state, cell)]
+        else:
+            cells.append(expression(state, cell, kind))
+    return cells
+
+
 def _values(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Query:
     """transformValuesClause: a query over a list of rows; each column has the common type of its values."""
-    width = len(node.values[0])
     kind = "single VALUES" if len(node.values) == 1 else "VALUES"
-    columns: list[list[tree.Expr]] = [[] for _ in range(width)]
-    for row in node.values:
+    rows = [_values_row(state, row, kind) for row in node.values]
+    width = len(rows[0])
+    if not width:
+        refuse("VALUES without columns", node)
+    for written, row in zip(node.values, rows, strict=True):
         if len(row) != width:
-            fail("42601", "VALUES lists must all be the same length", row[0] if row else node)
-        for position, cell in enumerate(row):
-            if isinstance(cell, ast.SetToDefault):
-                fail("42601", "DEFAULT is not allowed in this context", cell)
-            columns[position].append(expression(state, cell, kind))
+            fail("42601", "VALUES lists must all be the same length", written[0] if written else node)
+    columns = [[row[position] for row in rows] for position in range(width)]
     ready, types = [], []
     for cells in columns:
         oid = coerce.select_common_type(cells, "VALUES")[0]

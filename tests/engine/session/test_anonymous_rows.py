@@ -25,6 +25,8 @@ def test_rows_of_no_declared_type(pair: Pair) -> None:
         "select distinct row(f, null::text) from g",
     )
     pair.same(
+        "select v.* from g, lateral (values (g.*), (9, 9, 'z')) v where g.f = 2",
+        "values (1, 2), (3)",
         "create view w as select f, t from g offset 0",
         "update g set l = 'n' from w where w.t = g.t and w.f = g.f and g.f = 1 returning g.t, w.f, w::text",
         "delete from g using (select t, l from g) s where s.t = g.t and g.l is null returning s",
