@@ -222,13 +222,8 @@ _of_kind("pg_column_is_updatable", lambda kind, _: kind == "r")
 _of_kind("pg_relation_is_publishable", lambda kind, oid: kind == "r" and oid >= 16384)
 _by_key("pg_sequence_last_value", internal.SEQUENCE_VALUES, "last")
 
-# ---- sizes and statistics: what is not measured is zero, as in lookups.py -------------------------------------------
+# ---- statistics: what is not measured is zero, as in lookups.py -----------------------------------------------------
 
-_always(
-    "pg_relation_size pg_table_size pg_indexes_size pg_total_relation_size pg_tablespace_size_oid "
-    "pg_tablespace_size_name pg_database_size_oid pg_database_size_name",
-    0,
-)
 _COUNTERS = (
     "numscans tuples_returned tuples_fetched tuples_inserted tuples_updated tuples_deleted tuples_hot_updated "
     "live_tuples dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "

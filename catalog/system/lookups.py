@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from catalog.functions.base import udf_name
-from catalog.functions.duckdb_errors import sql_error_call_of
+from catalog.functions.duckdb_errors import sql_error_call, sql_error_call_of
 from catalog.privileges import WORDS
 from catalog.schema import VirtualTable
 from catalog.system import numbering
 from catalog.system.content import system_table
 from catalog.system.relations import (
     CONSTRAINT_TEXTS,
+    DATABASE_SIZES,
     FUNCTION_NAMES,
     HELD,
     INDEX_TEXTS,
@@ -28,11 +29,13 @@ from catalog.system.relations import (
     PARTITION_TEXTS,
     RELATION_INPUT,
     RELATION_NAMES,
+    RELATION_SIZES,
     ROLE_GROUPS,
     ROLE_NAMES,
     SCHEMA_NAMES,
     SEQUENCE_VALUES,
     SETTINGS,
+    TABLESPACE_SIZES,
     TYPE_INPUT,
     TYPE_NAMES,
     VIEW_TEXTS,
@@ -390,13 +393,42 @@ def _exploded_acl(arguments: list[str]) -> str:
 _register("acldefault_sql", _default_acl, ROLE_NAMES)
 _register("aclexplode", _exploded_acl, ROLE_NAMES)
 
-# ---- sizes and statistics: what is not measured is zero -----------------------------------------------------------
+# ---- sizes ----------------------------------------------------------------------------------------------------------
 
-_register(
-    "pg_relation_size pg_table_size pg_indexes_size pg_total_relation_size pg_tablespace_size_oid "
-    "pg_tablespace_size_name pg_database_size_oid pg_database_size_name",
-    lambda a: f"CASE WHEN {a[0]} IS NOT NULL THEN 0::BIGINT END",
-)
+
+def _relation_size(arguments: list[str]) -> str:
+    own = look_up(RELATION_SIZES, "own", arguments[0])
+    if len(arguments) == 1:
+        return own
+    error = sql_error_call("22023", "invalid fork name")
+    kept = (
+        f"CASE WHEN f.v = 'main' THEN 1 WHEN f.v IN ('fsm', 'vm', 'init') THEN 0 WHEN f.v IS NOT NULL THEN {error} END"
+    )
+    return f"({own} * (SELECT {kept} FROM (SELECT {arguments[1]} AS v) AS f))"
+
+
+def _named_size(source: str, table: VirtualTable, message: str, sqlstate: str) -> None:
+    """The size of what has a name. What is not there, or not for the role to see, is an error."""
+    error = sql_error_call(sqlstate, message)
+
+    def sql(arguments: list[str]) -> str:
+        (name,) = arguments
+        return f"CASE WHEN {name} IS NOT NULL THEN coalesce({look_up(table, 'size', name, 'name')}, {error}) END"
+
+    _register(source, sql, table)
+
+
+_register("pg_relation_size", _relation_size, RELATION_SIZES)
+_by_key("pg_table_size", RELATION_SIZES, "own")
+_by_key("pg_indexes_size", RELATION_SIZES, "indexes")
+_by_key("pg_total_relation_size", RELATION_SIZES, "total")
+_by_key("pg_database_size_oid", DATABASE_SIZES, "size")
+_named_size("pg_database_size_name", DATABASE_SIZES, "database does not exist, or permission denied", "3D000")
+_by_key("pg_tablespace_size_oid", TABLESPACE_SIZES, "size")
+_named_size("pg_tablespace_size_name", TABLESPACE_SIZES, "tablespace does not exist, or permission denied", "42704")
+
+# ---- statistics: what is not measured is zero -----------------------------------------------------------------------
+
 _COUNTERS = (
     "numscans tuples_returned tuples_fetched tuples_inserted tuples_updated tuples_deleted tuples_hot_updated "
     "live_tuples dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "

@@ -381,3 +381,28 @@ def _database_owner(items: list[Item], surroundings: Surroundings) -> Columns:
 def _sequence_values(_: list[Item], surroundings: Surroundings) -> Columns:
     found = surroundings.live.sequence_values()
     return {"oid": [oid for oid, _ in found], "last": [value for _, value in found]}
+
+
+@content(internal.RELATION_SIZES, "live")
+def _relation_sizes(_: list[Item], surroundings: Surroundings) -> Columns:
+    found = surroundings.live.relation_sizes()
+    return {
+        "oid": [oid for oid, _, _ in found],
+        "own": [own for _, own, _ in found],
+        "indexes": [indexes for _, _, indexes in found],
+        "total": [None if own is None else own + indexes for _, own, indexes in found],
+    }
+
+
+def _sizes(found: abc.Sequence[tuple[int, str, int | None]]) -> Columns:
+    return {"oid": [row[0] for row in found], "name": [row[1] for row in found], "size": [row[2] for row in found]}
+
+
+@content(internal.DATABASE_SIZES, "live")
+def _database_sizes(_: list[Item], surroundings: Surroundings) -> Columns:
+    return _sizes(surroundings.live.database_sizes())
+
+
+@content(internal.TABLESPACE_SIZES, "live")
+def _tablespace_sizes(_: list[Item], surroundings: Surroundings) -> Columns:
+    return _sizes(surroundings.live.tablespace_sizes())

@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from catalog import types
 from catalog.errors import SqlError
+from catalog.functions.sizes import may_see
 from catalog.functions.system_rows import timezone_names
-from catalog.schema import FIRST_USER_OID, Catalog, Role, Table, View, VirtualTable
+from catalog.schema import FIRST_USER_OID, Catalog, Database, Role, Table, Tablespace, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import content, lookups
 from catalog.system.content import Item, Part
@@ -32,6 +33,7 @@ from catalog.types.base import Array
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
 from engine.replica import token
+from engine.session import sizes
 from engine.session.advisory import MODE_NAMES, LockName
 from engine.session.cluster import cluster_rows
 from engine.session.errors import canceled
@@ -325,6 +327,16 @@ class SessionSurroundings:
         self.cache.numbered[self.session.process_id] = (*key, number)
         return number
 
+    def relation_size(self, oid: int) -> tuple[int | None, int] | None:
+        """(its own size, its indexes' size) in bytes, as engine/session/sizes.py says."""
+        return sizes.relation_size(self.session.node, self.catalog, oid)
+
+    def database_size(self, oid: int) -> int | None:
+        return sizes.database_size(self.session.node, oid)
+
+    def tablespace_size(self, oid: int) -> int:
+        return sizes.tablespace_size(self.session.node, oid)
+
     def view(self, view: View | Table, pretty: bool) -> str:
         """A view's query as this session sees it."""
         key = (self.catalog.database, self.catalog.version, self.path, view.oid, pretty)
@@ -501,6 +513,30 @@ class NodeStatus:
                 last, is_called = self._node.sequences.current(item)
                 found.append((item.oid, last if is_called else None))
         return found
+
+    def relation_sizes(self) -> list[tuple[int, int | None, int]]:
+        return sizes.relation_sizes(self._node, self._session.catalog)
+
+    def database_sizes(self) -> list[tuple[int, str, int | None]]:
+        """(OID, name, size) of the databases whose size the user may see."""
+        return [
+            (oid, name, sizes.database_size(self._node, oid))
+            for name, oid in self._session.catalog.databases.items()
+            if self._may_see(oid)
+        ]
+
+    def tablespace_sizes(self) -> list[tuple[int, str, int]]:
+        return [
+            (oid, name, sizes.tablespace_size(self._node, oid))
+            for name, oid in self._session.catalog.tablespaces.items()
+            if self._may_see(oid)
+        ]
+
+    def _may_see(self, oid: int) -> bool:
+        catalog = self._session.catalog
+        item, user = catalog.get(oid), catalog.get(catalog.roles.get(self._session.user_name, 0))
+        assert isinstance(item, Database | Tablespace)
+        return may_see(catalog, user if isinstance(user, Role) else None, item)
 
     def started(self) -> int:
         return self._node.started

@@ -27,6 +27,7 @@ import lmdb
 
 from catalog.errors import SqlError
 from engine.storage.keys import storage_prefix
+from engine.storage.pages import PageCounter
 from engine.storage.views import Layer
 
 FORMAT = 1
@@ -136,6 +137,10 @@ class Checkpoint:
                     break
                 found.append(int.from_bytes(name[len(_DROP) :], "big"))
         return found
+
+    def pages(self) -> PageCounter:
+        """What counts the pages of ranges of keys; close it."""
+        return PageCounter(self.environment, b"rows")
 
     def adopt(self, tablespace: bytes, lsn: int) -> None:
         """What was written into this fresh environment is a tablespace's exact state at an LSN; durable on return."""

@@ -30,6 +30,7 @@ VERSION_BYTES = 160  # what CPython spends on a version beside key and value: li
 ENTRY_BYTES = 120
 SCAN_CHUNK = 256
 SLICE = 512
+SIZE_SAMPLE = 64
 
 
 class Memtable:
@@ -176,6 +177,18 @@ class Memtable:
         """Whether a storage id has versions here: a scan of one that has none reads LMDB alone."""
         self._sort_out()
         return prefix in self._unordered or prefix in self._ordered
+
+    def size_of(self, prefix: bytes) -> int:
+        """About how many bytes the keys and newest values of a storage id take, judged by some of them."""
+        self._sort_out()
+        size = 0
+        for keys in (self._unordered.get(prefix), self._ordered.get(prefix)):
+            if keys:
+                some = keys[:: -(-len(keys) // SIZE_SAMPLE)]
+                values = [(key, self.versions[key][1]) for key in some]
+                taken = sum(len(key) + len(value) for key, value in values if value is not None)
+                size += taken * len(keys) // len(some)
+        return size
 
     def _sort_out(self) -> None:
         if self._fresh:

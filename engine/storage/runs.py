@@ -364,6 +364,11 @@ class BulkLayer:
         low, high = prefix_range(prefix)
         return self._edits.has(prefix) or any(next(run.scan(low, high), None) is not None for run in self.runs)
 
+    def size_of(self, prefix: bytes) -> int:
+        low, high = prefix_range(prefix)
+        runs = sum(int(part.nbytes) for run in self.runs for part in run.between(low, high))
+        return self._edits.size_of(prefix) + runs
+
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]:
         if not after < self.last_lsn <= upto:
             return

@@ -19,14 +19,15 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 
 from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.interface import Changelog, EngineThread, Joint
+from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
@@ -379,6 +380,16 @@ class Tablespace:
     def flushing_lsn(self) -> int:
         """Layers up to this LSN may be in LMDB, wholly or in part, whatever `flushed_lsn` says yet."""
         return self._handed_over
+
+    def sizes_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
+        """About how many bytes each storage id takes: its pages in LMDB, and what waits for the flush."""
+        layers = (self._active, *self._frozen)
+        with closing(self._checkpoint.pages()) as pages:
+            return {
+                storage_id: pages.bytes_of(*prefix_range(prefix)) + sum(layer.size_of(prefix) for layer in layers)
+                for storage_id in storage_ids
+                for prefix in (storage_prefix(storage_id),)
+            }
 
     def drops_in(self, generation: Generation) -> list[int]:
         """Storage ids that are dropped and whose keys a read transaction of LMDB may still see."""

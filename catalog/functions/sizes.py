@@ -1,0 +1,109 @@
+"""pg_relation_size, pg_table_size, pg_indexes_size, pg_total_relation_size, pg_database_size, pg_tablespace_size.
+
+What the sizes are: engine/session/sizes.py. Over the many rows of the columnar path they are looked up in virtual
+tables (catalog/system/lookups.py), where the size of what a role may not see is NULL.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from catalog.errors import SqlError
+from catalog.functions.base import CallContext
+from catalog.functions.registry import implements
+from catalog.privileges import may
+from catalog.schema import Catalog, Database, Role, Tablespace
+
+FORKS = ("main", "fsm", "vm", "init")
+
+
+class _Surroundings(Protocol):
+    catalog: Catalog
+    user: Role | None
+
+    def relation_size(self, oid: int) -> tuple[int | None, int] | None: ...
+    def database_size(self, oid: int) -> int | None: ...
+    def tablespace_size(self, oid: int) -> int: ...
+
+
+class _Session(Protocol):
+    @property
+    def surroundings(self) -> _Surroundings: ...
+
+
+def _surroundings(call: CallContext) -> _Surroundings:
+    return cast(_Session, call.session).surroundings
+
+
+@implements("pg_relation_size", needs_session=True)
+def _relation_size(call: CallContext, oid: int, fork: str = "main") -> int | None:
+    if fork not in FORKS:
+        raise SqlError("22023", "invalid fork name", hint='Valid fork names are "main", "fsm", "vm", and "init".')
+    found = _surroundings(call).relation_size(oid)
+    return None if found is None else found[0] if fork == "main" else 0
+
+
+@implements("pg_table_size", needs_session=True)
+def _table_size(call: CallContext, oid: int) -> int | None:
+    found = _surroundings(call).relation_size(oid)
+    return None if found is None else found[0]
+
+
+@implements("pg_indexes_size", needs_session=True)
+def _indexes_size(call: CallContext, oid: int) -> int | None:
+    found = _surroundings(call).relation_size(oid)
+    return None if found is None else found[1]
+
+
+@implements("pg_total_relation_size", needs_session=True)
+def _total_size(call: CallContext, oid: int) -> int | None:
+    found = _surroundings(call).relation_size(oid)
+    return None if found is None or found[0] is None else found[0] + found[1]
+
+
+def may_see(catalog: Catalog, user: Role | None, item: Database | Tablespace) -> bool:
+    """Whether a role may ask for the size: CONNECT for a database, CREATE for a tablespace but the default one."""
+    if user is None or (isinstance(item, Tablespace) and item.name == "pg_default"):
+        return True
+    return may(catalog, item, user, "c" if isinstance(item, Database) else "C")
+
+
+def _require(surroundings: _Surroundings, item: Database | Tablespace) -> None:
+    if not may_see(surroundings.catalog, surroundings.user, item):
+        raise SqlError("42501", f"permission denied for {type(item).__name__.lower()} {item.name}")
+
+
+@implements("pg_database_size_oid", needs_session=True)
+def _database_size(call: CallContext, oid: int) -> int | None:
+    surroundings = _surroundings(call)
+    item = surroundings.catalog.objects.get(oid)
+    if not isinstance(item, Database):
+        return None
+    _require(surroundings, item)
+    return surroundings.database_size(oid)
+
+
+@implements("pg_database_size_name", needs_session=True)
+def _named_database_size(call: CallContext, name: str) -> int | None:
+    oid = _surroundings(call).catalog.databases.get(name)
+    if oid is None:
+        raise SqlError("3D000", f'database "{name}" does not exist')
+    return _database_size(call, oid)
+
+
+@implements("pg_tablespace_size_oid", needs_session=True)
+def _tablespace_size(call: CallContext, oid: int) -> int | None:
+    surroundings = _surroundings(call)
+    item = surroundings.catalog.objects.get(oid)
+    if not isinstance(item, Tablespace):
+        return None
+    _require(surroundings, item)
+    return surroundings.tablespace_size(oid)
+
+
+@implements("pg_tablespace_size_name", needs_session=True)
+def _named_tablespace_size(call: CallContext, name: str) -> int | None:
+    oid = _surroundings(call).catalog.tablespaces.get(name)
+    if oid is None:
+        raise SqlError("42704", f'tablespace "{name}" does not exist')
+    return _tablespace_size(call, oid)

@@ -1,0 +1,99 @@
+"""pg_relation_size and its kin: what tables and indexes take on this node, in bytes.
+
+    in LMDB      pages counted from the tree (engine/storage/pages.py); a page shared with a neighbour counts in full
+    in memory    what waits for the flush, from a sample of its keys; rows that replace stored ones count in both
+
+So a size is an estimate, of this node, of what is committed, rounded up to PostgreSQL's blocks (`block_size`); it is 0
+for what holds nothing. A table's rows lie in the order of its primary key, so its primary index takes nothing beside
+it. A database is its relations, and the schema that all databases share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.rows import KINDS
+from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Index, Sequence, Table, VirtualTable
+from catalog.schema import View as ViewObject
+from catalog.system.relations import system_relations
+from engine.storage.tablespace import Tablespace
+
+if TYPE_CHECKING:
+    from engine.node import Node
+
+BLOCK = 8192
+
+Stored = Table | Index | Sequence
+
+
+def sizes_of(node: Node, storage_ids: Iterable[int]) -> dict[int, int]:
+    """The bytes under each storage id; those in tablespaces that this node does not have are left out."""
+    spaces: dict[Tablespace, list[int]] = {}
+    for storage_id in storage_ids:
+        with suppress(SqlError):  # 57P03
+            spaces.setdefault(node.store.of(storage_id), []).append(storage_id)
+    found: dict[int, int] = {}
+    for space, held in spaces.items():
+        found.update((storage_id, -(-size // BLOCK) * BLOCK) for storage_id, size in space.sizes_of(held).items())
+    return found
+
+
+def relation_size(node: Node, catalog: Catalog, oid: int) -> tuple[int | None, int] | None:
+    """(its own size, its indexes' size) of a relation; None if there is none of that OID. Its own size is None if this
+    node does not have it."""
+    item = catalog.objects.get(oid)
+    if not isinstance(item, Stored):
+        return (0, 0) if isinstance(item, ViewObject) or oid in _virtual() else None
+    indexes = _indexes(catalog, item)
+    found = sizes_of(node, [item.storage_id, *indexes])
+    return found.get(item.storage_id), sum(found.get(index, 0) for index in indexes)
+
+
+def relation_sizes(node: Node, catalog: Catalog) -> list[tuple[int, int | None, int]]:
+    """(OID, its own size, its indexes' size) of every relation of a database, as `relation_size`."""
+    items = stored_in(catalog)
+    found = sizes_of(node, (item.storage_id for item in items))
+    views = (*_virtual(), *(view.oid for view in catalog.by_kind.get(ViewObject, ())))
+    rows: list[tuple[int, int | None, int]] = [(oid, 0, 0) for oid in views]
+    for item in items:
+        own = found.get(item.storage_id)
+        rows.append((item.oid, own, sum(found.get(index, 0) for index in _indexes(catalog, item))))
+    return rows
+
+
+def database_size(node: Node, oid: int) -> int | None:
+    """A database's size; None if there is none of that OID."""
+    catalog = node.catalogs.get(oid)
+    if catalog is None:
+        return None
+    return sum(sizes_of(node, [*KINDS, *(item.storage_id for item in stored_in(catalog))]).values())
+
+
+def tablespace_size(node: Node, oid: int) -> int:
+    """What the relations of all databases take in a tablespace; pg_default has the schema too."""
+    held = {
+        item.storage_id
+        for catalog in node.catalogs.values()
+        for item in stored_in(catalog)
+        if getattr(item, "tablespace", DEFAULT_TABLESPACE_OID) == oid
+    }
+    return sum(sizes_of(node, [*held, *KINDS] if oid == DEFAULT_TABLESPACE_OID else held).values())
+
+
+def stored_in(catalog: Catalog) -> list[Stored]:
+    """What a database has that storage belongs to."""
+    return [
+        item for kind in (Table, Index, Sequence) for item in catalog.by_kind.get(kind, ()) if isinstance(item, kind)
+    ]
+
+
+def _indexes(catalog: Catalog, item: Stored) -> list[int]:
+    """The storage ids of a table's indexes."""
+    return [catalog.index(oid).storage_id for oid in item.indexes] if isinstance(item, Table) else []
+
+
+def _virtual() -> list[int]:
+    return [relation.oid for relation in system_relations().values() if isinstance(relation, VirtualTable | ViewObject)]

@@ -1,0 +1,169 @@
+"""How many bytes a range of keys takes in LMDB: its pages are counted, not its rows.
+
+LMDB keeps `rows` as a B+tree and tells only how many pages the whole tree has. The tree itself says more: every branch
+page lists its children with their first keys, so the leaves between two keys are counted from the branch pages alone,
+about a hundredth of the tree. This module reads those pages as they lie in the file (lmdb.h and mdb.c of LMDB 0.9; the
+data format has been version 1 since its first release):
+
+    page    u64 number, u16 pad, u16 flags, u16 lower, u16 upper, then u16 offsets of the nodes up to `lower`
+    node    u16 low, u16 high, u16 flags, u16 key size, key, data
+            branch: the child's number is low | high << 16 | flags << 32; leaf: the data's size is low | high << 16
+    meta    pages 0 and 1, behind the page's head: magic, version, address, map size, two database records, last page,
+            transaction id; the newer of the two is the newest commit, a reader's is the one with its own id
+    record  u32 pad (in the first one: the page size), u16 flags, u16 depth, u64 branch, leaf, overflow pages, entries,
+            root
+
+A read transaction holds its pages: none is used again while it is open, so they can be read with `pread`. Values
+that do not fit a page lie in pages of their own, which only leaves refer to: those are estimated from some of the
+leaves. A page with more than SAMPLE branch pages below is also estimated, so the work is bounded whatever the size.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from catalog.errors import SqlError
+
+SAMPLE = 32
+_HEAD = 16
+_HEAD_TAIL = struct.Struct("<8xHHHH")  # pad, flags, lower, upper
+_NODE = struct.Struct("<HHHH")
+_META = struct.Struct("<IIQQ")
+_RECORD = struct.Struct("<IHHQQQQQ")
+_U64 = struct.Struct("<Q")
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_LEAF, _BIG, _NO_PAGE = 0x02, 0x01, 2**64 - 1
+_META_BYTES = _HEAD + _META.size + 2 * _RECORD.size + 2 * _U64.size
+_ATTEMPTS = 100
+
+
+class _Page:
+    """One branch or leaf page: a sequence of its keys. The first key of a branch page stands for the lowest of all."""
+
+    __slots__ = ("_data", "_offsets", "leaf")
+
+    def __init__(self, data: bytes) -> None:
+        _, flags, lower, _ = _HEAD_TAIL.unpack_from(data)
+        self._data = data
+        self._offsets: tuple[int, ...] = struct.unpack_from(f"<{(lower - _HEAD) // 2}H", data, _HEAD)
+        self.leaf = bool(flags & _LEAF)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, index: int) -> bytes:
+        if index == 0 and not self.leaf:
+            return b""
+        start = self._offsets[index] + _NODE.size
+        return self._data[start : start + _NODE.unpack_from(self._data, self._offsets[index])[3]]
+
+    def child(self, index: int) -> int:
+        low, high, top, _ = _NODE.unpack_from(self._data, self._offsets[index])
+        return int(low | high << 16 | top << 32)
+
+    def data(self, index: int) -> bytes:
+        """A leaf's value, of which it says here how long it is."""
+        offset = self._offsets[index]
+        low, high, _, key = _NODE.unpack_from(self._data, offset)
+        start = offset + _NODE.size + key
+        return self._data[start : start + (low | high << 16)]
+
+    def overflow(self, index: int, page_bytes: int) -> int:
+        """The pages that a leaf's value takes beside the leaf."""
+        low, high, flags, _ = _NODE.unpack_from(self._data, self._offsets[index])
+        return -(-(_HEAD + (low | high << 16)) // page_bytes) if flags & _BIG else 0
+
+
+class PageCounter:
+    """Counts the pages of ranges of keys in one database, as of one read transaction. Close it."""
+
+    def __init__(self, environment: Any, database: bytes) -> None:
+        """Raises XX001 for a format that it does not know, 55000."""
+        self._page_bytes = int(environment.stat()["psize"])
+        self._transaction: Any = None
+        self._file = os.open(os.path.join(environment.path(), "data.mdb"), os.O_RDONLY)
+        try:
+            databases = self._databases(environment)
+            while not (page := self._page(databases)).leaf:
+                databases = page.child(bisect_right(page, database) - 1)
+            record = _RECORD.unpack(page.data(bisect_left(page, database)))
+        except BaseException:
+            self.close()
+            raise
+        self._root, self._has_overflow = int(record[7]), record[5] > 0
+
+    def close(self) -> None:
+        os.close(self._file)
+        if self._transaction is not None:
+            self._transaction.abort()
+
+    def bytes_of(self, low: bytes, high: bytes) -> int:
+        """The bytes of the pages with keys in [low, high). A page that is shared with a neighbour counts in full."""
+        if self._root == _NO_PAGE:
+            return 0
+        sampled: list[int] = []
+        leaves = self._leaves(self._root, low, high, sampled)
+        if leaves <= 2 and not any(self._in_range(number, low, high, _one) for number in sampled):
+            return 0
+        pages = float(leaves)
+        if self._has_overflow:
+            chosen = sampled[:: -(-len(sampled) // SAMPLE)]
+            beside = sum(self._in_range(number, low, high, self._beside) for number in chosen)
+            pages += beside * leaves / len(chosen)
+        return round(pages) * self._page_bytes
+
+    def _leaves(self, number: int, low: bytes, high: bytes, sampled: list[int]) -> float:
+        """How many leaves below a page may have keys in [low, high); some of them are put into `sampled`."""
+        page = self._page(number)
+        if page.leaf:
+            sampled.append(number)
+            return 1
+        first, last = bisect_right(page, low) - 1, bisect_left(page, high) - 1
+        if self._page(page.child(first)).leaf:
+            step = -(-(last - first + 1) // SAMPLE)
+            sampled.extend(page.child(place) for place in range(first, last + 1, step))
+            return last - first + 1
+        count = self._leaves(page.child(first), low, high, sampled)
+        if last > first:
+            count += self._leaves(page.child(last), low, high, sampled)
+        inner = range(first + 1, last)
+        chosen = inner[:: -(-len(inner) // SAMPLE) or 1]
+        if chosen:
+            found = sum(self._leaves(page.child(place), low, high, sampled) for place in chosen)
+            count += found * len(inner) / len(chosen)
+        return count
+
+    def _in_range(self, number: int, low: bytes, high: bytes, count: Callable[[_Page, int], int]) -> int:
+        """The sum of a count over the nodes of a leaf with keys in [low, high)."""
+        page = self._page(number)
+        return sum(count(page, place) for place in range(bisect_left(page, low), bisect_left(page, high)))
+
+    def _beside(self, page: _Page, index: int) -> int:
+        return page.overflow(index, self._page_bytes)
+
+    def _databases(self, environment: Any) -> int:
+        """The root of the tree of databases, as of a transaction that is now open. LMDB may commit twice between the
+        transaction's begin and our look: then we begin again."""
+        for _ in range(_ATTEMPTS):
+            self._transaction = environment.begin()
+            for number in range(2):
+                meta = os.pread(self._file, _META_BYTES, number * self._page_bytes)
+                magic, version, _, _ = _META.unpack_from(meta, _HEAD)
+                if (magic, version) != (_MAGIC, _VERSION):
+                    raise SqlError("XX001", f"the tables' file is of LMDB's format {version}, not {_VERSION}")
+                if _U64.unpack_from(meta, _META_BYTES - _U64.size)[0] == self._transaction.id():
+                    return int(_RECORD.unpack_from(meta, _HEAD + _META.size + _RECORD.size)[7])
+            self._transaction.abort()
+        self._transaction = None
+        raise SqlError("55000", "the tables' file changes too fast to be measured")
+
+    def _page(self, number: int) -> _Page:
+        return _Page(os.pread(self._file, self._page_bytes, number * self._page_bytes))
+
+
+def _one(_: _Page, __: int) -> int:
+    return 1
