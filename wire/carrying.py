@@ -607,7 +607,7 @@ class ClusterConnection(Connection):
         found = _PREPARE.match(text)
         if found is not None and prepared.kind != "utility":
             text = text[found.end() :]
-        return core.Parse(name, text.encode(), prepared.parameter_types)
+        return core.Parse(name, text.encode(), prepared.declared_types)
 
     def statement_names(self) -> Sequence[bytes]:
         return list(self.session.prepared) if self.session is not None else []

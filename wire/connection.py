@@ -534,7 +534,7 @@ class Connection(Answers):
         self._extended = True
         if event.kind == "S":
             prepared = session.statement(event.name)
-            self._out.append(messages.parameter_description(prepared.parameter_types))
+            self._out.append(messages.parameter_description(prepared.declared_types))
             formats = prepared.text_formats
         else:
             portal = session.portal(event.name)

@@ -195,9 +195,13 @@ def record_text_encoder(
     return encode
 
 
-def record_binary_encoder(fields: tuple[SqlType, ...]) -> Callable[[Any], bytes]:
-    """record_send: the number of fields, then each field's type, length (-1 for NULL) and bytes."""
-    encoders = tuple((field.oid, field.binary_encoder()) for field in fields)
+def record_binary_encoder(fields: tuple[SqlType, ...], declared: tuple[int, ...] = ()) -> Callable[[Any], bytes]:
+    """record_send: the number of fields, then each field's type, length (-1 for NULL) and bytes.
+
+    `declared` are the types that are told, where some are domains.
+    """
+    told = declared or tuple(field.oid for field in fields)
+    encoders = tuple((oid, field.binary_encoder()) for oid, field in zip(told, fields, strict=True))
 
     def encode(value: Any) -> bytes:
         parts = [struct.pack(">i", len(encoders))]

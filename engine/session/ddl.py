@@ -379,7 +379,7 @@ async def create_table_as(
         from engine.session import utility
 
         executed = utility.executed(session, query)
-        types, parameters = executed.parameter_types, await utility.arguments(session, query, executed)
+        types, parameters = executed.declared_types, await utility.arguments(session, query, executed)
         query, whole = executed.statement.tree, executed.statement
     if not isinstance(query, ast.SelectStmt):
         raise SqlError("42809", "prepared statement is not a SELECT")

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
-LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": 0}
 UNKNOWN, RECORD = 705, 2249
+LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": UNKNOWN}
 LONG_TEXT = 4096  # bytes of a statement that takes milliseconds to parse and plan, which is done in a thread
 COMMANDS = {
     tree.Query: "SELECT",
@@ -75,6 +75,7 @@ def plan_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
     statements = parse(utf8(sql), session.key.conforming)
     if len(statements) > 1:
         raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
+    types = [0 if oid == UNKNOWN else oid for oid in types]  # said of a parameter, it is to be inferred
     return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types)
 
 
@@ -286,8 +287,8 @@ def decode_literals(prepared: Prepared, literals: Sequence[bytes], tags: bytes) 
 def renew(session: Session, prepared: Prepared) -> Prepared:
     """The statement planned against today's catalog. Raises 0A000 when its result would have other columns."""
     if prepared.kind == "unplanned":
-        return prepare_text(session, prepared.statement.text.encode(), prepared.parameter_types)
-    again = prepare(session, prepared.statement, prepared.parameter_types, prepared.places is not None)
+        return prepare_text(session, prepared.statement.text.encode(), prepared.declared_types)
+    again = prepare(session, prepared.statement, prepared.declared_types, prepared.places is not None)
     old, new = prepared.fields, again.fields
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
         raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")

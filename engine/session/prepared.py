@@ -77,6 +77,11 @@ class Prepared:
             self.control = self.statement.tree
         self.text_formats = (0,) * len(self.fields or ())
 
+    @property
+    def declared_types(self) -> tuple[int, ...]:
+        """The types of the parameters as clients are told of them, and as it is planned again: domains are domains."""
+        return (self.analyzed.declared_types if self.analyzed is not None else ()) or self.parameter_types
+
     def run_text(self) -> RunRow:
         """The compiled function for results in text, made on first use."""
         self.text_run = self.run_row(self.text_formats)

@@ -243,7 +243,7 @@ async def locked(session: Session, prepared: Prepared, fixed: bool = True) -> Pr
 def _again(session: Session, prepared: Prepared, fixed: bool) -> Prepared:
     if fixed:
         return planning.renew(session, prepared)
-    return planning.prepare(session, prepared.statement, prepared.parameter_types)
+    return planning.prepare(session, prepared.statement, prepared.declared_types)
 
 
 async def _deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> None:

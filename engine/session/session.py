@@ -273,7 +273,7 @@ class Session(LedSession):
         if name and name in self.portals:
             raise SqlError("42P03", f'cursor "{name.decode()}" already exists')
         if isinstance(prepared.statement.tree, ast.FetchStmt):  # its columns are those of the cursor that there is now
-            prepared = planning.prepare(self, prepared.statement, prepared.parameter_types)
+            prepared = planning.prepare(self, prepared.statement, prepared.declared_types)
         if len(parameters) != len(prepared.parameter_types):
             message = (
                 f"bind message supplies {len(parameters)} parameters, "

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Database, Index, Table, View
+from catalog.schema import Database, Domain, Index, Table, View
 from catalog.system.shared import acts_as
 from catalog.types import format_type
 from catalog.types.base import TypeRef
@@ -248,11 +248,18 @@ async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink
     if name in session.prepared:
         raise SqlError("42P05", f'prepared statement "{tree.name}" already exists')
     declared = [resolve_type(item, session.environment) for item in tree.types]
-    if any(item.domain and has_conditions(session.catalog, item) for item in declared):
-        not_supported("a parameter of a domain with conditions")
-    types = tuple(item.oid for item in declared)
+    types = tuple(_told(session, item) for item in declared)
     session.prepared[name] = planning.prepare(session, portal.prepared.statement.of(tree.query), types)
     sink.complete("PREPARE")
+
+
+def _told(session: Session, type_: TypeRef) -> int:
+    """The OID that stands for a parameter's declared type: a domain's own, for it knows its conditions."""
+    if isinstance(session.catalog.get(type_.domain), Domain):
+        return type_.domain
+    if type_.domain and has_conditions(session.catalog, type_):
+        not_supported("a parameter that is an array of a domain with conditions")
+    return type_.oid
 
 
 def executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:

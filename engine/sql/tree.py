@@ -761,3 +761,6 @@ class Analyzed:
     relations: tuple[int, ...]
     written: tuple[int, ...] = ()
     table_oids: bool = False  # it asks for the tableoid of a stored table
+    declared_types: tuple[
+        int, ...
+    ] = ()  # parameter_types with domains in place of their base types; () if there are none

@@ -21,7 +21,7 @@ from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import calls, comparisons, expressions, subscripts
 from engine.sql.analyze.changes import change_statement
-from engine.sql.analyze.domains import base_types
+from engine.sql.analyze.domains import base_types, given_domains
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.rules import bind_expression
@@ -40,9 +40,11 @@ def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequ
     """Analyses SELECT, VALUES, INSERT, UPDATE or DELETE.
 
     `parameter_types` are the OIDs that the client gave for $1, $2, ...; 0 leaves one to be inferred, 42P18 if nothing
-    says what it is. Raises SqlError with positions that count characters of the text that was parsed.
+    says what it is; unknown is that of a literal in quotes, which differs where it is cast to a domain. Raises SqlError
+    with positions that count characters of the text that was parsed.
     """
     shared = Shared(environment, base_types(tuple(parameter_types)))
+    shared.domains = given_domains(environment.catalog, parameter_types)
     state = State(shared)
     analysed: tree.Statement
     if isinstance(statement, ast.SelectStmt):
@@ -50,7 +52,9 @@ def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequ
     else:
         analysed = change_statement(state, statement)
     types = _parameter_types(shared, analysed) if shared.parameters else ()
-    return tree.Analyzed(analysed, types, tuple(shared.relations), tuple(shared.written), _asks_table_oids(shared))
+    declared = tuple(map(shared.declared, range(1, len(types) + 1))) if shared.domains else ()
+    relations, written = tuple(shared.relations), tuple(shared.written)
+    return tree.Analyzed(analysed, types, relations, written, _asks_table_oids(shared), declared)
 
 
 def _asks_table_oids(shared: Shared) -> bool:

@@ -124,6 +124,8 @@ def assign(state: State, value: tree.Expr, column: Column, location: int = -1) -
     if value.type == column.type:
         return value
     # What a domain asks of its values is a rule of the table (rules.py).
+    if column.type.domain and value.type.oid == UNKNOWN and isinstance(value, tree.Param):
+        value = state.shared.resolve_parameter(value, column.type, location)
     result = coerce.coerce(state, value, TypeRef(column.type.oid, column.type.typmod), "a")
     if result is None:
         fail(

@@ -116,8 +116,16 @@ def coerce(
     result = coerce_type(state, expr, target, context, explicit=explicit, location=location)
     if not target.domain:
         return coerce_typmod(result, target, context == "e")
-    result = coerce_typmod(result, target, context == "e")
+    # A parameter becomes one of the domain: its value is read as such, and not cast.
+    read = source == UNKNOWN and isinstance(expr, tree.Param) and state.shared.takes_domain(expr, target)
+    result = coerce_typmod(result, target, context == "e" and not read)
     return to_domain(state.environment, result, target, explicit, location)
+
+
+def domain_parameter(state: State, param: tree.Param, type_: TypeRef) -> tree.Expr:
+    """A parameter that is of a domain: what its input function enforces."""
+    read = checked(state.environment, param, TypeRef(type_.oid)) if type_.oid >= FIRST_USER_OID else param
+    return to_domain(state.environment, coerce_typmod(read, type_, False), type_, False, param.location)
 
 
 def coerce_type(
@@ -151,7 +159,7 @@ def _converted(
                 value = read_literal(state.environment, str(expr.value), oid, typmod, at)
             return tree.Const(value, TypeRef(oid, typmod), expr.location)
         if isinstance(expr, tree.Param):
-            return state.shared.resolve_parameter(expr, oid, location)
+            return state.shared.resolve_parameter(expr, target, location)
         if isinstance(expr, tree.CaseTestExpr):
             return expr
         return tree.CoerceViaIO(expr, TypeRef(oid), not explicit, location)

@@ -9,7 +9,8 @@ Where a composite type has attributes of domains, whatever makes a value of it o
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from catalog.schema import Catalog, Column, Domain
 from catalog.types.base import TypeRef
@@ -170,6 +171,16 @@ def base_types(oids: tuple[int, ...]) -> tuple[int, ...]:
     if all(oid < FIRST_USER_OID for oid in oids):
         return oids
     return tuple(_base(oid) for oid in oids)
+
+
+def given_domains(catalog: Catalog, oids: Sequence[int]) -> dict[int, TypeRef]:
+    """Which of the types that a client gave for $1, $2, ... are domains: the base type with the domain, by number."""
+    found = {}
+    for number, oid in enumerate(oids, 1):
+        item = catalog.get(oid) if oid >= FIRST_USER_OID else None
+        if isinstance(item, Domain):
+            found[number] = replace(item.type, domain=oid)
+    return found
 
 
 def _base(oid: int) -> int:

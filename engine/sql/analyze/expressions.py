@@ -70,6 +70,8 @@ def _literal(state: State, node: ast.Literal) -> tree.Expr:
 def _param(state: State, node: ast.ParamRef) -> tree.Expr:
     param = state.shared.parameter(node.number, node.location)
     found = tree.Param(param.number, param.type, node.location)
+    if node.number in state.shared.domains:
+        return coerce.domain_parameter(state, found, state.shared.domains[node.number])
     return found if param.type.oid < FIRST_USER_OID else checked(state.environment, found, param.type)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from catalog.schema import Domain
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze.environment import Environment
@@ -41,12 +42,15 @@ class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
     __slots__ = (
-        "domain_value", "environment", "parameters", "relations", "routine", "table_oids", "unresolved", "written",
+        "domain_value", "domains", "environment", "literals", "parameters", "relations", "routine", "table_oids",
+        "unresolved", "written",
     )  # fmt: skip
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
         self.environment = environment
         self.parameters = dict(enumerate(parameters, 1))
+        self.literals = {number for number, oid in self.parameters.items() if oid == UNKNOWN}
+        self.domains: dict[int, TypeRef] = {}  # of the parameters that are of domains: the type with its domain
         self.unresolved = 0  # Params made while their type was unknown, less those resolved since
         self.relations: dict[int, None] = {}
         self.written: dict[int, None] = {}
@@ -64,22 +68,35 @@ class Shared:
             self.parameters[number] = UNKNOWN
         return tree.Param(number, TypeRef(oid))
 
-    def resolve_parameter(self, param: tree.Param, oid: int, location: int) -> tree.Param:
+    def resolve_parameter(self, param: tree.Param, target: TypeRef, location: int) -> tree.Param:
         """Gives a parameter of unknown type the type that its context wants (42P08 when two contexts disagree)."""
-        known = self.parameters.get(param.number, UNKNOWN)
+        known = self.declared(param.number)
+        is_domain = self.takes_domain(param, target)
+        wanted = target.domain if is_domain else target.oid
         if known == UNKNOWN:
-            self.parameters[param.number] = oid
-        elif known != oid:
+            self.parameters[param.number] = target.oid
+            if is_domain:
+                self.domains[param.number] = target
+        elif known != wanted:
             from engine.sql.analyze.typeinfo import type_name
 
             fail(
                 "42P08",
                 f"inconsistent types deduced for parameter ${param.number}",
                 location,
-                detail=f"{type_name(known)} versus {type_name(oid)}",
+                detail=f"{type_name(known)} versus {type_name(wanted)}",
             )
         self.unresolved -= 1
-        return tree.Param(param.number, TypeRef(oid))
+        return tree.Param(param.number, TypeRef(target.oid))
+
+    def takes_domain(self, param: tree.Param, target: TypeRef) -> bool:
+        """Whether a parameter of unknown type becomes one of the target's domain: a literal has the base type."""
+        is_domain = target.domain and isinstance(self.environment.catalog.get(target.domain), Domain)
+        return bool(is_domain) and param.number not in self.literals
+
+    def declared(self, number: int) -> int:
+        """The type of $number as clients are told of it: the domain, where it is of one."""
+        return self.domains[number].domain if number in self.domains else self.parameters.get(number, UNKNOWN)
 
 
 class NamespaceItem:
