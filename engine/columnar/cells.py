@@ -21,7 +21,7 @@ from catalog.types.base import FormatSettings
 from catalog.types.carried import CARRIED_AS_TEXT
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.worker.values import from_arrow
-from engine.storage.columns import column_form, numbers_of
+from engine.storage.columns import column_form, numbers_of, takes_shapes
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Encoder: TypeAlias = "Callable[[pa.Array], Cells]"
@@ -129,7 +129,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
 
     def encode(array: pa.Array) -> Cells:
         kind = array.type
-        if (oid >= FIRST_USER_OID or oid in CARRIED_AS_TEXT) and not pa.types.is_null(kind):
+        if (oid >= FIRST_USER_OID or oid in CARRIED_AS_TEXT or takes_shapes(oid)) and not pa.types.is_null(kind):
             return Cells.of(_by_value(array, oid, types.lookup(oid).text_encoder(settings)))
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return Cells.of(array)  # whatever lies in VARCHAR lies there in its text form

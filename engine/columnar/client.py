@@ -34,6 +34,7 @@ import pyarrow as pa
 from catalog.errors import SqlError
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.schema import Table, VirtualTable
+from catalog.types import lookup
 from engine.columnar import frames
 from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
@@ -41,6 +42,7 @@ from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill, literal
 from engine.columnar.worker.keys import KeyPlan
+from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores
 
 if TYPE_CHECKING:
@@ -62,10 +64,39 @@ class _Request:
     """What a query is made of, so that it can be made again."""
 
     query: ColumnarQuery
+    values: Sequence[object]
     parameters: tuple[str, ...]
     reader: object
     encoding: RowEncoding | None
     virtual: VirtualContent | None
+
+    def write_parameters(self) -> None:
+        """Makes SQL of the values. Raises 0A000 for what the types of the parameters cannot hold."""
+        wanted = self.query.parameters
+        self.parameters = tuple(literal(value, kind) for value, (_, kind) in zip(self.values, wanted, strict=True))
+
+    def turn_whole(self) -> bool:
+        """Puts the form of the query in place that reads arrays of any shape. False if there is none: it is made under
+        settings that nobody knows, or needs values that were not computed."""
+        query = self.query
+        if query.in_whole is None:
+            return False
+        whole = query.in_whole(self.encoding.settings if self.encoding is not None else None)
+        given = {source: value for (source, _), value in zip(query.parameters, self.values, strict=True)}
+        computed = whole.computed != query.computed[: len(whole.computed)]
+        unknown = any(source not in given for source, _ in whole.parameters)
+        if computed or unknown or not (whole.settings_free or self.encoding is not None or not query.settings_free):
+            return False
+        texts = dict(whole.texts)
+        for number in dict(query.texts):
+            texts.pop(number, None)  # they are text already
+        self.query = whole
+        self.values = [
+            value if value is None or source not in texts else lookup(texts[source]).text_encoder()(value).decode()
+            for value, source in ((given[source], source) for source, _ in whole.parameters)
+        ]
+        self.write_parameters()
+        return True
 
 
 class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
@@ -182,7 +213,14 @@ class _Stream:
         return chunk
 
     async def _again(self, error: BaseException) -> None:
-        """Runs the query once more if the worker was lost before anything came; raises what has happened otherwise."""
+        """Runs the query once more if the worker was lost, or met an array that is no LIST, before anything came;
+        raises what has happened otherwise."""
+        if isinstance(error, SqlError) and error.message == ShapedArray.MESSAGE and not self._begun:
+            if not self.request.turn_whole():
+                raise error
+            self._ended = False
+            await self._client.send(self)
+            return
         if not isinstance(error, _Loss):
             raise error
         if self._begun or self._retried:
@@ -328,8 +366,13 @@ class WorkerClient(ColumnarEngine):
         encoding: RowEncoding | None,
         virtual: VirtualContent | None,
     ) -> _Stream:
-        written = tuple(literal(value, kind) for value, (_, kind) in zip(parameters, query.parameters, strict=True))
-        stream = _Stream(self, _Request(query, written, reader, encoding, virtual or self.virtual_content))
+        request = _Request(query, parameters, (), reader, encoding, virtual or self.virtual_content)
+        try:
+            request.write_parameters()
+        except ShapedArray:
+            if not request.turn_whole():
+                raise
+        stream = _Stream(self, request)
         await self.send(stream)
         return stream
 
@@ -356,11 +399,12 @@ class WorkerClient(ColumnarEngine):
         for table in query.tables:
             self._push(self._feed.tables[table.storage_id])
             runs, overlay = self._feed.overlay(table, reader)
-            relations[f"t{table.storage_id}"] = f"t{table.storage_id}"
+            name = f"{'w' if query.whole and table.storage_id in query.arrays else 't'}{table.storage_id}"
+            relations[name] = name
             if overlay or runs:
                 overlays.append([table.storage_id, runs])
                 buffers.extend(frames.encode_pairs(overlay.items()))
-                relations[f"t{table.storage_id}"] = self._merged(table)
+                relations[name] = self._merged(table, name)
         own: list[str] = []
         for relation in query.virtual_tables:
             relations[f"v{relation.oid}"] = self._virtual_name(relation, request, own, buffers)
@@ -374,6 +418,8 @@ class WorkerClient(ColumnarEngine):
             "tables": [table.storage_id for table in query.tables],
             "functions": [asdict(signature) for signature in query.functions],
             "types": query.types,
+            "whole": query.whole,
+            "arrays": query.arrays,
             "overlays": overlays,
             "virtual": own,
         }
@@ -381,7 +427,7 @@ class WorkerClient(ColumnarEngine):
             header["encoding"] = _encoding_header(query, request.encoding)
         self._write(header, buffers)
 
-    def _merged(self, table: Table) -> str:
+    def _merged(self, table: Table, name: str) -> str:
         """The plain table without the overlay's keys, and the overlay's rows."""
         storage_id = table.storage_id
         fed = self._feed.tables[storage_id].table
@@ -391,7 +437,7 @@ class WorkerClient(ColumnarEngine):
         names = ", ".join(columns)
         same = " AND ".join(f"p.{key} = x.{key}" for key in keys)
         return (
-            f"(SELECT {names} FROM t{storage_id} AS p WHERE NOT EXISTS (SELECT 1 FROM x{storage_id} AS x WHERE {same})"
+            f"(SELECT {names} FROM {name} AS p WHERE NOT EXISTS (SELECT 1 FROM x{storage_id} AS x WHERE {same})"
             f" UNION ALL SELECT {names} FROM o{storage_id})"
         )
 

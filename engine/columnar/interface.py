@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
 from catalog.schema import Table, VirtualTable
@@ -77,6 +77,19 @@ class UdfSignature:
         return CONTEXT_TYPES[self.context] + self.argument_duckdb
 
 
+def whole_signature(oid: int, form: str) -> UdfSignature:
+    """An array type's LISTs (of this DuckDB type) -> the text that any array of the type has."""
+    return UdfSignature(
+        name=f"whole_{oid}",
+        kind="length",
+        source="implicit",
+        argument_types=(TypeRef(oid),),
+        argument_duckdb=(form,),
+        result_type=TypeRef(oid),
+        result_duckdb="VARCHAR",
+    )
+
+
 CONTEXT_TYPES: dict[str, tuple[str, ...]] = {
     "": (),
     "settings": ("VARCHAR",),
@@ -110,7 +123,9 @@ class ColumnarQuery:
         <= FIRST_COMPUTED   computed[FIRST_COMPUTED - n]: an expression without columns that needs the session, computed
                             on the engine's side before the query is sent
     `settings_free` is False when the SQL text depends on session settings (time zone, DateStyle) and must be made again
-    after SET. `virtual_tables` are to be handed to the worker as relations `v<oid>`.
+    after SET. `virtual_tables` are to be handed to the worker as relations `v<oid>`. `in_whole` makes the same query in
+    the form that reads arrays of any shape, under these settings, or those that it was made under; there, stored tables
+    with arrays are `w<storage_id>`.
     """
 
     sql: str
@@ -123,6 +138,9 @@ class ColumnarQuery:
     computed: tuple[Expr, ...] = ()
     texts: tuple[tuple[int, int], ...] = ()  # (n, type) of parameters that are handed over in their text form
     types: tuple[tuple[str, ...], ...] = ()  # the user types that its columns and functions have (catalog.usertypes)
+    whole: bool = False  # arrays are text in it
+    arrays: tuple[int, ...] = ()  # storage ids of tables whose arrays it reads
+    in_whole: Callable[[FormatSettings | None], ColumnarQuery] | None = field(default=None, compare=False, repr=False)
 
 
 class ResultStream(Protocol):

@@ -17,6 +17,7 @@ from catalog import types
 from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array
+from engine.storage.columns import ShapedArray
 
 _PIECES = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\$([0-9]+)""")
 
@@ -105,7 +106,7 @@ def _interval(value: Any) -> str:
 
 def _list(value: Any, duckdb_type: str) -> str:
     if len(value.dimensions) > 1 or value.lower_bounds not in ((), (1,)):
-        not_supported("an array of several dimensions, or not starting at 1, in an analytic query")
+        raise ShapedArray
     elements = ", ".join(literal(element, duckdb_type[:-2]) for element in value.elements)
     return f"CAST([{elements}] AS {duckdb_type})"
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.errors import SqlError
+from catalog.functions.array_shapes import array_slice, build_array, subscript
 from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
@@ -604,7 +605,7 @@ class ExpressionCompiler:
         self.code.names["Array"] = Array
         if expression.nested:
             elements = "".join(f"{self.value(element).source}, " for element in expression.elements)
-            return Value(f"{self.code.constant(operations.build_array, 'build_array')}(({elements}))", nullable=False)
+            return Value(f"{self.code.constant(build_array, 'build_array')}(({elements}))", nullable=False)
         if all(isinstance(element, tree.Const) for element in expression.elements):
             values = tuple(element.value for element in expression.elements if isinstance(element, tree.Const))
             return Value(self.code.constant(Array.of(values), "array"), nullable=False, atom=True)
@@ -649,10 +650,10 @@ class ExpressionCompiler:
                 raise NotOnRowPath("slice of a name")
             return Value(f"{self.code.constant(operations.name_character, 'name_character')}({array}, {upper})")
         if not expression.is_slice:
-            return Value(f"{self.code.constant(operations.subscript, 'subscript')}({array}, {upper})")
+            return Value(f"{self.code.constant(subscript, 'subscript')}({array}, {upper})")
         ends = tuple((low is None, high is None) for low, high in zip(expression.lower, expression.upper, strict=True))
         lower = self._subscripts(expression.lower)
-        name = self.code.constant(operations.array_slice, "array_slice")
+        name = self.code.constant(array_slice, "array_slice")
         return Value(f"{name}({array}, {lower}, {upper}, {ends!r})")
 
     def _assigned_slice(self, expression: tree.SubscriptingRef, array: str, upper: str) -> Value:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from catalog.errors import SqlError
 from catalog.types.array import check_size
-from catalog.types.base import EMPTY_ARRAY, Array
+from catalog.types.base import Array
 
 Comparison = Callable[[object, object], object]
 
@@ -90,69 +90,11 @@ def compare_rows(
     return kind in ("<=", ">=")
 
 
-def build_array(elements: Sequence[Array | None]) -> Array:
-    """ARRAY[array, ...]: one dimension more. Raises 2202E where the elements' dimensions differ."""
-    present = [element for element in elements if element is not None and element.dimensions]
-    if not present:
-        return EMPTY_ARRAY
-    first = present[0]
-    for element in elements:
-        if element is None or element.dimensions != first.dimensions:
-            raise SqlError("2202E", "multidimensional arrays must have array expressions with matching dimensions")
-    flat = tuple(value for element in present for value in element.elements)
-    return Array(flat, (len(present), *first.dimensions), (1, *first.lower_bounds))
-
-
-def subscript(array: Array | None, indexes: Sequence[int | None]) -> object:
-    """array[i][j]: NULL for a NULL subscript, one out of range, or too few or too many of them."""
-    if array is None or len(indexes) != len(array.dimensions):
-        return None
-    position = 0
-    for index, length, lower in zip(indexes, array.dimensions, array.lower_bounds, strict=True):
-        if index is None or not lower <= index < lower + length:
-            return None
-        position = position * length + index - lower
-    return array.elements[position]
-
-
 def name_character(name: str | None, indexes: Sequence[int | None]) -> str | None:
     """name[i], counted from 0: a "char", empty behind the end of the name; NULL outside of its 64 bytes."""
     if name is None or len(indexes) != 1 or indexes[0] is None or not 0 <= indexes[0] < 64:
         return None
     return chr(name.encode()[indexes[0]]) if indexes[0] < len(name.encode()) else ""
-
-
-def array_slice(
-    array: Array | None,
-    lower: Sequence[int | None],
-    upper: Sequence[int | None],
-    open_ends: Sequence[tuple[bool, bool]],
-) -> Array | None:
-    """array[l:u][l:u]: bounds cut to the array's own, renumbered from 1; empty where they do not meet.
-
-    `open_ends` says for each dimension whether the lower and the upper bound were left out. A NULL bound gives NULL.
-    """
-    if array is None:
-        return None
-    for low, high, (no_low, no_high) in zip(lower, upper, open_ends, strict=True):
-        if (low is None and not no_low) or (high is None and not no_high):
-            return None
-    if len(lower) > len(array.dimensions):
-        return EMPTY_ARRAY
-    spans: list[range] = []
-    for dimension, (length, start) in enumerate(zip(array.dimensions, array.lower_bounds, strict=True)):
-        first, last = start, start + length - 1
-        if dimension < len(lower):
-            low, high = lower[dimension], upper[dimension]
-            first = max(first, low) if low is not None else first
-            last = min(last, high) if high is not None else last
-        if first > last:
-            return EMPTY_ARRAY
-        spans.append(range(first - start, last - start + 1))
-    positions = [0]
-    for length, span in zip(array.dimensions, spans, strict=True):
-        positions = [position * length + offset for position in positions for offset in span]
-    return Array(tuple(array.elements[position] for position in positions), tuple(map(len, spans)), (1,) * len(spans))
 
 
 def assign_element(array: Array | None, indexes: Sequence[int | None], value: object) -> Array:

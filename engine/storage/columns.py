@@ -20,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.errors import not_supported
+from catalog.errors import SqlError, not_supported
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import vector_of
 from catalog.types.base import Array, Interval, SqlType
 from catalog.types.enum import EnumType
+from catalog.types.user import FIRST_USER_OID
 
 EPOCH_DAYS = 10957  # 1970-01-01 .. 2000-01-01
 EPOCH_MICROSECONDS = EPOCH_DAYS * 86_400_000_000
@@ -37,6 +38,8 @@ _TEXTS = frozenset(
      oids.XML, oids.BIT, oids.VARBIT, oids.ACLITEM, oids.PG_NODE_TREE, oids.CITEXT,
      oids.HSTORE)
 )  # fmt: skip
+_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)  # they start at 0
+_UNSHAPED = (*_VECTORS, oids.RECORD_ARRAY)
 _STORED_IS_ARROW = {
     oids.INT2: pa.int16(),
     oids.INT4: pa.int32(),
@@ -69,6 +72,32 @@ def column_form(oid: int) -> ColumnForm:
     found = _FORMS.get(oid)
     if found is None:
         found = _FORMS[oid] = _make_form(lookup(oid))
+    return found
+
+
+class ShapedArray(SqlError):  # noqa: N818 - named for what is the matter
+    """0A000: an array that a LIST cannot hold, for its dimensions or its lower bound."""
+
+    MESSAGE = "arrays of several dimensions, or not starting at 1, in this analytic query are not supported"
+
+    def __init__(self) -> None:
+        super().__init__("0A000", self.MESSAGE)
+
+
+def takes_shapes(oid: int) -> bool:
+    """Whether values of the type may be such that a LIST cannot hold them, and their text says all of them: arrays of
+    built-in types. The text of a user's type, and of an object's name, changes; vectors have one form."""
+    element = 0 if oid >= FIRST_USER_OID or oid in _UNSHAPED else element_of(oid)
+    return bool(element) and element not in oids.NAMED_TYPES
+
+
+def whole_form(oid: int) -> ColumnForm:
+    """The form of a column in which arrays of any shape are held: as their text, under default settings."""
+    if not takes_shapes(oid):
+        return column_form(oid)
+    found = _WHOLE_FORMS.get(oid)
+    if found is None:
+        found = _WHOLE_FORMS[oid] = _text_form(lookup(oid))
     return found
 
 
@@ -166,7 +195,9 @@ def _make_form(sql_type: SqlType) -> ColumnForm:
     if isinstance(sql_type, EnumType):
         return _plain_form(pa.int64(), "<i8")
     if element := element_of(oid):
-        return _array_form(element, 0 if oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1)
+        return _array_form(oid, element)
+    if sql_type.duckdb_type() != "VARCHAR":
+        not_supported(f"type {sql_type.sql_name} in columns")
     return _text_form(sql_type)
 
 
@@ -264,8 +295,6 @@ def _intervals_out(values: Sequence[Any]) -> Column:
 
 def _text_form(sql_type: SqlType) -> ColumnForm:
     """A type that DuckDB holds as its text (timetz)."""
-    if sql_type.duckdb_type() != "VARCHAR":
-        not_supported(f"type {sql_type.sql_name} in columns")
     encode, decode = sql_type.text_encoder(), sql_type.text_decoder()
     return ColumnForm(
         pa.string(),
@@ -274,12 +303,17 @@ def _text_form(sql_type: SqlType) -> ColumnForm:
     )
 
 
-def _array_form(element_oid: int, first: int) -> ColumnForm:
-    """A LIST of elements; `first` is the index at which all arrays of the type start: 0 in int2vector and oidvector."""
+def _array_form(oid: int, element_oid: int) -> ColumnForm:
+    """A LIST of elements; `first` is the index at which all arrays of the type start. What comes as text is in the
+    form of `whole_form`."""
     element = column_form(element_oid)
-    make = vector_of if first == 0 else Array.of
+    first, make = (0, vector_of) if oid in _VECTORS else (1, Array.of)
 
     def values_in(column: Column) -> list[Any]:
+        if pa.types.is_string(column.type):
+            as_text = whole_form(oid).values_in
+            assert as_text is not None
+            return as_text(column)
         elements = to_values(one_array(column.values), element_oid)
         offsets = column.offsets.to_pylist()
         valid = column.is_valid().to_pylist()
@@ -296,7 +330,7 @@ def _array_form(element_oid: int, first: int) -> ColumnForm:
                 offsets.append(None)
                 continue
             if len(value.dimensions) > 1 or value.lower_bounds not in ((), (first,)):
-                not_supported("an array of several dimensions, or not starting at 1, in an analytic query")
+                raise ShapedArray
             offsets.append(len(elements))
             elements.extend(value.elements)
         offsets.append(len(elements))
@@ -325,7 +359,12 @@ def to_values(column: Column, oid: int) -> list[Any]:
 
 def from_values(values: Sequence[Any], oid: int) -> Column:
     """Internal-form values as a column."""
-    form, storage = column_form(oid), lookup(oid).storage
+    return values_in_form(column_form(oid), values, oid)
+
+
+def values_in_form(form: ColumnForm, values: Sequence[Any], oid: int) -> Column:
+    """The same in one of the forms of the type."""
+    storage = lookup(oid).storage
     if form.values_out is not None:
         return form.values_out(values)
     encode = storage.to_storage
@@ -343,3 +382,4 @@ def from_values(values: Sequence[Any], oid: int) -> Column:
 
 
 _FORMS: dict[int, ColumnForm] = {}
+_WHOLE_FORMS: dict[int, ColumnForm] = {}

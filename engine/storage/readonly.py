@@ -16,13 +16,13 @@ import lmdb
 from engine.storage.checkpoint import map_size
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.rows import RowCodec
+from engine.storage.row_batches import RowBatches
 
 BATCH_ROWS = 65_536
 
 
 def read_table_batches(
-    path: str, storage_id: int, codec: RowCodec, batch_rows: int = BATCH_ROWS
+    path: str, storage_id: int, codec: RowBatches, batch_rows: int = BATCH_ROWS
 ) -> tuple[int, Iterator[tuple[Column, Any]]]:
     """(flushed LSN, iterator over the table): batches of the rows' keys (a binary array) and a pyarrow RecordBatch with
     columns c<number>.
@@ -41,7 +41,7 @@ def read_table_batches(
 
 
 def _batches(
-    environment: Any, transaction: Any, rows: Any, storage_id: int, codec: RowCodec, batch_rows: int
+    environment: Any, transaction: Any, rows: Any, storage_id: int, codec: RowBatches, batch_rows: int
 ) -> Iterator[tuple[Column, Any]]:
     low, high = prefix_range(storage_prefix(storage_id))
     try:
@@ -56,7 +56,7 @@ def _batches(
                     part.pop()
             if part:
                 keys, values = zip(*part, strict=True)
-                yield binary_array(keys), codec.batches.decode(values)
+                yield binary_array(keys), codec.decode(values)
             found = not last
     finally:
         transaction.abort()

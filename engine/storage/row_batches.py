@@ -10,7 +10,7 @@ Encoding fills such a structured array and lets Arrow join it with the variable 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.storage import columns as forms
-from engine.storage.columns import Column, Numbers
+from engine.storage.columns import Column, ColumnForm, Numbers, column_form
 from engine.storage.keys import binary_from_matrix
 
 if TYPE_CHECKING:
@@ -34,19 +34,17 @@ def column_name(number: int) -> str:
 
 
 class RowBatches:
-    """The whole-column side of a RowCodec (`codec.batches`)."""
+    """The whole-column side of a RowCodec (`codec.batches`). Columns are decoded into the forms that `form` gives."""
 
-    def __init__(self, codec: RowCodec) -> None:
+    def __init__(self, codec: RowCodec, form: Callable[[int], ColumnForm] = column_form) -> None:
         self._codec = codec
+        self._form = form
         self._dtypes: dict[int, Any] = {}
 
     def arrow_schema(self, columns: Sequence[int] | None = None) -> Any:
         """The pyarrow schema of `decode`."""
         return pa.schema(
-            [
-                (column_name(column.number), forms.column_form(column.type.oid).arrow_type)
-                for column in self._columns(columns)
-            ]
+            [(column_name(column.number), self._form(column.type.oid).arrow_type) for column in self._columns(columns)]
         )
 
     def _columns(self, numbers: Sequence[int] | None) -> list[schema.Column]:
@@ -94,10 +92,10 @@ class RowBatches:
         for column in wanted:
             stored = shape.by_number.get(column.number)
             if stored is None:
-                one = forms.from_values([self._codec.missing(column)], column.type.oid)
+                one = forms.values_in_form(self._form(column.type.oid), [self._codec.missing(column)], column.type.oid)
                 arrays.append(one.take(pa.array(np.zeros(len(starts), np.int32))))
             else:
-                arrays.append(_decode_column(data, starts, heads, shape, stored))
+                arrays.append(_decode_column(data, starts, heads, shape, stored, self._form(stored.oid)))
         return arrays
 
     def _dtype(self, shape: RowShape) -> Any:
@@ -167,10 +165,11 @@ def _view_at(data: Numbers, starts: Numbers, dtype: Any) -> Numbers:
     return every[starts].view(dtype)
 
 
-def _decode_column(data: Numbers, starts: Numbers, heads: Numbers, shape: RowShape, stored: StoredColumn) -> Column:
+def _decode_column(
+    data: Numbers, starts: Numbers, heads: Numbers, shape: RowShape, stored: StoredColumn, form: ColumnForm
+) -> Column:
     valid = heads["bits"][:, stored.index // 8] & np.uint8(1 << stored.index % 8) == 0
     mask = None if valid.all() else valid
-    form = forms.column_form(stored.oid)
     if stored.storage.fixed:
         numbers = heads[column_name(stored.number)]
         if form.numbers_out is not None:
@@ -193,7 +192,7 @@ def _decode_column(data: Numbers, starts: Numbers, heads: Numbers, shape: RowSha
 
 
 def _fixed_numbers(column: Column, stored: StoredColumn, valid: Numbers | None) -> Numbers:
-    form = forms.column_form(stored.oid)
+    form = column_form(stored.oid)
     if form.numbers_in is not None:
         numbers = form.numbers_in(column)
         if valid is None:
@@ -211,7 +210,7 @@ def _fixed_numbers(column: Column, stored: StoredColumn, valid: Numbers | None) 
 
 
 def _heap_bytes(column: Column, stored: StoredColumn) -> Column:
-    form = forms.column_form(stored.oid)
+    form = column_form(stored.oid)
     if form.bytes_in is not None:
         return form.bytes_in(column)
     assert form.values_in is not None

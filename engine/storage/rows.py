@@ -25,6 +25,7 @@ from catalog.errors import SqlError
 from catalog.schema import Column, Layout, Table
 from catalog.types import lookup
 from catalog.types.base import Storage
+from engine.storage.columns import whole_form
 from engine.storage.row_batches import RowBatches
 
 VERSION_BYTES = 2
@@ -114,6 +115,11 @@ class RowCodec:
     def batches(self) -> RowBatches:
         """Many rows at a time, as Arrow columns."""
         return RowBatches(self)
+
+    @cached_property
+    def whole_batches(self) -> RowBatches:
+        """The same with arrays of any shape, as text."""
+        return RowBatches(self, whole_form)
 
     def shape_of(self, version: int) -> RowShape:
         """Raises XX001 for a version that the table never had."""

@@ -9,6 +9,7 @@
     expressions.py    all other expressions;  sublinks.py  sub-queries in them
     ranges.py         FROM;  queries.py  SELECT, set operations, WITH
     dml.py            the SELECTs behind INSERT, UPDATE and DELETE
+    shapes.py         statements whose arrays are no LISTs
     window_order.py   the order of rows after window functions
     udf.py            names and signatures of UDFs
 
@@ -30,6 +31,7 @@ from engine.columnar.generate.catalog_functions import (
 from engine.columnar.generate.dml import ColumnarDml, generate_dml
 from engine.columnar.generate.forms import Piece
 from engine.columnar.generate.queries import Body, query
+from engine.columnar.generate.shapes import with_whole
 from engine.columnar.generate.state import Generation, Source
 from engine.columnar.generate.texts import to_text
 from engine.columnar.generate.window_order import in_window_order
@@ -56,8 +58,15 @@ def generate(
     catalog function, come as text (VARCHAR). A query without columns gives one column all the same, which `columns`
     does not list. Raises 0A000 with the name of whatever cannot run here, 2201W/2201X for a negative LIMIT/OFFSET.
     """
-    generation = Generation(settings, parameter_types)
-    node = in_window_order(node)
+    ordered = in_window_order(node)
+
+    def made(settings: FormatSettings) -> ColumnarQuery:
+        return _select(Generation(settings, parameter_types), ordered)
+
+    return with_whole(made, settings)
+
+
+def _select(generation: Generation, node: tree.Query) -> ColumnarQuery:
     body = _as_text(generation, node, query(node, None, generation, exact=True))
     columns = [
         OutputColumn(target.name, target.expression.type, piece.form)

@@ -25,6 +25,7 @@ from engine.columnar.generate.forms import (
     decimal_form,
     digits_of,
     form_of,
+    is_whole,
     physical_type,
     settle,
 )
@@ -198,8 +199,10 @@ def _keyed(call: Call) -> Piece | None:
 
 
 def _native(call: Call, found: Implementation) -> Piece | None:
-    """The DuckDB side."""
+    """The DuckDB side; it knows arrays as LISTs."""
     if found.duckdb is None or call.direct:
+        return None
+    if call.function.name != "count" and any(is_whole(type_.oid) for type_ in (*call.types, call.result)):
         return None
     physical = [physical_type(type_, piece.form) for piece, type_ in zip(call.arguments, call.types, strict=True)]
     if isinstance(found.duckdb, str):

@@ -26,6 +26,7 @@ from engine.columnar.generate.forms import (
     decimal_form,
     digits_of,
     form_of,
+    is_whole,
     physical_type,
     settle,
     shown_scale,
@@ -104,13 +105,15 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         if found is None and answered is None:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
         kind = element_of(node.type.oid) or node.type.oid
-        carried_as_text = is_composite(kind) or kind in CARRIED_AS_TEXT
+        carried_as_text = is_composite(kind) or kind in CARRIED_AS_TEXT or is_whole(node.type.oid)
         if found is not None and found.needs_context and constant(node) and not carried_as_text:
             return scope.generation.compute(node)
     make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression
     arguments = [make(scope, argument) for argument in node.arguments]
     argument_types = [argument.type for argument in node.arguments]
     if answered is not None:
+        if any(is_whole(type_.oid) for type_ in (*argument_types, node.type)):
+            not_supported(f"function {function.name} with arrays of several dimensions on this query")
         return Piece(answered.make(scope.generation, [piece.sql for piece in arguments]), form_of(node.type.oid))
     if source in _SCALES and any(piece.scale for piece in arguments):
         if all(digits_of(piece.form) for piece in arguments):
@@ -165,7 +168,9 @@ def _native(
     argument_types: Sequence[TypeRef],
     result: TypeRef,
 ) -> Piece | None:
-    """The DuckDB side, if there is one for arguments of these forms."""
+    """The DuckDB side, if there is one for arguments of these forms; it knows arrays as LISTs."""
+    if any(is_whole(type_.oid) for type_ in (*argument_types, result)):
+        return None
     side = found.duckdb
     if side is None and found.duckdb_in_utc is not None:
         generation.settings_free = False
@@ -310,9 +315,12 @@ def _domain_rule(scope: Scope, node: tree.DomainRule) -> Piece:
 def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
     piece = expression(scope, node.argument)
     name = scope.generation.alias()
-    scope.case_tests.append(Piece(name, piece.form[:-2]))
+    as_text = not piece.form.endswith("[]")
+    scope.case_tests.append(Piece(name, form_of(element_of(node.argument.type.oid)) if as_text else piece.form[:-2]))
     element = expression(scope, node.element)
     scope.case_tests.pop()
     if element.sql == name:
         return piece
+    if as_text or is_whole(node.type.oid):
+        not_supported("casts of the elements of arrays of several dimensions, or not starting at 1, on this query")
     return Piece(f"list_transform({piece.sql}, lambda {name}: {element.sql})", element.form + "[]")

@@ -17,7 +17,7 @@ from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.multirange import RANGE_OIDS
-from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, unify
+from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, unify
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import function_signature, is_composite, key_signature
 
@@ -47,7 +47,7 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
         return f"rtrim({piece.sql}, ' ')"
     if oid == oids.NUMERIC and piece.form == GENERAL:
         return _by_key(generation, piece, oid)
-    if oid in _BY_KEY or is_composite(oid):
+    if oid in _BY_KEY or is_composite(oid) or is_whole(oid):
         return _by_key(generation, piece, oid)
     if oid in _INCOMPARABLE:
         not_supported(f"comparison of type {types.format_type(oid)}")
@@ -67,7 +67,12 @@ def is_native(piece: Piece, oid: int) -> bool:
     """Whether DuckDB groups and compares the piece as it is."""
     if oid == oids.NUMERIC:
         return piece.form != GENERAL
-    return not is_composite(oid) and oid != oids.BPCHAR and oid not in _BY_KEY and oid not in _INCOMPARABLE
+    return (
+        not (is_composite(oid) or is_whole(oid))
+        and oid != oids.BPCHAR
+        and oid not in _BY_KEY
+        and oid not in _INCOMPARABLE
+    )
 
 
 def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tuple[int, int]) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from engine.columnar.generate import queries, ranges
 from engine.columnar.generate.forms import Piece, convert, form_of
+from engine.columnar.generate.shapes import with_whole
 from engine.columnar.generate.state import Generation, Scope, Source, expression
 from engine.columnar.generate.texts import record_text
 from engine.columnar.interface import ColumnarQuery, OutputColumn
@@ -79,7 +80,17 @@ def generate_dml(
     settings: FormatSettings = DEFAULT_FORMAT,
 ) -> ColumnarDml:
     """The query behind a statement. Raises 0A000 by name for what cannot run here."""
-    generation = Generation(settings, parameter_types)
+    made: list[ColumnarDml] = []
+
+    def query(settings: FormatSettings) -> ColumnarQuery:
+        made.append(_dml(Generation(settings, parameter_types), statement))
+        return made[-1].query
+
+    found = with_whole(query, settings)
+    return dataclasses.replace(made[-1], query=found)
+
+
+def _dml(generation: Generation, statement: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> ColumnarDml:
     if isinstance(statement, tree.Insert):
         return _insert(generation, statement)
     if isinstance(statement, tree.Merge):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from catalog import types
 from catalog.errors import not_supported
+from catalog.functions import registry
+from catalog.functions.array_shapes import NEST, SLICE, SUBSCRIPT
 from catalog.functions.array_slices import ASSIGN_SLICE
 from catalog.functions.composites import ALL_NULL, FIELD, MAKE, NONE_NULL
 from catalog.functions.duckdb_errors import sql_error_call
@@ -25,6 +27,7 @@ from engine.columnar.generate.forms import (
     common,
     convert,
     form_of,
+    is_whole,
     rescaled,
     settle,
     shown_scale,
@@ -33,9 +36,12 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.state import Scope, Source, expression, makes, scaled_expression
 from engine.columnar.generate.texts import as_declared
-from engine.columnar.generate.udf import is_composite, row_signature
+from engine.columnar.generate.udf import is_composite, row_signature, set_signature
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
+from engine.storage.columns import ShapedArray
+
+_UNNEST = 2331  # OID of unnest(anyarray)
 
 # ---- columns --------------------------------------------------------------------------------------------------------
 
@@ -263,25 +269,37 @@ def _min_max(scope: Scope, node: tree.MinMaxExpr) -> Piece:
 @makes(tree.ArrayExpr)
 def _array(scope: Scope, node: tree.ArrayExpr) -> Piece:
     if node.nested:
-        not_supported("multidimensional arrays on this query", position=node.location + 1)
+        return _nested_array(scope, node)
     pieces = [expression(scope, item) for item in node.elements]
     if any(piece.fields for piece in pieces):
         not_supported("arrays of records on this query", position=node.location + 1)
     form = unify_pieces(pieces) if pieces else form_of(node.element_type.oid)
     items = ", ".join([convert(piece, form).sql for piece in pieces])
-    return Piece(f"CAST([{items}] AS {form}[])", form + "[]")
+    made = Piece(f"CAST([{items}] AS {form}[])", form + "[]")
+    return scope.generation.as_whole(made, node.type.oid)
+
+
+def _nested_array(scope: Scope, node: tree.ArrayExpr) -> Piece:
+    """ARRAY[array, ...]: one dimension more."""
+    if not is_whole(node.type.oid):
+        raise ShapedArray
+    signature = row_signature(NEST, [item.type for item in node.elements], node.type)
+    sql = [as_declared(expression(scope, item), item.type.oid) for item in node.elements]
+    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
 
 
 @makes(tree.SubscriptingRef)
 def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
     array = expression(scope, node.argument)
+    if is_whole(node.argument.type.oid):
+        return _subscript_of_text(scope, node, array)
     if node.argument.type.oid == oids.NAME and len(node.upper) == 1 and not node.is_slice:
         place = _index(scope, node.upper[0])
         return Piece(f"CASE WHEN {place} >= 0 THEN substr({array.sql}, {place} + 1, 1) END", "VARCHAR")
     if not array.form.endswith("[]"):
         not_supported(f"subscripts of type {types.format_type(node.argument.type.oid)} on this query")
     if len(node.upper) > 1:
-        not_supported("multidimensional arrays on this query", position=node.location + 1)
+        raise ShapedArray
     upper = _index(scope, node.upper[0])
     if node.is_slice:
         if node.assignment is not None:
@@ -298,8 +316,35 @@ def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
     return Piece(f"CASE WHEN {upper} > 0 THEN {_named(array)}[{upper}] END", array.form[:-2])
 
 
+def _subscript_of_text(scope: Scope, node: tree.SubscriptingRef, array: Piece) -> Piece:
+    """array[i][j] and array[i:j][k:l] by the functions of the row path."""
+    if node.assignment is not None:
+        not_supported("assignment to arrays of several dimensions, or not starting at 1, on this query")
+    upper = [_integer(scope, item) for item in node.upper]
+    if node.is_slice:
+        bounds = [
+            (_integer(scope, low), high, str(low is None), str(given is None))
+            for low, high, given in zip(node.lower, upper, node.upper, strict=True)
+        ]
+        kinds = (_INT4, _INT4, _BOOL, _BOOL) * len(bounds)
+        signature = row_signature(SLICE, [node.argument.type, *kinds], node.type)
+        sql = [array.sql, *(item for quad in bounds for item in quad)]
+    else:
+        signature = row_signature(SUBSCRIPT, [node.argument.type, *(_INT4 for _ in upper)], node.type)
+        sql = [array.sql, *upper]
+    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
+
+
 def _named(array: Piece) -> str:
     return f"({array.sql})"
+
+
+_INT4, _BOOL = TypeRef(oids.INT4), TypeRef(oids.BOOL)
+
+
+def _integer(scope: Scope, node: tree.Expr | None) -> str:
+    """A subscript as an argument of a UDF."""
+    return "NULL::INTEGER" if node is None else f"CAST({expression(scope, node).sql} AS INTEGER)"
 
 
 def _index(scope: Scope, node: tree.Expr | None) -> str | None:
@@ -339,14 +384,14 @@ def _assigned_slice(scope: Scope, node: tree.SubscriptingRef, array: Piece, uppe
     """One dimension, by the function of the row path."""
     assert node.assignment is not None
     lower = _index(scope, node.lower[0])
-    whole, integer, flag = node.argument.type, TypeRef(oids.INT4), TypeRef(oids.BOOL)
-    signature = row_signature(ASSIGN_SLICE, [whole, integer, integer, flag, flag, node.assignment.type], whole)
+    whole = node.argument.type
+    signature = row_signature(ASSIGN_SLICE, [whole, _INT4, _INT4, _BOOL, _BOOL, node.assignment.type], whole)
     sql = [
         as_declared(array, whole.oid),
         "NULL::INTEGER" if lower is None else f"CAST({lower} AS INTEGER)",
         "NULL::INTEGER" if upper is None else f"CAST({upper} AS INTEGER)",
-        "TRUE" if lower is None else "FALSE",
-        "TRUE" if upper is None else "FALSE",
+        str(lower is None),
+        str(upper is None),
         as_declared(expression(scope, node.assignment), node.assignment.type.oid),
     ]
     return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
@@ -357,7 +402,7 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     left = expression(scope, node.left)
     if isinstance(node.right, tree.ArrayExpr) and not node.right.nested:
         return _array_list(scope, node, left, [(expression(scope, e), e.type) for e in node.right.elements])
-    array = expression(scope, node.right)
+    array = _elements(scope, expression(scope, node.right), node.right.type)
     if not array.form.endswith("[]"):
         not_supported("this array on this query")
     element = types.element_of(node.right.type.oid)
@@ -380,6 +425,17 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
         f"WHEN len(list_filter({name}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
     )
     return Piece(sql, "BOOLEAN")
+
+
+def _elements(scope: Scope, array: Piece, type_: TypeRef) -> Piece:
+    """The array as a LIST of all its elements."""
+    if not is_whole(type_.oid):
+        return array
+    function, element = registry.function(_UNNEST), TypeRef(types.element_of(type_.oid))
+    found = registry.implementation(function.source)
+    assert found is not None
+    signature = set_signature(function, found, [type_], element, ())
+    return Piece(scope.generation.call_udf(signature, [array.sql]), signature.result_duckdb)
 
 
 def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: list[tuple[Piece, TypeRef]]) -> Piece:

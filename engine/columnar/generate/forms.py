@@ -5,6 +5,9 @@ Most SQL types have one form. numeric has many: DECIMAL(p,s) where precision and
 of VALUES, arms of a UNION), `unify` finds the form that keeps every value *and its display scale*: DECIMALs of one
 scale stay DECIMAL, anything else becomes general. `convert` brings a piece there.
 
+Arrays are LISTs. A statement that has others, of several dimensions or not starting at 1, is generated with all arrays
+of built-in types as their text (`arrays_as_text`); functions and comparisons of them are UDFs then.
+
 Between DECIMAL and general stands the *scaled* piece: a DECIMAL with room for all scales that meet, and SQL that says
 how many digits after the point each value shows (`Piece.scale`). `CASE WHEN paid THEN price ELSE 0 END` is one: sums
 and comparisons of it stay native, and only what is shown is turned into text by `settle`. Scaled pieces come from
@@ -13,9 +16,11 @@ and comparisons of it stay native, and only what is shown is turned into text by
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from catalog import types
@@ -23,6 +28,7 @@ from catalog.errors import not_supported
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.storage.columns import takes_shapes
 
 GENERAL = "VARCHAR"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
@@ -42,9 +48,36 @@ class Piece(NamedTuple):
     scale: str = ""
 
 
-@functools.lru_cache(maxsize=4096)
+_whole: ContextVar[bool] = ContextVar("_whole", default=False)
+
+
+@contextlib.contextmanager
+def arrays_as_text(whole: bool) -> Iterator[None]:
+    """Whether what is generated inside carries arrays as text, which has any dimensions and bounds, or as LISTs."""
+    token = _whole.set(whole)
+    try:
+        yield
+    finally:
+        _whole.reset(token)
+
+
+def is_whole(oid: int) -> bool:
+    """Whether values of the type are arrays that are carried as text now."""
+    return _whole.get() and takes_shapes(oid)
+
+
+def whole() -> bool:
+    """Whether arrays are carried as text now."""
+    return _whole.get()
+
+
 def form_of(oid: int, typmod: int = -1) -> str:
     """The DuckDB type that carries a stored value of this type. Raises 0A000 for types without one."""
+    return GENERAL if is_whole(oid) else _stored_form(oid, typmod)
+
+
+@functools.lru_cache(maxsize=4096)
+def _stored_form(oid: int, typmod: int) -> str:
     if oid == oids.VOID:
         return "VARCHAR"
     return types.lookup(oid).duckdb_type(typmod)
@@ -99,6 +132,8 @@ def convert(piece: Piece, form: str) -> Piece:
         return piece
     if piece.sql.startswith("NULL::"):
         return Piece("NULL::" + form, form, piece.fields)
+    if piece.form.endswith("[]") != form.endswith("[]"):  # DuckDB's text of a LIST is not PostgreSQL's
+        not_supported("arrays of several dimensions, or not starting at 1, with these LISTs on this query")
     if form == GENERAL:
         piece = _with_whole_digit(piece)
     return Piece(f"CAST({piece.sql} AS {form})", form, piece.fields, piece.once)

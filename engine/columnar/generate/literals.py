@@ -13,10 +13,11 @@ from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
-from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, text_literal, unify
+from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, text_literal, unify
 from engine.columnar.generate.state import Scope, makes
 from engine.columnar.generate.udf import is_composite
 from engine.sql import tree
+from engine.storage.columns import ShapedArray
 
 _EPOCH = datetime.date(2000, 1, 1)
 _MOMENT = datetime.datetime(2000, 1, 1)
@@ -140,6 +141,8 @@ def literal(value: object, type_: TypeRef) -> Piece:
     maker = _LITERALS.get(type_.oid)
     if maker is not None:
         return maker(value, type_)
+    if is_whole(type_.oid):
+        return _as_text(value, type_)
     if isinstance(value, Array):
         return _array(value, type_)
     if isinstance(value, tuple) and type_.oid == oids.RECORD:
@@ -154,7 +157,7 @@ def literal(value: object, type_: TypeRef) -> Piece:
 
 def _array(value: Array, type_: TypeRef) -> Piece:
     if len(value.dimensions) > 1 or (value.lower_bounds and value.lower_bounds != (1,)):
-        not_supported("multidimensional arrays on this query")
+        raise ShapedArray
     element = types.element_of(type_.oid)
     pieces = [literal(item, TypeRef(element)) for item in value.elements]
     form = form_of(element)
@@ -174,7 +177,7 @@ def _const(scope: Scope, node: tree.Const) -> Piece:
 @makes(tree.Param)
 def _param(scope: Scope, node: tree.Param) -> Piece:
     form = form_of(node.type.oid)
-    if is_composite(node.type.oid) or node.type.oid in CARRIED_AS_TEXT:
+    if is_composite(node.type.oid) or node.type.oid in CARRIED_AS_TEXT or is_whole(node.type.oid):
         scope.generation.texts[node.number] = node.type.oid
     elif is_composite(element := types.element_of(node.type.oid)) or element in CARRIED_AS_TEXT:
         not_supported("a parameter that is an array of this type on this query")

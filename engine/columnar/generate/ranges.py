@@ -43,7 +43,7 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> str:
     generation = scope.generation
     alias = generation.alias()
     if isinstance(entry, tree.RangeTable):
-        source = scope.sources[relation] = Source.of_table(alias, entry.table)
+        source = scope.sources[relation] = generation.source(alias, entry.table)
         if nullable and isinstance(entry.table, Table):
             keys = entry.table.key_columns
             source.present = source.columns[keys[0]].sql if keys else f"{alias}.r"

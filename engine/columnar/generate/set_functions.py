@@ -12,7 +12,7 @@ from catalog.functions import registry
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.catalog_functions import catalog_functions
-from engine.columnar.generate.forms import Piece, physical_type
+from engine.columnar.generate.forms import Piece, is_whole, physical_type
 from engine.columnar.generate.state import Scope, expression, type_names
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import set_signature, struct_form, udf_form
@@ -27,11 +27,12 @@ def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -
     """The function's rows as one LIST; of STRUCTs with `fields` f1, f2, ... if it returns records."""
     function = node.function
     arguments = [expression(scope, argument) for argument in node.arguments]
-    if function.source == "array_unnest":
+    argument_types = [argument.type for argument in node.arguments]
+    as_text = any(is_whole(type_.oid) for type_ in (*argument_types, node.type, *fields))
+    if function.source == "array_unnest" and not as_text:
         return arguments[0]
     found = registry.implementation(function.source)
-    argument_types = [argument.type for argument in node.arguments]
-    side = found.duckdb if found is not None else None
+    side = found.duckdb if found is not None and not as_text else None
     if isinstance(side, str):
         return Piece(side.format(*[piece.sql for piece in arguments]), udf_form(node.type.oid) + "[]")
     if side is not None:
@@ -40,6 +41,8 @@ def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -
         if native is not None:
             return Piece(native, udf_form(node.type.oid) + "[]")
     answered = catalog_functions.get(function.source)
+    if answered is not None and as_text:
+        not_supported(f"function {function.name} with arrays of several dimensions on this query")
     if answered is not None:
         row = tuple((TypeRef(item.oid), udf_form(item.oid)) for item in fields)
         made = answered.make(scope.generation, [piece.sql for piece in arguments])

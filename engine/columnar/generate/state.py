@@ -10,16 +10,18 @@ are doubled and the marks become braces (`Generation.finish`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from catalog import types
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from catalog.usertypes import describe
-from engine.columnar.generate.forms import Piece, form_of, settle, text_literal
+from engine.columnar.generate.forms import GENERAL, Piece, convert, form_of, is_whole, settle, text_literal, whole
 from engine.columnar.interface import (
     FIRST_COMPUTED,
     STATEMENT_TIME,
@@ -28,9 +30,12 @@ from engine.columnar.interface import (
     OutputColumn,
     UdfSignature,
     settings_text,
+    whole_signature,
 )
 from engine.sql import tree
+from engine.storage.columns import takes_shapes
 
+_COLUMN = re.compile(r"\bq\d+\.c\d+\b")
 _OPEN, _CLOSE = "\x01", "\x02"
 
 
@@ -47,6 +52,7 @@ class Generation:
         self.texts: dict[int, int] = {}  # parameters that are handed over as text -> their types
         self.computed: list[tree.Expr] = []
         self.settings_free = True
+        self._arrays: dict[str, int] = {}  # columns with arrays -> the storage ids of their tables
         self._aliases = 0
 
     def alias(self) -> str:
@@ -57,9 +63,31 @@ class Generation:
         """The placeholder of a stored or virtual table."""
         if isinstance(table, Table):
             self.tables[table.storage_id] = table
-            return f"{_OPEN}t{table.storage_id}{_CLOSE}"
+            return f"{_OPEN}{'w' if has_whole(table) else 't'}{table.storage_id}{_CLOSE}"
         self.virtual_tables[table.oid] = table
         return f"{_OPEN}v{table.oid}{_CLOSE}"
+
+    def source(self, alias: str, table: Table | VirtualTable) -> Source:
+        """A stored or virtual table under an alias."""
+        columns = {}
+        for column in table.columns:
+            piece = Piece(f"{alias}.c{column.number}", form_of(column.type.oid, column.type.typmod))
+            if isinstance(table, Table):
+                if takes_shapes(column.type.oid):
+                    self._arrays[piece.sql] = table.storage_id
+            elif is_whole(column.type.oid):
+                piece = self.as_whole(piece._replace(form=types.lookup(column.type.oid).duckdb_type()), column.type.oid)
+            columns[column.number] = piece
+        return Source(alias, columns)
+
+    def as_whole(self, piece: Piece, oid: int) -> Piece:
+        """A LIST of an array type as text, where arrays are carried so."""
+        if not is_whole(oid):
+            return piece
+        form = types.lookup(oid).duckdb_type()
+        signature = whole_signature(oid, form)
+        self.functions[signature.name] = signature
+        return Piece(f"{signature.name}({convert(piece, form).sql})", GENERAL, once=piece.once)
 
     def parameter(self, source: int, duckdb_type: str) -> str:
         """`CAST($k AS type)` for a value from that source (see ColumnarQuery.parameters)."""
@@ -82,6 +110,8 @@ class Generation:
 
     def call_udf(self, signature: UdfSignature, arguments: Sequence[str]) -> str:
         """SQL that calls the UDF, which is thereby noted for registration."""
+        if any(is_whole(oid) for oid in used_types(signature)):
+            signature = replace(signature, name=f"{signature.name}_t")
         signature = self._of_user_types(signature)
         self.functions[signature.name] = signature
         before: list[str] = []
@@ -113,7 +143,17 @@ class Generation:
             computed=tuple(self.computed),
             texts=tuple(self.texts.items()),
             types=tuple(map(tuple, describe(self._types_used(columns)))),
+            whole=whole(),
+            arrays=self._arrays_read(sql),
         )
+
+    def _arrays_read(self, sql: str) -> tuple[int, ...]:
+        """The tables whose arrays the text names, or all that have any where their LISTs are to be made text."""
+        if whole():
+            return tuple(storage_id for storage_id, table in self.tables.items() if has_whole(table))
+        if not self._arrays:
+            return ()
+        return tuple({self._arrays[name] for name in _COLUMN.findall(sql) if name in self._arrays})
 
     def _types_used(self, columns: Sequence[OutputColumn]) -> Iterator[int]:
         yield from (column.type.oid for column in columns)
@@ -125,6 +165,11 @@ def used_types(signature: UdfSignature) -> Iterator[int]:
     """The OIDs of a UDF's arguments, result and fields."""
     yield signature.result_type.oid
     yield from (item.oid for item in (*signature.argument_types, *signature.result_fields))
+
+
+def has_whole(table: Table) -> bool:
+    """Whether it has arrays that are carried as text now."""
+    return any(is_whole(column.type.oid) for column in table.columns)
 
 
 class Source:
@@ -145,17 +190,6 @@ class Source:
     def of_pieces(cls, alias: str, pieces: Sequence[Piece]) -> Source:
         """A derived table whose columns c1.. have these forms."""
         return cls(alias, {n: Piece(f"{alias}.c{n}", p.form, p.fields) for n, p in enumerate(pieces, 1)})
-
-    @classmethod
-    def of_table(cls, alias: str, table: Table | VirtualTable) -> Source:
-        """A stored or virtual table."""
-        return cls(
-            alias,
-            {
-                column.number: Piece(f"{alias}.c{column.number}", form_of(column.type.oid, column.type.typmod))
-                for column in table.columns
-            },
-        )
 
 
 @dataclass(slots=True)

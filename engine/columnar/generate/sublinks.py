@@ -11,9 +11,10 @@ from catalog.types.base import TypeRef
 from engine.columnar.generate import queries
 from engine.columnar.generate.calls import call
 from engine.columnar.generate.comparisons import COMPARISONS, comparable_pair, is_native, row_comparison
-from engine.columnar.generate.forms import Piece
+from engine.columnar.generate.forms import Piece, is_whole
 from engine.columnar.generate.state import Scope, Source, expression, makes
 from engine.sql import tree
+from engine.storage.columns import ShapedArray
 
 
 @makes(tree.SubLink)
@@ -25,9 +26,13 @@ def _sublink(scope: Scope, node: tree.SubLink) -> Piece:
         return Piece(f"EXISTS ({body.sql})", "BOOLEAN")
     value = body.pieces[0]
     if node.kind == "array":
-        if value.form.endswith("[]") or value.fields:
-            not_supported("multidimensional arrays and arrays of records on this query")
-        return Piece(f"ARRAY({body.sql})", value.form + "[]")
+        if value.fields:
+            not_supported("arrays of records on this query")
+        if value.form.endswith("[]"):
+            raise ShapedArray
+        if is_whole(node.query.output[0].expression.type.oid):
+            not_supported("arrays of arrays from a sub-query on this query")
+        return scope.generation.as_whole(Piece(f"ARRAY({body.sql})", value.form + "[]"), node.type.oid)
     return Piece(f"({body.sql})", value.form, value.fields, once=not body.correlated)
 
 

@@ -7,8 +7,8 @@
     len_<type>_<typmod>_<e|i>                 length coercion
     key_<type>                                order-preserving key
 
-Equal names mean equal signatures, so that the worker registers each once. Values are in the declared forms
-(`forms.form_of`); numeric is always general (VARCHAR).
+A name ends in _t where arrays are carried as text. Equal names mean equal signatures, so that the worker registers
+each once. Values are in the declared forms (`forms.form_of`); numeric is always general (VARCHAR).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from catalog.types import element_of, oids, type_row
 from catalog.types.base import TypeRef
 from catalog.types.geometry import GEOMETRY_OIDS
 from catalog.types.user import FIRST_USER_OID
-from engine.columnar.generate.forms import form_of
+from engine.columnar.generate.forms import arrays_as_text, form_of
 from engine.columnar.interface import UdfSignature
 
 POLYMORPHIC = frozenset({2276, 2277, 2283, 2776, 3500, 3831, 4537, 5077, 5078, 5079, 5080, 4538})
@@ -194,15 +194,19 @@ def length_signature(target: TypeRef, explicit: bool) -> UdfSignature:
     )
 
 
-@functools.cache
 def key_signature(oid: int) -> UdfSignature:
     """type -> bytes that compare as its values do."""
+    return _key_signature(oid, udf_form(oid))
+
+
+@functools.cache
+def _key_signature(oid: int, form: str) -> UdfSignature:
     return UdfSignature(
         name=f"key_{oid}",
         kind="key",
         source="",
         argument_types=(TypeRef(oid),),
-        argument_duckdb=(udf_form(oid),),
+        argument_duckdb=(form,),
         result_type=TypeRef(oids.BYTEA),
         result_duckdb="BLOB",
     )
@@ -225,4 +229,5 @@ def named_signature(source: str) -> UdfSignature:
     if function is None or found is None:
         not_supported(f"function {source}")
     arguments = [TypeRef(oid) for oid in function.argument_types]
-    return function_signature(function, found, arguments, TypeRef(function.result_type), name=udf_name(source))
+    with arrays_as_text(False):  # an implementation's own SQL is over LISTs
+        return function_signature(function, found, arguments, TypeRef(function.result_type), name=udf_name(source))

@@ -19,7 +19,7 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import udf
 from engine.columnar.worker.database import open_database, pinned_cursor
 from engine.columnar.worker.query import Query, Slots, as_sql_error, cancelled, close_cursor, error_header
-from engine.columnar.worker.tables import Tables, read_run
+from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4
 
@@ -31,7 +31,7 @@ class Server:
         self._socket = connection
         self._send_lock = threading.Lock()
         self._database = open_database(memory_limit, threads, spill_directory)
-        self._tables = Tables(self._database)
+        self._tables = Tables(self._database, self._need)
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._slots = Slots(RUNNING_QUERIES)
@@ -159,12 +159,19 @@ class Server:
     def _query(self, header: Header, buffers: list[memoryview]) -> None:
         identifier: int = header["id"]
         cursor = None
+        signatures: Any = header["functions"]
         try:
             learn(header["types"])
-            self._tables.check(header["tables"])
-            self._register_functions(header["functions"])
+            arrays: Any = header["arrays"]
+            use = ArrayUse(bool(header["whole"]), arrays)
+            self._tables.check(header["tables"], use)
+            for fields in signatures:
+                self._need(signature_of(fields))
             cursor = pinned_cursor(self._database)
-            self._hand_over(header, buffers, cursor)
+            if use.whole:
+                for storage_id in arrays:
+                    self._tables.whole_view(cursor, storage_id)
+            self._hand_over(header, buffers, cursor, use)
             query = Query(header, cursor, self._send, self._slots)
             with self._queries_lock:
                 self._newest = identifier
@@ -186,7 +193,7 @@ class Server:
         with self._queries_lock:
             self._queries.pop(query.identifier, None)
 
-    def _hand_over(self, header: Header, buffers: list[memoryview], cursor: Any) -> None:
+    def _hand_over(self, header: Header, buffers: list[memoryview], cursor: Any, use: ArrayUse) -> None:
         """The overlays and virtual tables that only this query sees: five buffers an overlay, one a virtual table.
 
         An overlay is a storage id and the files of the transaction's own bulk runs, oldest first; its pairs lie on top.
@@ -196,19 +203,18 @@ class Server:
         for storage_id, paths in overlays:
             parts = [pairs for path in paths for pairs in read_run(path, storage_id)]
             parts.append(Pairs.received(buffers[position : position + 5]))
-            self._tables.overlay(cursor, storage_id, parts)
+            self._tables.overlay(cursor, storage_id, parts, use)
             position += 5
         own: Any = header["virtual"]
         for name in own:
             cursor.register(name, _read_ipc(buffers[position]))
             position += 1
 
-    def _register_functions(self, signatures: Any) -> None:
-        for fields in signatures:
-            if fields["name"] in self._functions:
-                continue
-            udf.register(self._database, signature_of(fields))
-            self._functions.add(fields["name"])
+    def _need(self, signature: UdfSignature) -> None:
+        """Registers the function if it is not known."""
+        if signature.name not in self._functions:
+            udf.register(self._database, signature)
+            self._functions.add(signature.name)
 
 
 def signature_of(fields: Any) -> UdfSignature:

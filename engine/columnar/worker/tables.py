@@ -5,13 +5,18 @@ columns, `r` (hidden row number) or `k` (encoded key): see keys.py. A delta is o
 (a join on the key columns) and one insert, so a query's pinned snapshot sees all of it or nothing. Only one thread,
 the applier, writes.
 
+Arrays are LISTs. The first that is none, for its dimensions or its lower bound, makes all arrays of its table text in
+PostgreSQL's form, built-in types' at least. A query that reads them as LISTs is then refused (`ShapedArray`), and comes
+again in a form that reads text; one that reads other columns does not care. A query in that form gets a view of every
+table, with LISTs turned into text.
+
 What cannot be applied (out of memory, a row that does not decode) makes the table *lost*: it is dropped, queries that
 name it get the error, and the engine loads it again when it is next asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +28,12 @@ from catalog.errors import SqlError
 from catalog.schema import Table
 from engine.columnar.descriptions import table_of
 from engine.columnar.frames import Pairs
+from engine.columnar.interface import UdfSignature, whole_signature
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
+from engine.storage.columns import ShapedArray, takes_shapes
 from engine.storage.keys import storage_prefix
 from engine.storage.readonly import read_table_batches
+from engine.storage.row_batches import RowBatches
 from engine.storage.rows import RowCodec
 
 
@@ -35,23 +43,44 @@ class _Held:
     codec: RowCodec
     keys: KeyPlan
     columns: str  # the column list, in the table's order
+    arrays: dict[str, int]  # columns that may be held as text, with their types
+    whole: bool  # its arrays are held as text, since one of them is none for a LIST
+
+    @property
+    def batches(self) -> RowBatches:
+        return self.codec.whole_batches if self.whole else self.codec.batches
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayUse:
+    """How a query reads arrays: as text that any array has (`whole`), or as LISTs, those of `tables`."""
+
+    whole: bool
+    tables: Sequence[int]
 
 
 class Tables:
     """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, need: Callable[[UdfSignature], None]) -> None:
         self._connection = connection
+        self._need = need
         self._held: dict[int, _Held] = {}
         self.lost: dict[int, SqlError] = {}
 
     def load(self, description: Any, lmdb_path: str) -> int:
         """Builds the table from LMDB (or anew if it exists). Returns the LSN that LMDB had reached."""
-        held = _prepare(table_of(description))
+        table = table_of(description)
+        self.drop(table.storage_id)
+        try:
+            return self._build(_prepare(table), lmdb_path)
+        except ShapedArray:
+            return self._build(_prepare(table, whole=True), lmdb_path)
+
+    def _build(self, held: _Held, lmdb_path: str) -> int:
         storage_id = held.table.storage_id
-        self.drop(storage_id)
         connection = self._connection
-        lsn, batches = read_table_batches(lmdb_path, storage_id, held.codec)
+        lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches)
         connection.execute("BEGIN")
         try:
             connection.execute(f"CREATE TABLE t{storage_id} ({_definition(held)})")
@@ -66,15 +95,21 @@ class Tables:
 
     def describe_again(self, description: Any) -> None:
         """Takes a new description of a table whose columns stay (a new row layout)."""
-        held = _prepare(table_of(description))
-        self._held[held.table.storage_id] = held
+        table = table_of(description)
+        held = self._held.get(table.storage_id)
+        if held is not None:  # else it is lost: the engine has been told
+            self._held[table.storage_id] = _prepare(table, whole=held.whole)
 
     def apply(self, storage_id: int, pairs: Pairs) -> None:
         """One delta: every key is deleted, and inserted anew where it has a value. Each key occurs once."""
         held = self._held.get(storage_id)
         if held is None:
             return  # lost: the engine has been told
-        keys, rows = self._decoded(held, pairs)
+        try:
+            keys, rows = _decoded(held, pairs, held.batches)
+        except ShapedArray:
+            held = self._widen(held)
+            keys, rows = _decoded(held, pairs, held.batches)
         connection = self._connection
         connection.execute("BEGIN")
         try:
@@ -91,25 +126,63 @@ class Tables:
         finally:
             connection.unregister("gone")
 
-    def overlay(self, cursor: Any, storage_id: int, parts: Sequence[Pairs]) -> None:
+    def _widen(self, held: _Held) -> _Held:
+        """From now on the table's arrays are held as text."""
+        wide = _prepare(held.table, whole=True)
+        name = f"t{held.table.storage_id}"
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {self._as_whole(held)} FROM {name}")
+        self._held[held.table.storage_id] = wide
+        return wide
+
+    def whole_view(self, cursor: Any, storage_id: int) -> None:
+        """Gives the cursor `w<storage_id>`: the table with its arrays as text."""
+        selected = self._as_whole(self._held[storage_id])
+        cursor.execute(f"CREATE TEMP VIEW w{storage_id} AS SELECT {selected} FROM t{storage_id}")
+
+    def _as_whole(self, held: _Held) -> str:
+        """The columns of a table, arrays as text."""
+        selected = []
+        for name, kind in _column_types(held):
+            if name in held.arrays and not held.whole:
+                signature = whole_signature(held.arrays[name], kind)
+                self._need(signature)
+                selected.append(f"{signature.name}({name}) AS {name}")
+            else:
+                selected.append(name)
+        return ", ".join(selected)
+
+    def overlay(self, cursor: Any, storage_id: int, parts: Sequence[Pairs], use: ArrayUse) -> None:
         """Gives the cursor `o<storage_id>` (rows) and `x<storage_id>` (keys that are replaced or gone).
 
-        Of a key in several parts the last one counts; within a part each occurs once.
+        Of a key in several parts the last one counts; within a part each occurs once. Raises `ShapedArray` if the query
+        reads arrays as LISTs and one of the rows has another.
         """
         held = self._held[storage_id]
+        whole = held.whole or use.whole
+        kinds = _column_types(held, whole)
+        selected = [f"CAST({name} AS {kind}) AS {name}" for name, kind in kinds]
+        try:
+            keys, rows = self._overlaid(held, parts, held.codec.whole_batches if whole else held.codec.batches)
+        except ShapedArray:
+            if storage_id in use.tables:
+                raise
+            keys, rows = self._overlaid(held, parts, held.codec.whole_batches)
+            selected = [f"CAST({'NULL' if name in held.arrays else name} AS {kind}) AS {name}" for name, kind in kinds]
+        cursor.register(f"x{storage_id}", keys)
+        cursor.register(f"n{storage_id}", rows)
+        cursor.execute(f"CREATE TEMP VIEW o{storage_id} AS SELECT {', '.join(selected)} FROM n{storage_id}")
+
+    def _overlaid(self, held: _Held, parts: Sequence[Pairs], batches: RowBatches) -> tuple[pa.Table, pa.Table]:
         keys: list[pa.Table] = []
         rows: list[pa.Table] = []
         seen: list[Any] = []
         for part in reversed(parts):
             unseen = part.without(pa.concat_arrays(seen)) if seen else part
             seen.append(part.keys)
-            part_keys, part_rows = self._decoded(held, unseen)
+            part_keys, part_rows = _decoded(held, unseen, batches)
             keys.append(part_keys)
             rows.append(part_rows)
-        cursor.register(f"x{storage_id}", pa.concat_tables(keys))
-        cursor.register(f"n{storage_id}", pa.concat_tables(rows))
-        casts = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in _column_types(held))
-        cursor.execute(f"CREATE TEMP VIEW o{storage_id} AS SELECT {casts} FROM n{storage_id}")
+        return pa.concat_tables(keys), pa.concat_tables(rows)
 
     def drop(self, storage_id: int) -> None:
         """Forgets a table; running queries keep their snapshot of it."""
@@ -122,16 +195,14 @@ class Tables:
         self.drop(storage_id)
         self.lost[storage_id] = error
 
-    def check(self, storage_ids: Iterable[int]) -> None:
-        """Raises the error of the first of these tables that is lost."""
+    def check(self, storage_ids: Iterable[int], use: ArrayUse) -> None:
+        """Raises the error of the first of these tables that is lost, or `ShapedArray` for one whose arrays are not
+        LISTs, as the query would read them."""
         for storage_id in storage_ids:
             if storage_id not in self._held:
                 raise self.lost.get(storage_id) or SqlError("XX000", f"columnar table {storage_id} is not loaded")
-
-    def _decoded(self, held: _Held, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
-        """The key columns of all pairs, and the rows of those that have one."""
-        rows = held.codec.batches.decode(pairs.rows)
-        return held.keys.decode(pairs.keys), _with_key(held, rows, pairs.row_keys)
+            if self._held[storage_id].whole and not use.whole and storage_id in use.tables:
+                raise ShapedArray
 
     def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
         connection.register("fresh", rows)
@@ -141,6 +212,11 @@ class Tables:
             )
         finally:
             connection.unregister("fresh")
+
+
+def _decoded(held: _Held, pairs: Pairs, batches: RowBatches) -> tuple[pa.Table, pa.Table]:
+    """The key columns of all pairs, and the rows of those that have one."""
+    return held.keys.decode(pairs.keys), _with_key(held, batches.decode(pairs.rows), pairs.row_keys)
 
 
 def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
@@ -157,17 +233,20 @@ def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
                 yield Pairs.of(keys, values)
 
 
-def _prepare(table: Table) -> _Held:
-    held = _Held(table, RowCodec(table), KeyPlan(table), "")
+def _prepare(table: Table, *, whole: bool = False) -> _Held:
+    arrays = {f"c{column.number}": column.type.oid for column in table.columns if takes_shapes(column.type.oid)}
+    held = _Held(table, RowCodec(table), KeyPlan(table), "", arrays, whole)
     held.columns = ", ".join(name for name, _ in _column_types(held))
     return held
 
 
-def _column_types(held: _Held) -> list[tuple[str, str]]:
+def _column_types(held: _Held, whole: bool | None = None) -> list[tuple[str, str]]:
     found = [
         (f"c{column.number}", types.lookup(column.type.oid).duckdb_type(column.type.typmod))
         for column in held.table.columns
     ]
+    if held.whole if whole is None else whole:
+        found = [(name, "VARCHAR" if name in held.arrays else kind) for name, kind in found]
     if held.keys.columns == (ROW_NUMBER,):
         found.append((ROW_NUMBER, "BIGINT"))
     elif held.keys.encoded:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.types import oids
-from engine.storage.columns import from_values, one_array, to_values
+from engine.storage.columns import from_values, one_array, takes_shapes, to_values, values_in_form, whole_form
 
 
 def from_arrow(column: pa.Array | pa.ChunkedArray, oid: int) -> list[Any]:
@@ -74,6 +74,8 @@ def to_arrow(values: Sequence[Any], oid: int, duckdb_type: str) -> pa.Array:
     """Internal-form values as an Arrow array of the DuckDB type. Raises what the type's encoder raises, 0A000 for an
     array that a LIST cannot hold, and pyarrow.ArrowInvalid for another value that the DuckDB type cannot."""
     wanted = arrow_type(duckdb_type)
+    if pa.types.is_string(wanted) and takes_shapes(oid):
+        return values_in_form(whole_form(oid), values, oid)
     if pa.types.is_decimal(wanted):
         return pa.array(values, type=wanted)
     made = from_values(values, oid)

@@ -24,7 +24,7 @@ def test_a_table_is_read_in_batches_with_its_lsn(tmp_path: Path, count: int) -> 
     store.commit({encode_key(row): codec.encode(row) for row in rows})
     path = store.space.checkpoint_path
     store.close()
-    lsn, batches = read_table_batches(path, table.storage_id, codec, batch_rows=10)
+    lsn, batches = read_table_batches(path, table.storage_id, codec.batches, batch_rows=10)
     parts = list(batches)
     assert lsn == 2
     assert [found for keys, _ in parts for found in keys.to_pylist()] == [encode_key(row) for row in rows]
@@ -39,5 +39,5 @@ def test_hidden_row_numbers_are_in_the_keys(tmp_path: Path) -> None:
     store.commit({row_number_key(table.storage_id, 5): codec.encode(("x",))})
     path = store.space.checkpoint_path
     store.close()
-    _, batches = read_table_batches(path, table.storage_id, codec)
+    _, batches = read_table_batches(path, table.storage_id, codec.batches)
     assert [keys.to_pylist() for keys, _ in batches] == [[row_number_key(table.storage_id, 5)]]

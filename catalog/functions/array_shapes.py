@@ -1,0 +1,89 @@
+"""Arrays of any shape: one dimension more, elements, slices.
+
+The row path calls these as they are; the columnar path calls them as the functions that are declared here, where arrays
+are carried as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.errors import SqlError
+from catalog.functions.base import Function
+from catalog.functions.registry import declare, implement
+from catalog.types import oids
+from catalog.types.base import EMPTY_ARRAY, Array
+
+NEST, SUBSCRIPT, SLICE = "shoal_nest", "shoal_subscript", "shoal_slice"
+
+
+def build_array(elements: Sequence[Array | None]) -> Array:
+    """ARRAY[array, ...]: one dimension more. Raises 2202E where the elements' dimensions differ."""
+    present = [element for element in elements if element is not None and element.dimensions]
+    if not present:
+        return EMPTY_ARRAY
+    first = present[0]
+    for element in elements:
+        if element is None or element.dimensions != first.dimensions:
+            raise SqlError("2202E", "multidimensional arrays must have array expressions with matching dimensions")
+    flat = tuple(value for element in present for value in element.elements)
+    return Array(flat, (len(present), *first.dimensions), (1, *first.lower_bounds))
+
+
+def subscript(array: Array | None, indexes: Sequence[int | None]) -> object:
+    """array[i][j]: NULL for a NULL subscript, one out of range, or too few or too many of them."""
+    if array is None or len(indexes) != len(array.dimensions):
+        return None
+    position = 0
+    for index, length, lower in zip(indexes, array.dimensions, array.lower_bounds, strict=True):
+        if index is None or not lower <= index < lower + length:
+            return None
+        position = position * length + index - lower
+    return array.elements[position]
+
+
+def array_slice(
+    array: Array | None,
+    lower: Sequence[int | None],
+    upper: Sequence[int | None],
+    open_ends: Sequence[tuple[bool, bool]],
+) -> Array | None:
+    """array[l:u][l:u]: bounds cut to the array's own, renumbered from 1; empty where they do not meet.
+
+    `open_ends` says for each dimension whether the lower and the upper bound were left out. A NULL bound gives NULL.
+    """
+    if array is None:
+        return None
+    for low, high, (no_low, no_high) in zip(lower, upper, open_ends, strict=True):
+        if (low is None and not no_low) or (high is None and not no_high):
+            return None
+    if len(lower) > len(array.dimensions):
+        return EMPTY_ARRAY
+    spans: list[range] = []
+    for dimension, (length, start) in enumerate(zip(array.dimensions, array.lower_bounds, strict=True)):
+        first, last = start, start + length - 1
+        if dimension < len(lower):
+            low, high = lower[dimension], upper[dimension]
+            first = max(first, low) if low is not None else first
+            last = min(last, high) if high is not None else last
+        if first > last:
+            return EMPTY_ARRAY
+        spans.append(range(first - start, last - start + 1))
+    positions = [0]
+    for length, span in zip(array.dimensions, spans, strict=True):
+        positions = [position * length + offset for position in positions for offset in span]
+    return Array(tuple(array.elements[position] for position in positions), tuple(map(len, spans)), (1,) * len(spans))
+
+
+def _slice(array: Array | None, *bounds: int | bool | None) -> Array | None:
+    """lower, upper, whether lower and whether upper was left out, for each dimension."""
+    quads = [bounds[start : start + 4] for start in range(0, len(bounds), 4)]
+    ends = [(bool(no_low), bool(no_high)) for _, _, no_low, no_high in quads]
+    return array_slice(array, [low for low, *_ in quads], [high for _, high, *_ in quads], ends)
+
+
+for _oid, _name in enumerate((NEST, SUBSCRIPT, SLICE), 9950):
+    declare(Function(_oid, _name, _name, "f", False, False, "i", (oids.INTERNAL,), oids.ANYELEMENT, 0, 0))
+implement(NEST, lambda *arrays: build_array(arrays))
+implement(SUBSCRIPT, lambda array, *indexes: subscript(array, indexes))
+implement(SLICE, _slice)
