@@ -44,6 +44,7 @@ from engine.checkpoint.digest import Digest
 from engine.checks import Checks
 from engine.cluster_view import ClusterView
 from engine.columnar.client import WorkerClient
+from engine.execute.written import Written
 from engine.replica import Replica
 from engine.session.advisory import AdvisorySpace
 from engine.session.notifications import Listeners
@@ -148,6 +149,7 @@ class Node:
         self.checks = Checks(self)
         self.started = clock()
         self.system = SystemCache()
+        self.written = Written()
         self._background: set[asyncio.Task[None]] = set()
         self._plans: OrderedDict[PlanKey, PlanCache] = OrderedDict()
         self._row_numbers: dict[int, itertools.count[int]] = {}
@@ -286,6 +288,7 @@ class Node:
                 self.catalogs[oid] = Catalog(database=oid).with_changes({**everything, **changes})
             elif item is None:
                 self.catalogs.pop(oid, None)
+                self.written.forget(oid)
         self.commits.schema_version = self.store.of(0).durable_lsn
         self.held.published(changes)
 

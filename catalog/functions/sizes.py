@@ -1,4 +1,5 @@
-"""pg_relation_size, pg_table_size, pg_indexes_size, pg_total_relation_size, pg_database_size, pg_tablespace_size.
+"""pg_relation_size, pg_table_size, pg_indexes_size, pg_total_relation_size, pg_database_size, pg_tablespace_size;
+and how many rows a table has, and was given (pg_stat_user_tables).
 
 What the sizes are: engine/session/sizes.py. Over the many rows of the columnar path they are looked up in virtual
 tables (catalog/system/lookups.py), where the size of what a role may not see is NULL.
@@ -22,6 +23,8 @@ class _Surroundings(Protocol):
     user: Role | None
 
     def relation_size(self, oid: int) -> tuple[int | None, int] | None: ...
+    def rows_written(self, kind: str, oid: int) -> int: ...
+    def live_rows(self, oid: int) -> int: ...
     def database_size(self, oid: int) -> int | None: ...
     def tablespace_size(self, oid: int) -> int: ...
 
@@ -107,3 +110,26 @@ def _named_tablespace_size(call: CallContext, name: str) -> int | None:
     if oid is None:
         raise SqlError("42704", f'tablespace "{name}" does not exist')
     return _tablespace_size(call, oid)
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+
+
+@implements("pg_stat_get_tuples_inserted", needs_session=True)
+def _inserted(call: CallContext, oid: int) -> int:
+    return _surroundings(call).rows_written("inserted", oid)
+
+
+@implements("pg_stat_get_tuples_updated", needs_session=True)
+def _updated(call: CallContext, oid: int) -> int:
+    return _surroundings(call).rows_written("updated", oid)
+
+
+@implements("pg_stat_get_tuples_deleted", needs_session=True)
+def _deleted(call: CallContext, oid: int) -> int:
+    return _surroundings(call).rows_written("deleted", oid)
+
+
+@implements("pg_stat_get_live_tuples", needs_session=True)
+def _live(call: CallContext, oid: int) -> int:
+    return _surroundings(call).live_rows(oid)

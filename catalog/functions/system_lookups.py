@@ -225,8 +225,8 @@ _by_key("pg_sequence_last_value", internal.SEQUENCE_VALUES, "last")
 # ---- statistics: what is not measured is zero, as in lookups.py -----------------------------------------------------
 
 _COUNTERS = (
-    "numscans tuples_returned tuples_fetched tuples_inserted tuples_updated tuples_deleted tuples_hot_updated "
-    "live_tuples dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "
+    "numscans tuples_returned tuples_fetched tuples_hot_updated "
+    "dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "
     "autovacuum_count analyze_count autoanalyze_count xact_numscans xact_tuples_returned xact_tuples_fetched "
     "xact_tuples_inserted xact_tuples_updated xact_tuples_deleted xact_tuples_hot_updated"
 )

@@ -35,6 +35,7 @@ from catalog.system.relations import (
     SCHEMA_NAMES,
     SEQUENCE_VALUES,
     SETTINGS,
+    TABLE_COUNTS,
     TABLESPACE_SIZES,
     TYPE_INPUT,
     TYPE_NAMES,
@@ -429,9 +430,19 @@ _named_size("pg_tablespace_size_name", TABLESPACE_SIZES, "tablespace does not ex
 
 # ---- statistics: what is not measured is zero -----------------------------------------------------------------------
 
+
+def _count(source: str, column: str) -> None:
+    _register(source, lambda a: f"coalesce({look_up(TABLE_COUNTS, column, a[0])}, 0)", TABLE_COUNTS)
+
+
+_count("pg_stat_get_tuples_inserted", "inserted")
+_count("pg_stat_get_tuples_updated", "updated")
+_count("pg_stat_get_tuples_deleted", "deleted")
+_count("pg_stat_get_live_tuples", "live")
+
 _COUNTERS = (
-    "numscans tuples_returned tuples_fetched tuples_inserted tuples_updated tuples_deleted tuples_hot_updated "
-    "live_tuples dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "
+    "numscans tuples_returned tuples_fetched tuples_hot_updated "
+    "dead_tuples mod_since_analyze ins_since_vacuum blocks_fetched blocks_hit vacuum_count "
     "autovacuum_count analyze_count autoanalyze_count xact_numscans xact_tuples_returned xact_tuples_fetched "
     "xact_tuples_inserted xact_tuples_updated xact_tuples_deleted xact_tuples_hot_updated"
 )

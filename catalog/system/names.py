@@ -406,3 +406,10 @@ def _database_sizes(_: list[Item], surroundings: Surroundings) -> Columns:
 @content(internal.TABLESPACE_SIZES, "live")
 def _tablespace_sizes(_: list[Item], surroundings: Surroundings) -> Columns:
     return _sizes(surroundings.live.tablespace_sizes())
+
+
+@content(internal.TABLE_COUNTS, "live")
+def _table_counts(_: list[Item], surroundings: Surroundings) -> Columns:
+    found = surroundings.live.table_counts()
+    names = ("oid", "inserted", "updated", "deleted", "live")
+    return {name: [row[place] for row in found] for place, name in enumerate(names)}

@@ -23,6 +23,7 @@ from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import own_keys
 from engine.bulk.rows import RowSet
 from engine.execute.writer import IndexWriter
+from engine.execute.written import Written
 from engine.storage.columns import Column, Numbers
 from engine.storage.keys import storage_prefix
 from engine.storage.newest import NewestRows
@@ -170,6 +171,7 @@ class BulkChange:
         self.encoder = encoder
         self._table = table
         self._indexes = indexes
+        self._deletes = changed is None
         self._moves = changed is not None and not changed.isdisjoint(encoder.table.key_columns)
         self._touched = [
             index for index in encoder.indexes if changed is None or self._moves or index.touched_by(changed)
@@ -263,8 +265,9 @@ class BulkChange:
     def _duplicate(self, index: IndexWriter | None, row: bytes) -> SqlError:
         return self.encoder.writer.duplicate(index, self.encoder.codec.decode(row))
 
-    def merge_into(self, transaction: Transaction) -> None:
-        """Makes the changes the transaction's. On the engine's thread, after `finish`."""
+    def merge_into(self, transaction: Transaction, written: Written) -> None:
+        """Makes the changes the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""
+        (written.deleted if self._deletes else written.updated)[self.encoder.table.oid] += self.rows
         self._closed = True
         for space in (self._table, *self._indexes.values()):
             space.merge_into(transaction)

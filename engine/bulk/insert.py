@@ -23,6 +23,7 @@ from catalog.errors import SqlError
 from engine.bulk.encode import TableEncoder
 from engine.bulk.rows import RowSet
 from engine.execute.writer import IndexWriter
+from engine.execute.written import Written
 from engine.storage.columns import Column
 from engine.storage.keys import storage_prefix
 from engine.storage.newest import NewestRows
@@ -171,8 +172,10 @@ class BulkInsert:
             self._runs.append(run)
         return run
 
-    def merge_into(self, transaction: Transaction) -> None:
-        """Makes the runs the transaction's. On the engine's thread, after `finish`."""
+    def merge_into(self, transaction: Transaction, written: Written | None = None) -> None:
+        """Makes the runs the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""
+        if written is not None:
+            written.inserted[self.encoder.table.oid] += self.rows
         transaction.runs.extend(self._runs)
         self._closed = True
         for target in self._targets.values():

@@ -195,7 +195,7 @@ class Load:
                     raise piece
                 await self._write(bulk, writing, piece)
             await writing.run(bulk.finish)
-            bulk.merge_into(self.transaction)
+            bulk.merge_into(self.transaction, self.session.node.written)
         finally:
             producer.cancel()
             parsing.close()

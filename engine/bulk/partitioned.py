@@ -25,6 +25,7 @@ from engine.bulk.locks import lock_for_rows
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.thread import BulkThread
 from engine.execute.foreign_keys import Outgoing
+from engine.execute.written import Written
 from engine.partitions.writing import Leaf, PartitionedWriter
 from engine.storage.columns import Numbers
 from engine.txn.locks import ROW_EXCLUSIVE
@@ -151,10 +152,10 @@ class PartitionedInsert:
         for part in self._parts.values():
             part.bulk.finish()
 
-    def merge_into(self, transaction: Transaction) -> None:
-        """Makes the runs the transaction's. On the engine's thread, after `finish`."""
+    def merge_into(self, transaction: Transaction, written: Written) -> None:
+        """Makes the runs the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""
         for part in self._parts.values():
-            part.bulk.merge_into(transaction)
+            part.bulk.merge_into(transaction, written)
 
     def discard(self) -> None:
         """Removes what was written, unless it is the transaction's by now."""

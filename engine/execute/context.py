@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.functions.base import CallContext
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
+from engine.execute.written import Written
 from engine.storage.interface import Reader
 from engine.txn.interface import Transaction
 
@@ -52,6 +53,7 @@ class ExecContext:
     next_row_number: Callable[[Table], int] | None = None  # the hidden row number of a new row; the engine supplies it
     checks: Checks | None = None  # of a statement that is one of several parts: they run when all have written
     results: Mapping[int, Sequence[Sequence[object]]] | None = None  # what other parts have returned, by its OID
+    written: Written = field(default_factory=Written)  # where rows are counted; the engine supplies its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -489,6 +489,7 @@ class ChangeCompiler:
         if shell.writer.writes_only_row(changed) and not statement.checks and not statement.returning:
             shell.write_row_checks(expressions, row, values, ())
             code.line(f"transaction.put({key}, {code.constant(shell.writer.encode, 'encode')}({row}))")
+            code.line(f"context.written.updated[{self.table.oid}] += 1")
             return
         code.line(f"row = {row}")
         columns[0, 0] = Value("row", nullable=False, atom=True)

@@ -103,6 +103,7 @@ class TableWriter:
     def __init__(self, catalog: Catalog, table: Table, settings: FormatSettings = DEFAULT_FORMAT) -> None:
         self.catalog = catalog
         self.table = table
+        self.oid = table.oid
         self.settings = settings
         self.positions = {column.number: position for position, column in enumerate(table.columns)}
         codec = codec_of(table)
@@ -182,6 +183,7 @@ class TableWriter:
         """`insert` for a row whose NOT NULL columns have been checked."""
         key = self._new_key(transaction, context, values)
         transaction.put(key, self.encode(values))
+        context.written.inserted[self.oid] += 1
         for index in self.indexes:
             self._add_entry(transaction, index, values, key)
         if self.outgoing:
@@ -219,6 +221,7 @@ class TableWriter:
     ) -> None:
         """Deletes the row, which the caller has locked (get_locked, UPDATE) and decoded."""
         transaction.delete(key)
+        context.written.deleted[self.oid] += 1
         for index in self.indexes:
             self._remove_entry(transaction, index, values, key)
         if self.incoming:
@@ -260,13 +263,14 @@ class TableWriter:
         incoming = [foreign for foreign in self.incoming if not foreign.referenced.isdisjoint(columns)]
         moves = not columns.isdisjoint(self.table.key_columns)
         unique = [self.positions[number] for number in self._unique_columns() & columns]
-        encode = self.encode
+        encode, oid = self.encode, self.oid
         if self.writes_only_row(columns):
 
             def write_only(
                 transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
             ) -> bytes:
                 transaction.put(key, encode(new))
+                context.written.updated[oid] += 1
                 return key
 
             return write_only
@@ -278,6 +282,7 @@ class TableWriter:
                 transaction.lock(key, UPDATE)
             new_key = self._move(transaction, context, key, new) if moves else key
             transaction.put(new_key, encode(new))
+            context.written.updated[oid] += 1
             for index in self.indexes if new_key != key else indexes:
                 self._change_entry(transaction, index, old, new, key, new_key)
             todo = [partial(foreign.changed, transaction, old, new) for foreign in outgoing]

@@ -386,7 +386,7 @@ class _Change(DataChange):
                 for foreign, keys in await thread.run(self._store, bulk, batch):
                     await references.check(self.session, foreign, keys)
             await thread.run(bulk.finish)
-            bulk.merge_into(self.transaction)
+            bulk.merge_into(self.transaction, self.session.node.written)
         finally:
             thread.close()
         return bulk.rows
@@ -569,7 +569,7 @@ class _Insertion(DataChange):
                 for foreign, keys in await thread.run(self._store, bulk, completer, batch, drawn, number):
                     await references.check(session, foreign, keys)
             await thread.run(bulk.finish)
-            bulk.merge_into(self.transaction)
+            bulk.merge_into(self.transaction, self.session.node.written)
         finally:
             thread.close()
         return bulk.rows
@@ -591,7 +591,7 @@ class _Insertion(DataChange):
                     raise found[1]
                 await bulk.write(thread, rows)
             await thread.run(bulk.finish)
-            bulk.merge_into(self.transaction)
+            bulk.merge_into(self.transaction, self.session.node.written)
         except Conflict as conflict:
             raise conflict.error from None
         finally:

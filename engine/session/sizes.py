@@ -29,16 +29,35 @@ BLOCK = 8192
 Stored = Table | Index | Sequence
 
 
-def sizes_of(node: Node, storage_ids: Iterable[int]) -> dict[int, int]:
-    """The bytes under each storage id; those in tablespaces that this node does not have are left out."""
+def _by_space(node: Node, storage_ids: Iterable[int]) -> dict[Tablespace, list[int]]:
+    """Storage ids by their tablespace, without those that this node does not have."""
     spaces: dict[Tablespace, list[int]] = {}
     for storage_id in storage_ids:
         with suppress(SqlError):  # 57P03
             spaces.setdefault(node.store.of(storage_id), []).append(storage_id)
+    return spaces
+
+
+def sizes_of(node: Node, storage_ids: Iterable[int]) -> dict[int, int]:
+    """The bytes under each storage id; those in tablespaces that this node does not have are left out."""
     found: dict[int, int] = {}
-    for space, held in spaces.items():
+    for space, held in _by_space(node, storage_ids).items():
         found.update((storage_id, -(-size // BLOCK) * BLOCK) for storage_id, size in space.sizes_of(held).items())
     return found
+
+
+def live_rows(node: Node, catalog: Catalog) -> dict[int, int]:
+    """About how many rows each table of a database has, by its OID: exact while they are few."""
+    tables = {item.storage_id: item.oid for item in stored_in(catalog) if isinstance(item, Table)}
+    found: dict[int, int] = {}
+    for space, held in _by_space(node, tables).items():
+        found.update((tables[storage_id], rows) for storage_id, rows in space.rows_of(held).items())
+    return found
+
+
+def rows_in(node: Node, table: Table) -> int:
+    """As `live_rows`, of one table; 0 if this node does not have it."""
+    return sum(sum(space.rows_of(held).values()) for space, held in _by_space(node, [table.storage_id]).items())
 
 
 def relation_size(node: Node, catalog: Catalog, oid: int) -> tuple[int | None, int] | None:

@@ -113,6 +113,7 @@ class SessionState:
         self.settings.on_change = self._settings_changed
         self._context = StatementContext(self)
         self._context.next_row_number = node.next_row_number
+        self._context.written = node.written
 
     def _start_settings(self, parameters: dict[str, str]) -> None:
         """ALTER DATABASE ... SET, then ALTER ROLE ... SET, then the startup packet. Raises what the latter's SET does;
@@ -213,6 +214,7 @@ class SessionState:
             transaction or self.node.store.current, transaction, self._call(clock, start), self.catalog, self.key.format
         )
         context.next_row_number = self.node.next_row_number
+        context.written = self.node.written
         return context
 
     # ---- who may do what --------------------------------------------------------------------------------------------

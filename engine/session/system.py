@@ -331,6 +331,15 @@ class SessionSurroundings:
         """(its own size, its indexes' size) in bytes, as engine/session/sizes.py says."""
         return sizes.relation_size(self.session.node, self.catalog, oid)
 
+    def rows_written(self, kind: str, oid: int) -> int:
+        """How many rows of a table were inserted, updated or deleted (`kind`) here (engine/execute/written.py)."""
+        counts: dict[int, int] = getattr(self.session.node.written, kind)
+        return counts.get(oid, 0)
+
+    def live_rows(self, oid: int) -> int:
+        item = self.catalog.objects.get(oid)
+        return sizes.rows_in(self.session.node, item) if isinstance(item, Table) else 0
+
     def database_size(self, oid: int) -> int | None:
         return sizes.database_size(self.session.node, oid)
 
@@ -516,6 +525,12 @@ class NodeStatus:
 
     def relation_sizes(self) -> list[tuple[int, int | None, int]]:
         return sizes.relation_sizes(self._node, self._session.catalog)
+
+    def table_counts(self) -> list[tuple[int, int, int, int, int]]:
+        """(OID, rows inserted, updated, deleted, there) of every table."""
+        written, live = self._node.written, sizes.live_rows(self._node, self._session.catalog)
+        counts = (written.inserted, written.updated, written.deleted)
+        return [(oid, *(count.get(oid, 0) for count in counts), rows) for oid, rows in live.items()]  # type: ignore[misc]
 
     def database_sizes(self) -> list[tuple[int, str, int | None]]:
         """(OID, name, size) of the databases whose size the user may see."""

@@ -140,7 +140,7 @@ class Checkpoint:
 
     def pages(self) -> PageCounter:
         """What counts the pages of ranges of keys; close it."""
-        return PageCounter(self.environment, b"rows")
+        return PageCounter(self.environment, b"rows", self.rows)
 
     def adopt(self, tablespace: bytes, lsn: int) -> None:
         """What was written into this fresh environment is a tablespace's exact state at an LSN; durable on return."""

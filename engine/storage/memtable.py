@@ -31,6 +31,7 @@ ENTRY_BYTES = 120
 SCAN_CHUNK = 256
 SLICE = 512
 SIZE_SAMPLE = 64
+COUNT_SAMPLE = 4096
 
 
 class Memtable:
@@ -189,6 +190,18 @@ class Memtable:
                 taken = sum(len(key) + len(value) for key, value in values if value is not None)
                 size += taken * len(keys) // len(some)
         return size
+
+    def rows_added(self, prefix: bytes, below: Callable[[bytes], bytes | None]) -> int:
+        """About how many keys of a storage id more there are than without it, judged by COUNT_SAMPLE of them or all;
+        `below` reads what is under it."""
+        self._sort_out()
+        added = 0
+        for keys in (self._unordered.get(prefix), self._ordered.get(prefix)):
+            if keys:
+                some = keys[:: -(-len(keys) // COUNT_SAMPLE)]
+                more = sum((self.versions[key][1] is not None) - (below(key) is not None) for key in some)
+                added += more * len(keys) // len(some)
+        return added
 
     def _sort_out(self) -> None:
         if self._fresh:

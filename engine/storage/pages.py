@@ -81,16 +81,17 @@ class _Page:
 class PageCounter:
     """Counts the pages of ranges of keys in one database, as of one read transaction. Close it."""
 
-    def __init__(self, environment: Any, database: bytes) -> None:
-        """Raises XX001 for a format that it does not know, 55000."""
+    def __init__(self, environment: Any, name: bytes, database: Any) -> None:
+        """`name`: of the database; `database`: what it was opened as. Raises XX001 for an unknown format, 55000."""
         self._page_bytes = int(environment.stat()["psize"])
+        self._database = database
         self._transaction: Any = None
         self._file = os.open(os.path.join(environment.path(), "data.mdb"), os.O_RDONLY)
         try:
             databases = self._databases(environment)
             while not (page := self._page(databases)).leaf:
-                databases = page.child(bisect_right(page, database) - 1)
-            record = _RECORD.unpack(page.data(bisect_left(page, database)))
+                databases = page.child(bisect_right(page, name) - 1)
+            record = _RECORD.unpack(page.data(bisect_left(page, name)))
         except BaseException:
             self.close()
             raise
@@ -103,18 +104,33 @@ class PageCounter:
 
     def bytes_of(self, low: bytes, high: bytes) -> int:
         """The bytes of the pages with keys in [low, high). A page that is shared with a neighbour counts in full."""
-        if self._root == _NO_PAGE:
-            return 0
-        sampled: list[int] = []
-        leaves = self._leaves(self._root, low, high, sampled)
+        leaves, sampled = self._range(low, high)
         if leaves <= 2 and not any(self._in_range(number, low, high, _one) for number in sampled):
             return 0
         pages = float(leaves)
         if self._has_overflow:
-            chosen = sampled[:: -(-len(sampled) // SAMPLE)]
-            beside = sum(self._in_range(number, low, high, self._beside) for number in chosen)
-            pages += beside * leaves / len(chosen)
+            pages += self._total(leaves, sampled, low, high, self._beside)
         return round(pages) * self._page_bytes
+
+    def entries_in(self, low: bytes, high: bytes) -> int:
+        """How many keys are in [low, high): exact for up to SAMPLE pages, else judged by as many of them."""
+        return round(self._total(*self._range(low, high), low, high, _one))
+
+    def get(self, key: bytes) -> bytes | None:
+        """What is stored under a key, as of the same moment."""
+        return self._transaction.get(key, db=self._database)  # type: ignore[no-any-return]
+
+    def _range(self, low: bytes, high: bytes) -> tuple[float, list[int]]:
+        """The leaves that may have keys in [low, high): how many, and the page numbers of some, or of all if few."""
+        sampled: list[int] = []
+        return (0 if self._root == _NO_PAGE else self._leaves(self._root, low, high, sampled)), sampled
+
+    def _total(
+        self, leaves: float, sampled: list[int], low: bytes, high: bytes, count: Callable[[_Page, int], int]
+    ) -> float:
+        """A count over the nodes with keys in [low, high), from some of the leaves."""
+        chosen = sampled[:: -(-len(sampled) // SAMPLE) or 1]
+        return sum(self._in_range(number, low, high, count) for number in chosen) * leaves / max(len(chosen), 1)
 
     def _leaves(self, number: int, low: bytes, high: bytes, sampled: list[int]) -> float:
         """How many leaves below a page may have keys in [low, high); some of them are put into `sampled`."""

@@ -30,7 +30,7 @@ from catalog.errors import SqlError
 from engine.storage.columns import Column, Numbers, one_array
 from engine.storage.edits import RunReference
 from engine.storage.keys import PREFIX_BYTES, prefix_range
-from engine.storage.memtable import Memtable, Version
+from engine.storage.memtable import SIZE_SAMPLE, Memtable, Version
 from engine.storage.views import overlay
 
 BATCH_ROWS = 65_536
@@ -363,6 +363,16 @@ class BulkLayer:
     def has(self, prefix: bytes) -> bool:
         low, high = prefix_range(prefix)
         return self._edits.has(prefix) or any(next(run.scan(low, high), None) is not None for run in self.runs)
+
+    def rows_added(self, prefix: bytes, below: Callable[[bytes], bytes | None]) -> int:
+        low, high = prefix_range(prefix)
+        added = self._edits.rows_added(prefix, below)
+        for run in self.runs:
+            for part in run.between(low, high):
+                some = part.column(0)[:: -(-part.num_rows // SIZE_SAMPLE)].to_pylist()
+                known = sum(below(key) is not None for key in some)
+                added += part.num_rows - part.column(1).null_count - known * part.num_rows // len(some)
+        return added
 
     def size_of(self, prefix: bytes) -> int:
         low, high = prefix_range(prefix)

@@ -19,8 +19,9 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 
 from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint
@@ -29,6 +30,7 @@ from engine.storage.flush import Flusher
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.memtable import Memtable
+from engine.storage.pages import PageCounter
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
 
@@ -391,6 +393,19 @@ class Tablespace:
                 for prefix in (storage_prefix(storage_id),)
             }
 
+    def rows_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
+        """About how many keys each storage id has: exact while they are few (engine/storage/pages.py)."""
+        layers = (self._active, *self._frozen)
+        found: dict[int, int] = {}
+        with closing(self._checkpoint.pages()) as pages:
+            for storage_id in storage_ids:
+                prefix = storage_prefix(storage_id)
+                rows = pages.entries_in(*prefix_range(prefix))
+                for place, layer in enumerate(layers):
+                    rows += layer.rows_added(prefix, partial(_newest_in, layers[place + 1 :], pages))
+                found[storage_id] = max(rows, 0)
+        return found
+
     def drops_in(self, generation: Generation) -> list[int]:
         """Storage ids that are dropped and whose keys a read transaction of LMDB may still see."""
         return self._checkpoint.drops_in(generation.transaction)
@@ -585,3 +600,12 @@ def lock_directory(path: str) -> int:
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd
+
+
+def _newest_in(layers: Sequence[Layer], pages: PageCounter, key: bytes) -> bytes | None:
+    """The newest value under a key in layers over LMDB."""
+    for layer in layers:
+        version = layer.find(key)
+        if version is not None:
+            return version[1]  # type: ignore[no-any-return]
+    return pages.get(key)

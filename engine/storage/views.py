@@ -38,6 +38,9 @@ class Layer(Protocol):
     def size_of(self, prefix: bytes) -> int:
         """About how many bytes the keys and values of a storage id take here."""
 
+    def rows_added(self, prefix: bytes, below: Callable[[bytes], bytes | None]) -> int:
+        """About how many keys of a storage id more there are than without the layer; `below` reads what is under it."""
+
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
     def newest(self) -> Iterator[list[tuple[bytes, bytes | None]]]: ...
 

@@ -73,3 +73,14 @@ def test_they_are_counted_while_others_write(checkpoint: Checkpoint) -> None:
         for turn in range(5):
             _write(checkpoint, [(1, number.to_bytes(8, "big"), b"w" * 100) for number in range(turn, 10_000, 7)])
         assert pages.bytes_of(*prefix_range(storage_prefix(1))) == first
+
+
+def test_keys_are_counted_and_read_as_of_one_moment(checkpoint: Checkpoint) -> None:
+    _write(checkpoint, [(1, number.to_bytes(8, "big"), b"v" * 30) for number in range(1000)])
+    _write(checkpoint, [(2, number.to_bytes(8, "big"), b"v" * 30) for number in range(100_000)])
+    with closing(checkpoint.pages()) as pages:
+        _write(checkpoint, [(1, b"later", b"v")])
+        few, many, none = (pages.entries_in(*prefix_range(storage_prefix(number))) for number in (1, 2, 3))
+        assert (few, none) == (1000, 0) and abs(many - 100_000) < 10_000
+        assert pages.get(storage_prefix(1) + b"later") is None
+        assert pages.get(storage_prefix(1) + (7).to_bytes(8, "big")) == b"v" * 30
