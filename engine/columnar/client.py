@@ -717,6 +717,7 @@ def _encoding_header(query: ColumnarQuery, encoding: RowEncoding) -> Header:
     return {
         "kind": encoding.kind,
         "types": [column.type.oid for column in query.columns],
+        "fields": [[[field.oid, field.declared] for field in column.fields] for column in query.columns],
         "names": [column.name for column in query.columns],
         "formats": list(encoding.formats),
         "settings": list(astuple(encoding.settings)),

@@ -37,7 +37,8 @@ class RowEncoder:
 
     `kind`, `formats` and `options` as in RowEncoding, and kind 'copy_binary' (rows of COPY's binary format, without its
     header and trailer). Options of COPY that this knows: delimiter, null, quote, escape, force_quote ('*' or names
-    joined by commas). Raises 0A000 for another.
+    joined by commas). Raises 0A000 for another. `records`: of each column that is a STRUCT to be sent as a record in
+    binary, the type of each field and the one that is told of it, which may be a domain over it; nothing of others.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class RowEncoder:
         *,
         options: Sequence[tuple[str, str]] = (),
         names: Sequence[str] = (),
+        records: Sequence[Sequence[tuple[int, int]]] = (),
     ) -> None:
         self.kind = kind
         formats = tuple(formats) or (0,)
@@ -59,8 +61,8 @@ class RowEncoder:
         elif kind in ("copy_text", "copy_csv"):
             formats = (0,) * len(column_types)
         self._columns: list[Callable[[pa.Array], Cells]] = [
-            cells.binary_cells(oid) if code else cells.text_cells(oid, settings)
-            for oid, code in zip(column_types, formats, strict=True)
+            _encoder(oid, code, settings, fields)
+            for oid, code, fields in zip(column_types, formats, records or [()] * len(formats), strict=True)
         ]
         self._copy = _CopyOptions.read(kind, dict(options), names) if kind in ("copy_text", "copy_csv") else None
 
@@ -121,6 +123,37 @@ class RowEncoder:
         head[:, 0] = ord("d")
         head[:, 1:5] = _big_endian(body, ">u4")
         return join.result(), np.cumsum(body + 1)
+
+
+def _encoder(oid: int, code: int, settings: FormatSettings, fields: Sequence[tuple[int, int]]) -> cells.Encoder:
+    if code == 0:
+        return cells.text_cells(oid, settings)
+    return _record_cells(fields) if fields else cells.binary_cells(oid)
+
+
+def _record_cells(fields: Sequence[tuple[int, int]]) -> cells.Encoder:
+    """record_send: the number of fields, then each field's type, length (-1 for NULL) and bytes."""
+    encoders = [(cells.binary_cells(oid), told) for oid, told in fields]
+
+    def encode(array: pa.Array) -> Cells:
+        rows = len(array)
+        join = _Join(rows)
+        join.fixed(_big_endian(np.full(rows, len(encoders)), ">i4"))
+        lengths = np.full(rows, 4, dtype=np.int64)
+        for (encoder, told), column in zip(encoders, array.flatten(), strict=True):
+            field = encoder(column)
+            lengths += 8 + np.maximum(field.lengths, 0)
+            join.fixed(_big_endian(np.full(rows, told), ">u4"))
+            join.fixed(_big_endian(field.lengths, ">i4"))
+            join.cells(field)
+        ends = np.zeros(rows + 1, dtype=np.int32)
+        np.cumsum(lengths, out=ends[1:])
+        values = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(join.result())])
+        return Cells.of(
+            pc.if_else(array.is_valid(), values, pa.scalar(None, pa.binary())) if array.null_count else values
+        )
+
+    return encode
 
 
 def _big_endian(values: npt.NDArray[Any], dtype: str) -> Bytes:

@@ -27,11 +27,13 @@ from engine.storage.moments import Lsn
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A result column: its SQL type, and the DuckDB type in which the generated SQL yields it (for the encoder)."""
+    """A result column: its SQL type, and the DuckDB type in which the generated SQL yields it (for the encoder).
+    `fields`: the types of a record that is sent in binary, and comes as a STRUCT."""
 
     name: str
     type: TypeRef
     duckdb_type: str
+    fields: tuple[TypeRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

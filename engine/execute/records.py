@@ -31,14 +31,15 @@ def level_of(statement: tree.Query | tree.Insert | tree.Update | tree.Delete) ->
 class AnonymousRow(Record):
     """A record whose fields are known."""
 
-    def __init__(self, fields: Iterable[SqlType]) -> None:
+    def __init__(self, fields: Iterable[SqlType], declared: Iterable[TypeRef]) -> None:
         self.fields = tuple(fields)
+        self._declared = tuple(item.declared for item in declared)
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return record_text_encoder(self.fields, settings)
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
-        return record_binary_encoder(self.fields)
+        return record_binary_encoder(self.fields, self._declared)
 
     def sort_key(self) -> Callable[[Any], object]:
         """Field by field, NULLs equal to each other and after all else (record_cmp)."""
@@ -89,7 +90,7 @@ def _types(expression: tree.Expr, levels: Levels) -> list[SqlType | None]:
         case tree.Const(value=None):
             return [None]
         case tree.RowExpr(elements=elements):
-            return [AnonymousRow(known_type(item, levels) for item in elements)]
+            return [AnonymousRow((known_type(item, levels) for item in elements), (item.type for item in elements))]
         case tree.ArrayExpr(elements=elements, nested=nested):
             if nested:
                 return [known_type(item, levels) for item in elements]
@@ -124,11 +125,12 @@ def _types_of_column(variable: tree.Var, levels: Levels) -> list[SqlType | None]
     entry = around[-1].range_table[variable.relation] if around else None
     if variable.column == 0:
         if isinstance(entry, tree.RangeTable):
-            return [AnonymousRow(lookup(column.type.oid) for column in entry.table.columns)]
+            declared = [column.type for column in entry.table.columns]
+            return [AnonymousRow((lookup(type_.oid) for type_ in declared), declared)]
         if entry is None:
             raise NotOnRowPath("a row of unknown type")
         columns = [tree.Var(variable.relation, n, column.type) for n, column in enumerate(entry.columns, 1)]
-        return [AnonymousRow(known_type(column, around) for column in columns)]
+        return [AnonymousRow((known_type(column, around) for column in columns), (column.type for column in columns))]
     if isinstance(entry, tree.RangeSubquery):
         return _types_of_output(entry.query, variable.column, around)
     if isinstance(entry, tree.RangeValues):

@@ -268,8 +268,7 @@ class _Execution:
                 portal.stream = done.returned
                 portal.chunks = done.returned.__aiter__()
             return
-        assert prepared.columnar is not None
-        query = prepared.columnar
+        query = planning.columnar_in(prepared, portal.formats)
         values = planning.columnar_parameters(self.session, query, portal.parameters, self.context)
         encoding = RowEncoding("datarow", portal.formats, self.session.key.format)
         stream = await self.session.node.columnar.rows(query, values, self.view, encoding, self._content())

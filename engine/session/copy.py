@@ -240,12 +240,11 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     transaction.begin_statement()
     if transaction.serial is not None:
         transaction.serial.read_tables(serializing.storage_ids(session.catalog, prepared))
-    values = planning.columnar_parameters(session, prepared.columnar, (), session.context())
+    query = planning.columnar_in(prepared, formats)
+    values = planning.columnar_parameters(session, query, (), session.context())
     kind = "copy_binary" if options.binary else "copy_csv" if options.csv else "copy_text"
     encoding = RowEncoding(kind, formats, session.key.format, _written(options))
-    stream = await session.node.columnar.rows(
-        prepared.columnar, values, transaction, encoding, virtual_content(session)
-    )
+    stream = await session.node.columnar.rows(query, values, transaction, encoding, virtual_content(session))
     return stream.__aiter__(), stream
 
 

@@ -232,6 +232,21 @@ def columnar_of(session: Session, prepared: Prepared) -> Prepared:
     return prepared
 
 
+def columnar_in(prepared: Prepared, formats: tuple[int, ...]) -> ColumnarQuery:
+    """The columnar plan for results in these formats: records in binary have one of their own."""
+    found = prepared.binary_columnar.get(formats)
+    if found is not None:
+        return found
+    found = prepared.columnar
+    assert found is not None and prepared.analyzed is not None
+    binary = {n for n, column in enumerate(found.columns) if column.type.oid == RECORD and formats[n]}
+    if binary:
+        assert isinstance(prepared.analyzed.statement, tree.Query)
+        found = generate(prepared.analyzed.statement, prepared.parameter_types, prepared.key.format, binary)
+    prepared.binary_columnar[formats] = found
+    return found
+
+
 def columnar_parameters(
     session: Session, query: ColumnarQuery, parameters: Sequence[object], context: ExecContext
 ) -> list[object]:

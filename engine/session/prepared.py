@@ -51,6 +51,9 @@ class Prepared:
     analyzed: tree.Analyzed | None = None
     row: RowPlan | None = None
     columnar: ColumnarQuery | None = None
+    binary_columnar: dict[tuple[int, ...], ColumnarQuery] = field(
+        default_factory=dict
+    )  # by formats: planning.columnar_in
     dml: ColumnarDml | None = None
     compound: CompoundPlan | None = None
     wire_cache: dict[object, bytes] = field(default_factory=dict)

@@ -174,11 +174,11 @@ async def _begin(session: Session, portal: Portal, prepared: Prepared, held: Map
             portal.chunks = done.returned.__aiter__()
         return
     transaction.begin_statement()
-    assert prepared.columnar is not None
-    values = await _columnar_values(session, prepared.columnar, portal.parameters)
+    query = planning.columnar_in(prepared, portal.formats)
+    values = await _columnar_values(session, query, portal.parameters)
     encoding = RowEncoding("datarow", portal.formats, session.key.format)
     virtual = virtual_content(session)
-    stream = await session.node.columnar.rows(prepared.columnar, values, transaction, encoding, virtual)
+    stream = await session.node.columnar.rows(query, values, transaction, encoding, virtual)
     portal.stream = stream
     portal.chunks = stream.__aiter__()
 

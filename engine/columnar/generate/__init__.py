@@ -18,9 +18,10 @@ Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings
+from catalog.errors import not_supported
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
 from engine.columnar.generate.catalog_functions import (
     CatalogFunction,
@@ -49,36 +50,53 @@ __all__ = [
 
 
 def generate(
-    node: tree.Query, parameter_types: Sequence[int] = (), settings: FormatSettings = DEFAULT_FORMAT
+    node: tree.Query,
+    parameter_types: Sequence[int] = (),
+    settings: FormatSettings = DEFAULT_FORMAT,
+    binary: Container[int] = (),
 ) -> ColumnarQuery:
     """DuckDB SQL for a SELECT, VALUES or set operation.
 
     `parameter_types` are the OIDs of $1, $2, ...; `settings` are the session's, which the text may depend on
     (`ColumnarQuery.settings_free`). Records among the columns, and types whose output function is registered as a
-    catalog function, come as text (VARCHAR). A query without columns gives one column all the same, which `columns`
+    catalog function, come as text (VARCHAR); records whose column, counted from 0, is in `binary` come as STRUCTs with
+    `OutputColumn.fields`, for their binary form. A query without columns gives one column all the same, which `columns`
     does not list. Raises 0A000 with the name of whatever cannot run here, 2201W/2201X for a negative LIMIT/OFFSET.
     """
     ordered = in_window_order(node)
 
     def made(settings: FormatSettings) -> ColumnarQuery:
-        return _select(Generation(settings, parameter_types), ordered)
+        return _select(Generation(settings, parameter_types), ordered, binary)
 
     return with_whole(made, settings)
 
 
-def _select(generation: Generation, node: tree.Query) -> ColumnarQuery:
-    body = _as_text(generation, node, query(node, None, generation, exact=True))
+def _select(generation: Generation, node: tree.Query, binary: Container[int]) -> ColumnarQuery:
+    made = query(node, None, generation, exact=True)
+    fields = [_sent(piece) if number in binary else () for number, piece in enumerate(made.pieces)]
+    body = _as_text(generation, node, made, fields)
     columns = [
-        OutputColumn(target.name, target.expression.type, piece.form)
-        for target, piece in zip(node.output, body.pieces, strict=True)
+        OutputColumn(target.name, target.expression.type, piece.form, sent)
+        for target, piece, sent in zip(node.output, body.pieces, fields, strict=True)
     ]
     return generation.finish(body.sql, columns)
 
 
-def _as_text(generation: Generation, node: tree.Query, body: Body) -> Body:
-    """Records, and types whose output function is a catalog function, in text form; the order of rows is kept."""
+def _sent(record: Piece) -> tuple[TypeRef, ...]:
+    """The fields' types of a record that is sent in binary; none for anything else."""
+    if any(form == "INTERVAL" for _, form in record.fields):
+        not_supported("an interval within a record in binary on this query")
+    return tuple(type_ for type_, _ in record.fields)
+
+
+def _as_text(generation: Generation, node: tree.Query, body: Body, sent: Sequence[tuple[TypeRef, ...]]) -> Body:
+    """Records that are not `sent` in binary, and types whose output function is a catalog function, in text form; the
+    order of rows is kept."""
     oids = [target.expression.type.oid for target in node.output]
-    shown = [bool(piece.fields) or codec(oid, "out") is not None for piece, oid in zip(body.pieces, oids, strict=True)]
+    shown = [
+        bool(piece.fields and not fields) or codec(oid, "out") is not None
+        for piece, oid, fields in zip(body.pieces, oids, sent, strict=True)
+    ]
     if not any(shown):
         return body
     alias = generation.alias()

@@ -156,7 +156,7 @@ class Generation:
         return tuple({self._arrays[name] for name in _COLUMN.findall(sql) if name in self._arrays})
 
     def _types_used(self, columns: Sequence[OutputColumn]) -> Iterator[int]:
-        yield from (column.type.oid for column in columns)
+        yield from (type_.oid for column in columns for type_ in (column.type, *column.fields))
         for signature in self.functions.values():
             yield from used_types(signature)
 

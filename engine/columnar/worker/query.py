@@ -176,6 +176,7 @@ class Query:
             FormatSettings(*encoding["settings"]),
             options=[(name, value) for name, value in encoding["options"]],
             names=encoding["names"],
+            records=encoding["fields"],
         )
         total = 0
         for batch in reader:
