@@ -20,6 +20,7 @@ QUERIES = [
     "SELECT CASE WHEN a % 2 = 0 THEN row(a, b) END FROM binary_records ORDER BY a",
     "SELECT x.r, x.a FROM (SELECT row(b, true, 1.50::numeric(5,2)) AS r, a FROM binary_records) AS x ORDER BY a",
     "SELECT row(a, date '2020-01-01' + a, ARRAY[a, 2]) FROM binary_records ORDER BY a",
+    "SELECT row(ARRAY[[a, 2], [3, 4]], a) FROM binary_records ORDER BY a",
     "SELECT row(b) FROM binary_records WHERE n < 0",
 ]
 
