@@ -14,7 +14,7 @@ from catalog.functions.registry import declare, implement
 from catalog.types import oids
 from catalog.types.base import EMPTY_ARRAY, Array
 
-NEST, SUBSCRIPT, SLICE = "shoal_nest", "shoal_subscript", "shoal_slice"
+NEST, SUBSCRIPT, SLICE, RESHAPE = "shoal_nest", "shoal_subscript", "shoal_slice", "shoal_reshape"
 
 
 def build_array(elements: Sequence[Array | None]) -> Array:
@@ -82,8 +82,9 @@ def _slice(array: Array | None, *bounds: int | bool | None) -> Array | None:
     return array_slice(array, [low for low, *_ in quads], [high for _, high, *_ in quads], ends)
 
 
-for _oid, _name in enumerate((NEST, SUBSCRIPT, SLICE), 9950):
+for _oid, _name in enumerate((NEST, SUBSCRIPT, SLICE, RESHAPE), 9950):
     declare(Function(_oid, _name, _name, "f", False, False, "i", (oids.INTERNAL,), oids.ANYELEMENT, 0, 0))
 implement(NEST, lambda *arrays: build_array(arrays))
 implement(SUBSCRIPT, lambda array, *indexes: subscript(array, indexes))
 implement(SLICE, _slice)
+implement(RESHAPE, lambda shape, array: Array(array.elements, shape.dimensions, shape.lower_bounds))

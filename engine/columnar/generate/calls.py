@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from catalog import types
 from catalog.errors import not_supported
 from catalog.functions import registry
+from catalog.functions.array_shapes import RESHAPE
 from catalog.functions.base import Function, Implementation
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import element_of, oids
@@ -39,6 +40,8 @@ from engine.columnar.generate.udf import (
     is_composite,
     length_signature,
     named_signature,
+    row_signature,
+    set_signature,
 )
 from engine.columnar.interface import STATEMENT_TIME, TRANSACTION_TIME
 from engine.sql import tree
@@ -53,6 +56,7 @@ _SCALES = {
     "numeric_abs": "{0}",
 }
 _OF_THE_VALUE = frozenset(f"numeric_{name}" for name in ("float8", "float4", "int2", "int4", "int8", "round", "trunc"))
+_UNNEST = 2331  # OID of unnest(anyarray)
 _TIMES = {"now": TRANSACTION_TIME, "statement_timestamp": STATEMENT_TIME}
 _CONCATENATIONS = frozenset({"anytextcat", "textanycat"})
 _JOINED_AS_PRINTED = WHOLE | {oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME}
@@ -321,6 +325,23 @@ def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
     scope.case_tests.pop()
     if element.sql == name:
         return piece
-    if as_text or is_whole(node.type.oid):
-        not_supported("casts of the elements of arrays of several dimensions, or not starting at 1, on this query")
-    return Piece(f"list_transform({piece.sql}, lambda {name}: {element.sql})", element.form + "[]")
+    values = elements(scope.generation, piece, node.argument.type)
+    made = Piece(f"list_transform({values.sql}, lambda {name}: {element.sql})", element.form + "[]")
+    made = scope.generation.as_whole(made, node.type.oid)
+    if not as_text:
+        return made
+    if not is_whole(node.type.oid):
+        not_supported("casts of arrays to arrays of user-defined types on this query")
+    signature = row_signature(RESHAPE, [node.argument.type, node.type], node.type, strict=True)
+    return Piece(scope.generation.call_udf(signature, [piece.sql, made.sql]), signature.result_duckdb)
+
+
+def elements(generation: Generation, array: Piece, type_: TypeRef) -> Piece:
+    """The array as a LIST of all its elements."""
+    if not is_whole(type_.oid):
+        return array
+    function, element = registry.function(_UNNEST), TypeRef(element_of(type_.oid))
+    found = registry.implementation(function.source)
+    assert found is not None
+    signature = set_signature(function, found, [type_], element, ())
+    return Piece(generation.call_udf(signature, [array.sql]), signature.result_duckdb)

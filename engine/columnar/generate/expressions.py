@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from catalog import types
 from catalog.errors import not_supported
-from catalog.functions import registry
 from catalog.functions.array_shapes import NEST, SLICE, SUBSCRIPT
 from catalog.functions.array_slices import ASSIGN_SLICE
 from catalog.functions.composites import ALL_NULL, FIELD, MAKE, NONE_NULL
@@ -12,7 +11,7 @@ from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import oids
 from catalog.types.array import MAX_ELEMENTS
 from catalog.types.base import TypeRef
-from engine.columnar.generate.calls import call
+from engine.columnar.generate.calls import call, elements
 from engine.columnar.generate.comparisons import (
     COMPARISONS,
     comparable,
@@ -36,12 +35,10 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.state import Scope, Source, expression, makes, scaled_expression
 from engine.columnar.generate.texts import as_declared
-from engine.columnar.generate.udf import is_composite, row_signature, set_signature
+from engine.columnar.generate.udf import is_composite, row_signature
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
 from engine.storage.columns import ShapedArray
-
-_UNNEST = 2331  # OID of unnest(anyarray)
 
 # ---- columns --------------------------------------------------------------------------------------------------------
 
@@ -402,7 +399,7 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     left = expression(scope, node.left)
     if isinstance(node.right, tree.ArrayExpr) and not node.right.nested:
         return _array_list(scope, node, left, [(expression(scope, e), e.type) for e in node.right.elements])
-    array = _elements(scope, expression(scope, node.right), node.right.type)
+    array = elements(scope.generation, expression(scope, node.right), node.right.type)
     if not array.form.endswith("[]"):
         not_supported("this array on this query")
     element = types.element_of(node.right.type.oid)
@@ -425,17 +422,6 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
         f"WHEN len(list_filter({name}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
     )
     return Piece(sql, "BOOLEAN")
-
-
-def _elements(scope: Scope, array: Piece, type_: TypeRef) -> Piece:
-    """The array as a LIST of all its elements."""
-    if not is_whole(type_.oid):
-        return array
-    function, element = registry.function(_UNNEST), TypeRef(types.element_of(type_.oid))
-    found = registry.implementation(function.source)
-    assert found is not None
-    signature = set_signature(function, found, [type_], element, ())
-    return Piece(scope.generation.call_udf(signature, [array.sql]), signature.result_duckdb)
 
 
 def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: list[tuple[Piece, TypeRef]]) -> Piece:

@@ -100,3 +100,6 @@ PREPARE q (int[]) AS SELECT id, a FROM s WHERE a = $1 OR id = 2 ORDER BY id;
 EXECUTE q ('{1,2,3,1,2,3}');
 EXECUTE q ('{{1,2}}');
 EXECUTE q ('[0:1]={7,8}');
+SELECT id, a::bigint[], a::text[], n::int[], t::varchar(1)[] FROM s ORDER BY id;
+SELECT id, a::numeric[] FROM s WHERE a::int8[] = '{{1,2}}' OR id < 9 ORDER BY id;
+SELECT id FROM s WHERE a = '{{1,2},{3,4}}'::int2[]::int[] ORDER BY id;
