@@ -355,11 +355,13 @@ async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal
             raise
         rows, cursor.error = Collector(), error
     cursor.rows = rows.split()
-    if places and session.transaction is not None:
-        locked = bool(prepared.analyzed.statement.row_marks)
+    if places:
         cursor.rows, found = separated(cursor.rows, width)
-        cursor.positions = Positions(places, locked, session.transaction, found)
+        if session.transaction is not None:  # else it is held, and begins where nothing can be changed through it
+            locked = bool(prepared.analyzed.statement.row_marks)
+            cursor.positions = Positions(places, locked, session.transaction, found)
     cursor.started = True
+    cursor.kept = cursor.holdable and session.transaction is None  # there is no transaction whose commit would say so
     session.portals[name] = cursor
     sink.complete("DECLARE CURSOR")
 

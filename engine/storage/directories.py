@@ -100,7 +100,7 @@ class LocalTablespaces:
             return []
         for name in os.listdir(self._root):
             if name.endswith(GONE):
-                shutil.rmtree(os.path.join(self._root, name))
+                shutil.rmtree(os.path.join(self._root, name), ignore_errors=True)  # somebody may be at it
         return sorted(name for name in os.listdir(self._root) if _NAME.fullmatch(name))
 
     def _prepare(self, path: str, undo: ExitStack, identity: bytes | None = None) -> Recovering:

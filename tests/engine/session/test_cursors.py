@@ -187,3 +187,15 @@ def test_where_current_of_over_a_join_with_for_update(pair: Pair) -> None:
         "rollback",
         "explain (costs off) declare c cursor for select 1",
     )
+
+
+def test_a_held_cursor_outside_of_a_block_shows_its_columns_alone(both_paths: Pair) -> None:
+    both_paths.run(*TABLES)
+    for table in ("keyless", "keyed"):
+        both_paths.same(
+            f"declare c cursor with hold for select t from {table}",
+            "fetch 2 from c",
+            "fetch all from c",
+            f"update {table} set t = 'changed' where current of c",
+            "close c",
+        )
