@@ -45,7 +45,7 @@ lint: $(VENV)/.development      ## ruff, mypy and the layer contracts
 	$(VENV)/bin/lint-imports --no-logo
 
 test: packages lint      ## everything that shows that it works
-	$(VENV)/bin/python -m pytest -n 3 --dist loadfile
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 differential: $(VENV)/.development      ## generated statements on both paths and on PostgreSQL, for ten minutes
 	$(VENV)/bin/python -m tests.differential --seconds 600
