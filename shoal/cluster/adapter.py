@@ -164,10 +164,8 @@ class NodeReplica:
     def leads(self) -> bool:
         if not self._engine.leading:
             return False
-        now, leaderships = self._clock(), self._spaces.leaderships
-        if now >= leaderships.looks_again_at:
-            leaderships.look(now, self._log.may_serve_until)
-        return now < leaderships.serves_until
+        now = self._clock()
+        return now < self._log.may_serve_until and self._spaces.leaderships.leads_all(now)
 
     def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
         now = self._clock()
