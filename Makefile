@@ -5,9 +5,10 @@ DATA   ?= ./shoal-data
 NODES  ?= 3
 PORT   ?= 5440
 SECONDS_OF_TORTURE ?= 300
+BUDGET ?= 20m
 SUITES ?=
 
-.PHONY: help serve cluster install test lint differential torture-cluster conformance bench bench-cluster packages clean
+.PHONY: help serve cluster install test lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console clean
 
 help:            ## these lines
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 18
@@ -20,10 +21,15 @@ $(VENV)/.serving: pyproject.toml | $(VENV)/bin/python
 	$(VENV)/bin/pip install -q --disable-pip-version-check -e .
 	touch $@
 
+# What the documentation's site needs.
+$(VENV)/.documentation: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install -q --disable-pip-version-check -e '.[docs]'
+	touch $@
+
 # What developing and testing needs.
 $(VENV)/.development: pyproject.toml | $(VENV)/bin/python
 	$(VENV)/bin/pip install -q --disable-pip-version-check -e '.[dev]'
-	touch $@ $(VENV)/.serving
+	touch $@ $(VENV)/.serving $(VENV)/.documentation
 
 serve: $(VENV)/.serving      ## a server on 127.0.0.1:5432 with its data in ./shoal-data
 	$(VENV)/bin/shoal serve --data $(DATA) --listen $(LISTEN)
@@ -50,6 +56,9 @@ test: packages lint      ## everything that shows that it works
 differential: $(VENV)/.development      ## generated statements on both paths and on PostgreSQL, for ten minutes
 	$(VENV)/bin/python -m tests.differential --seconds 600
 
+torture: packages $(VENV)/.development      ## tries every promise of docs/guarantees.md for BUDGET, and writes its figures
+	$(VENV)/bin/python -m tests.torture --budget $(BUDGET)
+
 torture-cluster: packages $(VENV)/.development      ## kills and freezes a cluster under load, and compares everything
 	$(VENV)/bin/python -m tests.torture.cluster --seconds $(SECONDS_OF_TORTURE)
 
@@ -61,6 +70,15 @@ bench: packages $(VENV)/.development      ## Shoal beside PostgreSQL: pgbench, C
 
 bench-cluster: packages $(VENV)/.development      ## three nodes and three ZooKeeper servers beside a single node
 	$(VENV)/bin/python -m bench.cluster
+
+bench-spark: packages $(VENV)/.development      ## Spark by stock JDBC and by the data source shoal, beside PostgreSQL
+	$(VENV)/bin/python -m bench.spark --big
+
+docs: $(VENV)/.documentation      ## the documentation as a site: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
+console:      ## bundles the console's page again, after a change in shoal/console/web (needs Node.js 20 and npm)
+	cd shoal/console/web && npm ci --no-audit --no-fund && npm run check && npm run build
 
 clean:      ## removes the environment and caches, never data
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build *.egg-info

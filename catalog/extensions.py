@@ -3,7 +3,8 @@
 Their objects are declared like built-in ones (catalog/data/extensions, written by tools/dump_extensions.py) under OIDs
 that are the same in every database, and implemented like them (catalog/types, catalog/functions). CREATE EXTENSION
 writes one row, an `Extension`: from then on the names are found in its schema. So nothing of an extension can be
-changed or dropped by itself, which PostgreSQL refuses as well.
+changed or dropped by itself, which PostgreSQL refuses as well. Views (`VIEWS`) are ordinary ones that know their
+extension.
 """
 
 from __future__ import annotations
@@ -23,6 +24,15 @@ from catalog.types.user import UserEntry
 
 if TYPE_CHECKING:
     from catalog.schema import Catalog, Extension
+
+
+# Views that CREATE EXTENSION makes, and everybody may read: (name, query, with the extension's schema for {}).
+VIEWS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "pg_stat_statements": (
+        ("pg_stat_statements", "SELECT * FROM {}.pg_stat_statements(true)"),
+        ("pg_stat_statements_info", "SELECT * FROM {}.pg_stat_statements_info()"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class OperatorClass:
     name: str
     type: int
     default: bool
+    family: int
 
     def takes(self, oid: int) -> bool:
         """Whether it indexes values of the type: its own, one of the same binary form, or any of its kind."""
@@ -74,6 +75,7 @@ def _classes() -> dict[int, OperatorClass]:
             row["opcname"] or "",
             int(row["opcintype"] or 0),
             row["opcdefault"] == "t",
+            int(row["opcfamily"] or 0),
         )
         for row in rows
     ]
@@ -87,6 +89,17 @@ def _family(oid: int) -> int:
     row = types.type_row(oid)
     kind = row.kind if row is not None else "b"
     return {"e": _ANY_ENUM, "r": _ANY_RANGE, "m": _ANY_MULTIRANGE, "c": oids.RECORD}.get(kind, 0)
+
+
+@cache
+def _families() -> dict[int, str]:
+    rows = chain(read_rows("pg_opfamily"), read_rows("extensions/pg_opfamily"))
+    return {int(row["oid"] or 0): row["opfname"] or "" for row in rows}
+
+
+def family_name(found: OperatorClass) -> str:
+    """The name of the class's operator family."""
+    return _families()[found.family]
 
 
 def operator_class(oid: int) -> OperatorClass:

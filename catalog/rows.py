@@ -18,6 +18,7 @@ import orjson
 
 from catalog.schema import (
     Catalog,
+    ChangeStream,
     Composite,
     Database,
     Domain,
@@ -51,6 +52,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Composite: 22,
     Extension: 24,
     Routine: 25,
+    ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}
 COUNTERS = 9  # storage ids of the counters: 9 the next OID, 10 the next storage id
@@ -58,6 +60,7 @@ CHECKS = 11  # storage id of requests to compare replicas (engine/checks.py)
 LARGE_OBJECTS, LARGE_OBJECT_PAGES = 13, 14  # storage ids (engine/session/large_objects.py)
 NOTIFICATIONS = 12  # storage id of what was notified last (engine/session/notifications.py)
 PREPARED_TRANSACTIONS = 15  # storage id (engine/txn/two_phase.py)
+CHANGE_POSITIONS = 41  # storage id of how far change streams were read (engine/changes/positions.py)
 FIRST_USER_STORAGE = 100
 SYSTEM_PREFIXES = frozenset(struct.pack(">I", number) for number in KINDS)
 

@@ -136,13 +136,13 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """kind: 'p' primary key, 'u' unique, 'c' check, 'f' foreign key, 'n' not null."""
+    """kind: 'p' primary key, 'u' unique, 'x' exclude, 'c' check, 'f' foreign key, 'n' not null."""
 
     oid: int
     name: str
     kind: str
     columns: tuple[int, ...] = ()
-    index: int | None = None  # p, u: the index; f: the referenced unique index
+    index: int | None = None  # p, u, x: the index; f: the referenced unique index
     check: str | None = None  # SQL text of the condition
     references: int | None = None  # f: OID of the referenced table
     referenced_columns: tuple[int, ...] = ()
@@ -159,6 +159,12 @@ class Constraint:
     parent: int | None = (
         None  # p, u, f of a partition: the constraint (OID) of the partitioned table that it is part of
     )
+    operators: tuple[int, ...] = ()  # x: the operators (OIDs) by which two rows are compared, one a column of the index
+
+    @property
+    def late(self) -> bool:
+        """Whether it is looked at after rows are written, and not kept by its index (engine/execute/exclusions.py)."""
+        return self.kind == "x" or (self.deferrable and self.kind in ("p", "u"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +201,16 @@ class PartitionBound:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A relation that the query of a view names at a place of its text (characters from 0): which one that is, and its
+    columns (attnum, name) when the text was written. So the text means the same whatever they are called later."""
+
+    location: int
+    relation: int
+    columns: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """An ordinary table, or a materialized view. Rows are clustered by primary key, or by a hidden row number (int8)
     where there is none.
@@ -220,6 +236,7 @@ class Table:
     acl: tuple[str, ...] | None = None
     next_column: int = 1  # attnum of the next ADD COLUMN
     query: str | None = None  # of a materialized view, as in View
+    sources: tuple[Source, ...] = ()
     depends_on: tuple[int, ...] = ()
     populated: bool = True
     on_commit: str = ""  # of a temporary table: delete | drop
@@ -255,7 +272,11 @@ class IndexColumn:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """`method` btree and hash are trees of keys; of the others nothing is stored (catalog/operator_classes.py)."""
+    """`method` btree and hash are trees of keys; of the others nothing is stored (catalog/operator_classes.py).
+
+    `late`: the kind (p, u, x) of its constraint where that is looked at late (`Constraint.late`). Its entries are then
+    those of an index that is not unique, and `unique` and `primary`, which say how keys lie, are False.
+    """
 
     oid: int
     schema: int
@@ -276,6 +297,17 @@ class Index:
     options: tuple[tuple[str, str], ...] = ()  # storage parameters, which have no effect
     parent: int | None = None  # the index (OID) of the partitioned table that it is part of
     valid: bool = True  # of a partitioned table's: whether every partition has its part
+    late: str = ""
+
+    @property
+    def is_unique(self) -> bool:
+        """As it was declared."""
+        return self.unique or self.late in ("p", "u")
+
+    @property
+    def is_primary(self) -> bool:
+        """As it was declared."""
+        return self.primary or self.late == "p"
 
     @property
     def is_tree(self) -> bool:
@@ -307,7 +339,8 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`query` is SQL text that parses back to the same query, all names qualified (engine/sql/deparse.py)."""
+    """`query` is SQL text that parses back to the same query, all names qualified (engine/sql/deparse.py); what its
+    names of relations and columns stand for say the `sources`, where there are any."""
 
     oid: int
     schema: int
@@ -320,6 +353,8 @@ class View:
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     options: tuple[tuple[str, str], ...] = ()  # WITH (security_barrier, security_invoker)
+    extension: int = 0  # OID of the one that has brought it
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +456,23 @@ class Extension:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeStream:
+    """CREATE CHANGE STREAM: the changes of some tables, or of all in a tablespace, are kept for whoever reads them
+    (engine/changes). `start` is the newest LSN before the commit that made it, -1 until that: what is committed above
+    it is in the stream."""
+
+    oid: int
+    database: int
+    name: str
+    tables: tuple[int, ...] = ()  # OIDs; of a partitioned table or a parent: those that hold its rows too
+    all_tables: bool = False
+    owner: int = BOOTSTRAP_ROLE_OID
+    tablespace: int = DEFAULT_TABLESPACE_OID
+    retain: int = 1 << 30  # bytes of changes that are kept for it when it is not advanced
+    start: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class RoutineArgument:
     """mode: i in, o out, b inout, v variadic, t column of RETURNS TABLE. `default`: SQL text, names qualified."""
 
@@ -501,6 +553,7 @@ SchemaObject = (
     | Composite
     | Extension
     | Routine
+    | ChangeStream
 )
 IN_SCHEMAS = (Table, Index, Sequence, View, *USER_TYPES, *CODE)
 
@@ -606,6 +659,8 @@ class Catalog:
             item = self.objects[oid]
             if isinstance(item, Schema):
                 here = oid in own
+            elif isinstance(item, ChangeStream):
+                here = item.database == self.database
             else:
                 here = not isinstance(item, IN_SCHEMAS) or item.schema in own
             if here:
@@ -727,6 +782,12 @@ class Catalog:
             if isinstance(item, Sequence) and item.owned_by is not None:
                 found.setdefault(item.owned_by[0], []).append(item.oid)
         return found
+
+    @cached_property
+    def change_streams(self) -> Mapping[str, ChangeStream]:
+        """The change streams of this database, by name."""
+        found = self.by_kind.get(ChangeStream, ())
+        return {item.name: item for item in found if isinstance(item, ChangeStream)}
 
     @property
     def _own_tables(self) -> abc.Sequence[Table]:

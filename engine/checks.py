@@ -30,6 +30,7 @@ from catalog.rows import CHECKS
 from engine.checkpoint.capture import Capture
 from engine.checkpoint.digest import Digest, digest_of
 from engine.cluster_view import DEFAULT, spaces_of
+from engine.replica import HOME
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range
 from engine.storage.stores import Stores
@@ -59,7 +60,7 @@ class Checks:
         if node.report_check is None:
             raise SqlError("55000", "this node is not part of a cluster: it has no replicas to compare")
         identity = secrets.token_bytes(ID_BYTES)
-        if node.replica is not None and not node.replica.leads_in((b"",)):
+        if node.replica is not None and not node.replica.leads_in((HOME,)):
             raise SqlError("55000", "checks are begun by the leader of the tablespace, which this node is not")
         space = spaces_of(node)[DEFAULT]
         others = node.store.usable()[1:] if isinstance(node.store, Stores) else []

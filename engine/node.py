@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from catalog import rows as system_rows
 from catalog.errors import SqlError
@@ -40,6 +41,7 @@ from catalog.schema import (
     Table,
     Tablespace,
 )
+from engine.changes.streams import ChangeStreams
 from engine.checkpoint.digest import Digest
 from engine.checks import Checks
 from engine.cluster_view import ClusterView
@@ -49,7 +51,11 @@ from engine.replica import Replica
 from engine.session.advisory import AdvisorySpace
 from engine.session.notifications import Listeners
 from engine.session.settings import PlanKey
+from engine.session.snapshots import ExportedSnapshots
+from engine.session.staging import Stages
 from engine.session.system import SystemCache
+from engine.statistics.activity import Activity
+from engine.statistics.statements import StatementStatistics
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.stores import AnyStore, Stores
@@ -63,6 +69,7 @@ from engine.txn.transaction import Transaction
 from engine.txn.two_phase import PreparedTransactions
 
 if TYPE_CHECKING:
+    from engine.past.manager import Past
     from engine.session.prepared import Prepared
     from engine.session.session import Session
 
@@ -75,6 +82,16 @@ _OIDS = Sequence(0, 0, "oid", system_rows.COUNTERS, start=FIRST_USER_OID, maximu
 _STORAGE_IDS = Sequence(
     0, 0, "storage_id", system_rows.COUNTERS + 1, start=system_rows.FIRST_USER_STORAGE, maximum=2**32 - 1
 )
+
+
+class Backups(Protocol):
+    """What makes backups of this node, one at a time."""
+
+    async def write(self, url: str) -> int:
+        """Makes a backup in the store at a URL: pg_default's LSN that it reaches. Raises 22023, 55000, 55006, 58030."""
+
+    def progress(self) -> str | None:
+        """How far the one is that runs, as JSON; None while none does."""
 
 
 def now() -> int:
@@ -136,13 +153,18 @@ class Node:
         self.sequences = Sequences(self._newest, self.commits.sequence)
         self.deferred: dict[int, int] = {}  # by slot, the last commit whose client was told before it was durable
         self.prepared = PreparedTransactions(self)
+        self.exported = ExportedSnapshots()
+        self.stages = Stages(lambda: os.path.dirname(columnar.spill_directory))
         self.held = NodeTablespaces(self, tablespaces)
+        self.changes = ChangeStreams(self)
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
         self.sessions: dict[int, Session] = {}
         self.secrets: dict[int, bytes] = {}
         self.replica: Replica | None = None  # a node alone has none
         self.cluster_view: ClusterView | None = None  # a node alone has none
         self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # gives its LSN; a node alone has none
+        self.past: Past | None = None  # what can be read of it; the composition root hands it in
+        self.backups: Backups | None = None  # the composition root hands it in
         self.applied_elsewhere: Callable[[int], Awaitable[bool]] | None = None
         """Waits until every replica that lives has applied a position; False: not in time. A node alone has none."""
         self.report_check: Callable[[bytes, bytes, Digest | SqlError], None] | None = None  # ids: check, tablespace
@@ -150,11 +172,15 @@ class Node:
         self.started = clock()
         self.system = SystemCache()
         self.written = Written()
+        self.default_settings: dict[str, str] = {}  # of every session, in place of PostgreSQL's
+        self.activity = Activity()
+        self.statements = StatementStatistics(self._known_plans, clock)
         self._background: set[asyncio.Task[None]] = set()
         self._plans: OrderedDict[PlanKey, PlanCache] = OrderedDict()
         self._row_numbers: dict[int, itertools.count[int]] = {}
         self._process_ids = itertools.count(1000 + secrets.randbelow(20000))
         store.on_durable(self.commits.on_durable)
+        store.on_durable(self.changes.moved)
 
     def _newest(self, key: bytes) -> bytes | None:
         found = self.store.newest(key)
@@ -196,6 +222,7 @@ class Node:
         for item in objects.values():
             if isinstance(item, Database):
                 self.catalogs[item.oid] = Catalog(database=item.oid).with_changes(objects)
+        self.changes.forget()
 
     # ---- following and leading ----------------------------------------------------------------------------------
 
@@ -237,14 +264,16 @@ class Node:
         takes back what was sequenced above it."""
         for session in list(self.sessions.values()):
             session.lose_transaction(error)
-        self.prepared.forget()
         self.deferred.clear()
         self.commits.give_up(committed, error)
         self.store.undo_above(committed)
         if isinstance(self.store, Stores):
             self.prepared.load()  # it may lead other tablespaces
+        else:
+            self.prepared.forget()
         self.sequences.forget()
         self._forget_row_numbers(0)
+        self.changes.forget()
 
     def lead_in(self, space: Store) -> None:
         """This node has become the leader of another tablespace than pg_default, and has applied all that its last
@@ -252,6 +281,7 @@ class Node:
         self._forget_row_numbers(space.slot)
         self.commits.schema_version = self.store.of(0).durable_lsn
         self.prepared.load()
+        self.changes.forget()
 
     def step_down_in(self, space: Store, committed: int, error: SqlError) -> None:
         """As `step_down`, for another tablespace than pg_default: transactions that have to do with it end."""
@@ -263,6 +293,7 @@ class Node:
             self.store.undo_above(committed, space.slot)
         self.prepared.load()
         self._forget_row_numbers(space.slot)
+        self.changes.forget()
 
     def _forget_row_numbers(self, slot: int) -> None:
         """Those of the tables in a tablespace; in others, transactions that go on may have drawn some."""
@@ -288,9 +319,12 @@ class Node:
                 self.catalogs[oid] = Catalog(database=oid).with_changes({**everything, **changes})
             elif item is None:
                 self.catalogs.pop(oid, None)
-                self.written.forget(oid)
+                schema = everything.get(getattr(everything.get(oid), "schema", 0))
+                self.written.forget(oid, schema.database if isinstance(schema, Schema) else 0)
+                self.activity.forget(oid)
         self.commits.schema_version = self.store.of(0).durable_lsn
         self.held.published(changes)
+        self.changes.published(changes)
 
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
         """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its
@@ -354,6 +388,10 @@ class Node:
 
     # ---- plans and sessions -------------------------------------------------------------------------------------
 
+    def share_plans(self, other: Node) -> None:
+        """The plans of a node with the same catalogs are this one's too."""
+        self._plans = other._plans
+
     def plans(self, key: PlanKey) -> PlanCache:
         """The plan cache for one combination of the settings that plans depend on."""
         cache = self._plans.get(key)
@@ -364,6 +402,18 @@ class Node:
         else:
             self._plans.move_to_end(key)
         return cache
+
+    @property
+    def cached_plans(self) -> int:
+        """How many plans the caches have."""
+        return sum(len(cache.plans) for cache in self._plans.values())
+
+    def _known_plans(self) -> Iterator[Prepared]:
+        """The plans of all caches and sessions."""
+        for cache in self._plans.values():
+            yield from (plan for plan in cache.plans.values() if plan is not None)
+        for session in self.sessions.values():
+            yield from session.prepared.values()
 
     def open_session(self, user: str, database: str, settings: dict[str, str]) -> Session:
         """A new session. Raises 28000 (no such role, no login), 3D000 (no such database), 22023 (all FATAL)."""

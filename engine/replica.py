@@ -18,6 +18,9 @@ from typing import Protocol
 
 from catalog.errors import SqlError
 
+HOME = b""
+"""What stands for pg_default, which has the catalog, among the ids of tablespaces."""
+
 _TOKEN = re.compile(r"(\d{1,18})")
 
 
@@ -30,11 +33,11 @@ class Replica(Protocol):
         and all other tablespaces. Cheap: asked for every batch of messages."""
 
     def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
-        """The same of these tablespaces alone, by id; b"" is pg_default."""
+        """The same of these tablespaces alone, by id; pg_default is HOME."""
 
     @property
     def tablespaces(self) -> frozenset[bytes]:
-        """All that there are, by id, with b"" for pg_default."""
+        """All that there are, by id, with HOME for pg_default."""
 
     def led_together(self, tablespaces: Iterable[bytes]) -> bool:
         """Whether one node leads all of them, as far as is known here."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID, Index, SchemaObject, Table, Tablespace
+from engine.replica import HOME
 from engine.storage.stores import ObservedStores, Stores, not_here
 from engine.storage.tablespace import Tablespace as Store
 from engine.touching import places_of_changes
@@ -161,6 +162,7 @@ class NodeTablespaces:
             self.holdings += 1
             assert self._stores is not None
             self._stores.leave(space)
+            self._node.changes.forget()
             self._node.columnar.remove_tablespace(space)
 
     def lacks(self, oid: int) -> bool:
@@ -179,6 +181,8 @@ class NodeTablespaces:
         commits = self._node.commits
         assert isinstance(commits, JointCommits)
         commits.add(space)
+        stores.on_durable(self._node.changes.moved, space.slot)
+        self._node.changes.forget()
         self._node.columnar.add_tablespace(space)
         if self._storage is not None:
             self._storage.attached(space)
@@ -217,13 +221,13 @@ class NodeTablespaces:
         return isinstance(item, Tablespace) and bool(item.identity) and oid not in self._spaces
 
     def stood_on(self, transaction: Transaction) -> frozenset[bytes]:
-        """The tablespaces, by id, in which a transaction has locks, or has looked at what is not durable yet; b"" is
-        pg_default."""
+        """The tablespaces, by id, in which a transaction has locks, or has looked at what is not durable yet;
+        pg_default is HOME."""
         if self._stores is None:
-            return frozenset((b"",))
+            return frozenset((HOME,))
         spaces = self._stores.spaces
         slots = self.slots_of(transaction)
-        return frozenset(space.tablespace_id if slot else b"" for slot in slots if (space := spaces[slot]))
+        return frozenset(space.tablespace_id if slot else HOME for slot in slots if (space := spaces[slot]))
 
     def slots_of(self, transaction: Transaction) -> set[int]:
         """The same, their slots."""
@@ -276,6 +280,7 @@ class NodeTablespaces:
 
     def abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Schema changes that were not committed."""
+        self._node.changes.abandoned(changes)
         for oid in changes:
             made = self._made.pop(oid, None)
             if self._storage is None:

@@ -21,6 +21,7 @@ from catalog.schema import (
     CODE,
     DEFAULT_TABLESPACE_OID,
     Catalog,
+    ChangeStream,
     Index,
     Routine,
     Schema,
@@ -104,6 +105,8 @@ def _places(catalog: Catalog, item: SchemaObject, is_new: bool, found: set[int])
         except UntoldError:
             return False
         found.update(table.tablespace for table in tables.values())
+    elif isinstance(item, ChangeStream):
+        found.add(item.tablespace)
     elif isinstance(item, Tablespace):
         if not is_new:
             found.add(item.oid)

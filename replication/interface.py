@@ -34,7 +34,7 @@ All znode values are JSON (orjson), with unknown fields kept out of the way of o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -85,8 +85,9 @@ class ChangelogStore(Protocol):
         caller to resolve: ObjectExistsError, then `get` and compare.
         """
 
-    async def append(self, name: str, data: bytes) -> None:
-        """As `put`, faster where the store can, for a small object whose name nobody else makes up.
+    def append(self, name: str, data: bytes) -> Awaitable[None]:
+        """As `put`, faster where the store can, for a small object whose name nobody else makes up. It may be on its
+        way when this returns, before the answer is awaited.
 
         That there is no such object is not checked then, but for this handle's own tries: the same content may be
         stored twice, which nobody sees. Another content under the name of an object is the caller's defect.
@@ -225,8 +226,10 @@ class Coordination(Protocol):
     async def delete(self, path: str, version: int = -1) -> None:
         """Raises ConflictError."""
 
-    async def multi(self, operations: Sequence[Operation]) -> list[int]:
-        """All or nothing. Returns the new version of every Set (0 for other operations), in order.
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[int]]:
+        """All or nothing. Gives the new version of every Set (0 for other operations), in order.
+
+        It may be on its way when this returns, before the answer is awaited.
 
         Raises ConflictError with the first operation that failed, OutcomeUnknownError.
         """

@@ -4,6 +4,7 @@
     directory/spare-1                        a retired segment, to be written again
     directory/durable                        the last durable LSN, in two slots
     directory/bulk/<name>                    files that entries refer to (engine/storage/runs.py)
+    directory/kept/<lsn>-<name>              those that storage no longer needs, while somebody holds the log
 
 **Group commit.** `submit` puts the entry into a list and returns. At the end of the loop's turn everything in the list
 is written with one call, and the sync is begun (replication/syncing.py: the kernel does it, and says when it is done).
@@ -18,6 +19,10 @@ survives a crash of the process to the last entry, and a power cut as far as the
 ends before that LSN is damaged, however cleanly it ends. Two slots, written in turn, because the page may be written
 back while one of them changes.
 
+**Holds.** What is in the checkpoint of LMDB is retired, unless somebody still wants to read it: `hold` keeps every
+entry above an LSN, with the files that they refer to. Such a file goes to `kept`, under the last LSN of that moment,
+which is not below the entry's: it stays as long as an entry of that LSN would.
+
 **Transactions over several tablespaces.** An entry that is one part of such a transaction counts as durable when every
 part is, and so does everything behind it: until then nobody is told of it, and `durable` and the `committed` of later
 entries stay below it. After a crash `joints` tells which parts the entries have; one that lacks a part is taken off by
@@ -26,10 +31,12 @@ entries stay below it. After a crash `joints` tells which parts the entries have
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +47,7 @@ from typing import Protocol
 
 import google_crc32c
 
+from catalog.durations import durations
 from catalog.errors import SqlError
 from replication.entry import HEADER_SIZE, JOINT, MAX_BODY, NO_HASH, encode_entry
 from replication.files import Files
@@ -61,6 +69,7 @@ from replication.syncing import Loop, open_sync
 SEGMENT_BYTES = 64 << 20
 GROUP_BYTES = 1 << 20  # a group stops gathering here: it is written in one turn of the loop, and the first entry waits
 SPARES = 2
+KEPT = "kept"
 ZERO_STEP = 256 << 10
 _SLOT = struct.Struct("<QI")
 _SLOT_LSN = struct.Struct("<Q")
@@ -68,6 +77,18 @@ _SLOT_DISTANCE = 512
 
 Submission = tuple[int, bytes, int, int, int]
 """(LSN, body, commit time, schema version, flags)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Entries back to back as they lie in a segment, verified."""
+
+    first: int
+    last: int
+    commit_time: int  # of the last one, microseconds since 2000-01-01 UTC
+    previous: bytes  # hash of the entry before
+    hash: bytes  # of the last one
+    data: bytes
 
 
 class Joint(Protocol):
@@ -98,6 +119,19 @@ class Rolling:
     error: OSError | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An entry in its segment, whose bytes are mapped for as long as the iteration stays at it."""
+
+    entry: Entry
+    segment: memoryview
+
+    def data(self) -> bytes:
+        """Header and body as they lie there."""
+        end, header = self.entry.end, self.entry.header
+        return bytes(self.segment[end - HEADER_SIZE - header.length : end])
+
+
 class DurableMark:
     """The last durable LSN in a mapped file; see the module's text."""
 
@@ -121,14 +155,7 @@ class DurableMark:
 
     def read(self) -> int:
         """Raises XX001 when neither slot is whole."""
-        found: list[int] = []
-        for place in (0, _SLOT_DISTANCE):
-            lsn, crc = _SLOT.unpack_from(self._pages, place)
-            if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc:
-                found.append(lsn)
-        if not found:
-            raise damaged("the file 'durable' is broken")
-        return max(found)
+        return marked(self._pages)
 
     def write(self, lsn: int) -> None:
         self._pages[self._next_slot : self._next_slot + _SLOT.size] = self._slot(lsn)
@@ -137,6 +164,24 @@ class DurableMark:
     def close(self) -> None:
         self._pages.flush()
         self._pages.close()
+
+
+def read_mark(path: str) -> int:
+    """The LSN in the file of a DurableMark, which stays as it is. Raises OSError, XX001."""
+    with open(path, "rb") as file:
+        return marked(file.read(BLOCK).ljust(BLOCK, b"\0"))
+
+
+def marked(pages: bytes | mmap.mmap) -> int:
+    """Raises XX001 when neither slot is whole."""
+    found: list[int] = []
+    for place in (0, _SLOT_DISTANCE):
+        lsn, crc = _SLOT.unpack_from(pages, place)
+        if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc:
+            found.append(lsn)
+    if not found:
+        raise damaged("the file 'durable' is broken")
+    return max(found)
 
 
 class LocalChangelog:
@@ -179,6 +224,7 @@ class LocalChangelog:
         self._fd = -1
         self._offset = self._capacity = self._written = 0
         self._hash = NO_HASH
+        self._tail = (0, NO_HASH, 0)  # LSN, hash and commit time of the last entry that is durable here
         self._committed: int | None = None  # None: the chain has not begun
         self._find_end()
         self._submitted: list[Submission] = []
@@ -187,10 +233,14 @@ class LocalChangelog:
         self._joints: deque[tuple[int, Joint]] = deque()  # submitted, not durable here
         self._held: deque[tuple[int, Joint]] = deque()  # durable here, perhaps not elsewhere
         self._told = False  # the first of them knows that all before it is committed
-        self._writing = (0, 0)  # last LSN and bytes of bodies of the group that is being synced
+        self._writing = (0, 0, 0)  # last LSN, bytes of bodies and last commit time of the group that is being synced
         self._state = "idle"
+        self._syncing_since = 0
+        self._durations = durations("shoal_changelog_sync_seconds")
         self._rolling: Rolling | None = None
         self._closing = False
+        self._holds: dict[str, int] = {}
+        self._retired = 0
         self._sync = open_sync(loop, engine_thread, self._synced, self._files)
         self._chores: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._keeper = threading.Thread(target=self._do_chores, name="changelog-files", daemon=True)
@@ -244,10 +294,91 @@ class LocalChangelog:
 
     def drop_bulk(self, name: str) -> None:
         """The bulk segment is no longer needed here: in the checkpoint, or never referred to."""
-        self._chores.put(lambda: self._files.unlink(self.bulk_path(name)))
+        if self._holds:
+            lsn = self._submitted_lsn or 0
+            self._chores.put(lambda: self._keep_bulk(name, lsn))
+        else:
+            self._chores.put(lambda: self._files.unlink(self.bulk_path(name)))
 
     def retire(self, upto: int) -> None:
+        self._retired = max(self._retired, upto)
+        self._retire_unheld()
+
+    def _retire_unheld(self) -> None:
+        upto = min(self._retired, *self._holds.values()) if self._holds else self._retired
         self._chores.put(lambda: self._retire(upto))
+
+    # --- those who read what storage has left behind -------------------------------------------------------------
+
+    def hold(self, holder: str, after: int | None) -> None:
+        """Keeps every entry above `after` that is still there, with its files, whatever is retired, until the same
+        holder says another LSN, or None. On the engine's thread."""
+        if after is None:
+            self._holds.pop(holder, None)
+        else:
+            self._holds[holder] = after
+        if not self._closing:
+            self._retire_unheld()
+
+    def oldest_lsn(self) -> int | None:
+        """The first LSN that can be read; None while the chain has not begun. A hold keeps it where it is, or below."""
+        starts = list_segments(self._directory)
+        return starts[0] if starts else None
+
+    def segments(self) -> list[tuple[int, int]]:
+        """(first LSN, size in bytes) of every segment, in order; of the last one what is written."""
+        found: list[tuple[int, int]] = []
+        for start in list_segments(self._directory):
+            with contextlib.suppress(FileNotFoundError):  # retired meanwhile
+                found.append((start, os.path.getsize(os.path.join(self._directory, segment_name(start)))))
+        if found:
+            found[-1] = (found[-1][0], self._offset)
+        return found
+
+    def entries(self, after: int, upto: int) -> Iterator[Entry]:
+        """The entries above `after` up to one that is durable, verified. In any thread; the caller holds them. Raises
+        XX001."""
+        return (item.entry for item in self._located(after, upto))
+
+    def pieces(self, after: int, upto: int, size: int) -> Iterator[Piece]:
+        """As `entries`, as the bytes that they are, gathered to `size` bytes or a little more; none is empty."""
+        first, parts, gathered = 0, list[bytes](), 0
+        previous = known = b""
+        time = lsn = 0
+        for item in self._located(after, upto):
+            header = item.entry.header
+            if not parts:
+                first, previous = header.lsn, header.previous
+            parts.append(item.data())
+            gathered += len(parts[-1])
+            lsn, time, known = header.lsn, header.commit_time, item.entry.hash
+            if gathered >= size:
+                yield Piece(first, lsn, time, previous, known, b"".join(parts))
+                parts, gathered = [], 0
+        if parts:
+            yield Piece(first, lsn, time, previous, known, b"".join(parts))
+
+    def mark(self, lsn: int) -> tuple[bytes, int]:
+        """Hash and commit time of the entry at a durable LSN; NO_HASH and 0 for one that is not here: the chain begins
+        behind it. On the engine's thread."""
+        if self._tail[0] == lsn:
+            return self._tail[1:]
+        oldest = self.oldest_lsn()
+        if oldest is None or oldest > lsn:
+            return NO_HASH, 0
+        entry = next(self.entries(lsn - 1, lsn))
+        return entry.hash, entry.header.commit_time
+
+    def find_bulk(self, name: str) -> str:
+        """Where the bulk segment lies that an entry refers to which can be read. Raises XX001."""
+        path = self.bulk_path(name)
+        if os.path.exists(path):
+            return path
+        kept = os.path.join(self._directory, KEPT)
+        for found in os.listdir(kept) if os.path.isdir(kept) else ():
+            if found.partition("-")[2] == name:
+                return os.path.join(kept, found)
+        raise damaged(f'bulk segment "{name}" is missing')
 
     def close(self) -> None:
         """See engine.storage.interface.Changelog; closing twice is the same as once."""
@@ -315,8 +446,13 @@ class LocalChangelog:
 
     def _entries(self, after: int) -> Iterator[Entry]:
         """Every entry above `after` up to the last durable one, verified. Raises XX001."""
-        last = self._committed
-        if last is None:
+        if self._committed is None:
+            return iter(())
+        return self.entries(after, self._committed)
+
+    def _located(self, after: int, last: int) -> Iterator[Located]:
+        """The entries above `after` up to `last`, verified, with where they lie. Raises XX001."""
+        if last == after:
             return
         if last < after:
             raise damaged(f"it ends at LSN {last}, before the checkpoint at {after}")
@@ -337,7 +473,7 @@ class LocalChangelog:
                     if lsn > last:
                         return
                     if lsn > after:
-                        yield entry
+                        yield Located(entry, data)
             end = starts[index + 1] - 1 if index + 1 < len(starts) else last
             if lsn < end:
                 raise damaged(f"entry {lsn + 1} cannot be read")
@@ -357,6 +493,7 @@ class LocalChangelog:
             self._hash = decode_segment_header(data, starts[-1], self._tablespace)
             for entry in walk(data, starts[-1], self._hash, self._tablespace):
                 lsn, offset, self._hash = entry.header.lsn, entry.end, entry.hash
+                self._tail = (lsn, entry.hash, entry.header.commit_time)
             later = [header.committed for header in later_entries(data, offset, lsn, self._tablespace)]
             if max([durable, *later]) > lsn:
                 raise damaged(f"entry {lsn + 1} cannot be read")
@@ -403,7 +540,7 @@ class LocalChangelog:
             )
             parts.append(entry)
         data = b"".join(parts)
-        self._writing = (group[-1][0], size)
+        self._writing = (group[-1][0], size, group[-1][2])
         if self._offset + len(data) > self._capacity:
             self._roll(group[0][0], data, previous)
         else:
@@ -419,6 +556,7 @@ class LocalChangelog:
             self._offset = end
             self._hash = last_hash
             self._state = "syncing"
+            self._syncing_since = time.perf_counter_ns()
             self._sync.begin(self._fd)
         except OSError as error:
             self._fail(error)
@@ -427,8 +565,10 @@ class LocalChangelog:
         if error is not None:
             self._fail(error)
             return
-        lsn, size = self._writing
+        self._durations.add(time.perf_counter_ns() - self._syncing_since)
+        lsn, size, commit_time = self._writing
         self._synced_lsn = lsn
+        self._tail = (lsn, self._hash, commit_time)
         self.pending_bytes -= size
         self._state = "idle"
         if self._joints or self._held:
@@ -551,7 +691,16 @@ class LocalChangelog:
                 return path
         return None
 
+    def _keep_bulk(self, name: str, lsn: int) -> None:
+        kept = os.path.join(self._directory, KEPT)
+        os.makedirs(kept, exist_ok=True)
+        self._files.rename(self.bulk_path(name), os.path.join(kept, f"{lsn:020}-{name}"))
+
     def _retire(self, upto: int) -> None:
+        kept = os.path.join(self._directory, KEPT)
+        for name in os.listdir(kept) if os.path.isdir(kept) else ():
+            if int(name.partition("-")[0]) <= upto:
+                self._files.unlink(os.path.join(kept, name))
         starts = list_segments(self._directory)
         for start, following in pairwise(starts):
             if following - 1 > upto:

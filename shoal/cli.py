@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from importlib.metadata import version
 
 from catalog.errors import SqlError
 from shoal.commands import add_commands, run_command
-from shoal.config import ConfigError, load
+from shoal.config import Config, ConfigError, load, settled
 
 EXAMPLES = """examples:
   shoal serve                                     data in ./shoal-data, on 127.0.0.1:5432
   shoal serve --data /var/lib/shoal --listen 127.0.0.1:6543
+  shoal serve --admin 127.0.0.1:8080              with metrics and health checks over HTTP
   shoal serve --config shoal.toml                 the same from a file:  data = "/var/lib/shoal"
                                                                          listen = "127.0.0.1:6543"
   shoal serve --data a --listen 127.0.0.1:5432 --node a \\
@@ -30,6 +33,12 @@ LOGSTORE_EXAMPLES = """examples:
 The servers of a cluster find it as log://10.0.0.7:7301, with the same secret in SHOAL_STORE_SECRET, or in the file
 that SHOAL_STORE_SECRET_FILE names. Three of them make a store that goes on without one:
   quorum(3,3,2):log://10.0.0.7:7301,log://10.0.0.8:7301,log://10.0.0.9:7301
+"""
+
+CONFIG_EXAMPLES = """examples:
+  shoal config
+  shoal config --config /etc/shoal/shoal.toml --json
+  SHOAL_LISTEN=127.0.0.1:6543 shoal config --data a           flags win over the environment, that over the file
 """
 
 ROUTER = "Takes PostgreSQL clients and connects each to a node of the cluster that is alive; POST /sql over HTTP."
@@ -52,19 +61,50 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    serve.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
-    serve.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
-    serve.add_argument("--config", metavar="FILE", help="TOML file with the same settings; the command line wins")
-    serve.add_argument("--cluster", metavar="URL", help="join the cluster zk://HOST:PORT,HOST:PORT/NAME")
-    serve.add_argument(
-        "--store", metavar="URL", help="changelog store of the cluster: file:///DIR, s3://..., log://..., quorum(...)"
+    _settings(serve)
+    config = commands.add_parser(
+        "config",
+        help="show the settings that are in force, and where from",
+        description="Shows what `shoal serve` would take with the same options, in this environment, and where from.",
+        epilog=CONFIG_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    serve.add_argument("--read-from", metavar="URL", help="a regional copy of the store, filled by those who read")
-    serve.add_argument("--node", metavar="ID", help="name of this node in the cluster (default: the host's name)")
+    _settings(config)
+    config.add_argument("--json", action="store_true", help="one JSON object")
     _logstore_parser(commands)
     _router_parser(commands)
     add_commands(commands)
     return top
+
+
+def _settings(command: argparse.ArgumentParser) -> None:
+    """The settings that the command line has: their names are those of Config."""
+    command.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
+    command.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
+    command.add_argument(
+        "--admin", metavar="HOST:PORT", help="address of /metrics, /healthz, /readyz over HTTP (default: none)"
+    )
+    command.add_argument("--host-rules", metavar="FILE", help="who may connect from where, like pg_hba.conf")
+    command.add_argument("--tls-cert", metavar="FILE", help="certificate in PEM: clients may use TLS")
+    command.add_argument("--tls-key", metavar="FILE", help="its key (default: in the same file)")
+    command.add_argument(
+        "--config",
+        metavar="FILE",
+        help="TOML file with the same settings; the environment (SHOAL_LISTEN, ...), and then flags, win",
+    )
+    command.add_argument("--cluster", metavar="URL", help="join the cluster zk://HOST:PORT,HOST:PORT/NAME")
+    command.add_argument(
+        "--store", metavar="URL", help="changelog store of the cluster: file:///DIR, s3://..., log://..., quorum(...)"
+    )
+    command.add_argument("--log-format", choices=("text", "json"), help="of the log on standard error (default: text)")
+    command.add_argument("--read-from", metavar="URL", help="a regional copy of the store, filled by those who read")
+    command.add_argument("--node", metavar="ID", help="name of this node in the cluster (default: the host's name)")
+    command.add_argument(
+        "--history-retention",
+        metavar="SECONDS",
+        type=float,
+        help="how far back the past is kept, for time travel and backups to any LSN (default: not at all)",
+    )
 
 
 def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -114,15 +154,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from shoal.router import RouterConfig, route
 
             return route(RouterConfig(options.cluster, options.listen, options.http, options.max_connections))
-        if options.command != "serve":
+        if options.command == "completion":
+            from shoal.commands.completion import script
+
+            print(script(options.shell, parser()))
+            return 0
+        if options.command not in ("serve", "config"):
             return run_command(options)
-        names = ("data", "listen", "cluster", "store", "read_from", "node")
-        config = load(options.config, {name: getattr(options, name) for name in names})
+        flags = {field.name: getattr(options, field.name, None) for field in fields(Config)}
+        if options.command == "config":
+            from shoal.commands import config
+
+            return config.run(options, settled(options.config, flags, os.environ))
+        in_force = load(options.config, flags, os.environ)
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 
-        return serve(config)
+        return serve(in_force)
     except (ConfigError, SqlError, OSError) as error:
-        message = error.message if isinstance(error, SqlError) else str(error)
+        message = str(error)
+        if isinstance(error, SqlError):
+            message = error.message if error.hint is None else f"{error.message}. {error.hint}"
         print(f"shoal: {message}", file=sys.stderr)
         return 1
 

@@ -1,4 +1,8 @@
-"""The server's configuration: defaults, then a TOML file, then the command line."""
+"""The server's configuration: defaults, then a TOML file, then the environment, then the command line.
+
+A setting's variable in the environment is SHOAL_ and its name in capitals: SHOAL_LISTEN=127.0.0.1:6543. One that is
+empty counts as not there.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 
 
 class ConfigError(Exception):
@@ -18,7 +23,14 @@ class Config:
 
     data: str = "./shoal-data"
     listen: str = "127.0.0.1:5432"
+    host_rules: str = ""  # file of rules that say who may connect from where; '' lets in this machine and nobody else
+    tls_cert: str = ""  # PEM file with the certificate for TLS; '' is no TLS
+    tls_key: str = ""  # its key; '' if it is in the same file
+    admin: str = ""  # HOST:PORT of the administration port; '' is none
     max_connections: int = 500
+    log_format: str = "text"  # or json
+    log_min_duration_statement: int = -1  # milliseconds; statements that take as long are logged; -1: none
+    log_connections: bool = False  # and when they end
     columnar_memory: int = 2 << 30
     columnar_threads: int = 2
     cluster: str = ""  # zk://HOST:PORT,.../NAME; '' is a node alone
@@ -29,6 +41,10 @@ class Config:
     commit_timeout: float = 10.0  # how long a commit may wait for ZooKeeper and the store
     checkpoint_interval: float = 3600.0  # between two checkpoints of a tablespace, if it has changed
 
+    past_window: float = 5.0  # of which everything can be read from memory
+    history_retention: float = 0.0  # how far back the past is kept for time travel and backups; of a node alone
+    history_bytes: int = 4 << 30  # of changelog that is kept for it, of each tablespace
+
     @property
     def data_path(self) -> Path:
         """`data` as an absolute path: the analytic worker has another working directory."""
@@ -37,23 +53,80 @@ class Config:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of `listen`. Raises ConfigError."""
-        host, _, port = self.listen.rpartition(":")
-        if not host or not port.isdigit() or int(port) > 65535:
-            raise ConfigError(f'"{self.listen}" is not HOST:PORT, such as 127.0.0.1:5432')
-        return host.strip("[]"), int(port)
+        return host_and_port(self.listen)
+
+    @property
+    def default_settings(self) -> dict[str, str]:
+        """The settings of sessions that the configuration decides."""
+        connections = "on" if self.log_connections else "off"
+        return {
+            "log_min_duration_statement": str(self.log_min_duration_statement),
+            "log_connections": connections,
+            "log_disconnections": connections,
+        }
+
+    @property
+    def admin_address(self) -> tuple[str, int] | None:
+        """Host and port of `admin`, if there is to be one. Raises ConfigError."""
+        return host_and_port(self.admin) if self.admin else None
 
 
-def load(path: str | None, overrides: Mapping[str, object]) -> Config:
+def host_and_port(text: str) -> tuple[str, int]:
+    """Reads HOST:PORT, or [HOST]:PORT for an IPv6 address. Raises ConfigError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f'"{text}" is not HOST:PORT, such as 127.0.0.1:5432')
+    return host.strip("[]"), int(port)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is in force, and where from: default, file, environment or flag."""
+
+    name: str
+    value: object
+    source: str
+
+
+def load(
+    path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str] = MappingProxyType({})
+) -> Config:
     """The configuration. Raises ConfigError for a file that cannot be read, an unknown name or a wrong type."""
-    values: dict[str, object] = {}
-    if path is not None:
-        try:
-            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: {error}") from error
+    values = {setting.name: setting.value for setting in settled(path, overrides, environment)}
+    return Config(**values)  # type: ignore[arg-type]
+
+
+def settled(path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str]) -> list[Setting]:
+    """Every setting with its value, and where that is from. `overrides`: what the command line says, None where it says
+    nothing. Raises ConfigError as `load`."""
     known = {field.name: type(field.default) for field in fields(Config)}
+    written = {} if path is None else _from_file(path, known)
+    settings = []
+    for field in fields(Config):
+        name, variable = field.name, variable_of(field.name)
+        if overrides.get(name) is not None:
+            settings.append(Setting(name, overrides[name], "flag"))
+        elif environment.get(variable):
+            settings.append(Setting(name, _read(variable, environment[variable], known[name]), "environment"))
+        elif name in written:
+            settings.append(Setting(name, written[name], "file"))
+        else:
+            settings.append(Setting(name, field.default, "default"))
+    return settings
+
+
+def variable_of(name: str) -> str:
+    """The variable of the environment for a setting."""
+    return f"SHOAL_{name.upper()}"
+
+
+def _from_file(path: str, known: Mapping[str, type]) -> dict[str, object]:
+    try:
+        values: dict[str, object] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
     for name, value in list(values.items()):
         if name not in known:
             raise ConfigError(f'{path}: unknown setting "{name}"; known are {", ".join(known)}')
@@ -61,5 +134,16 @@ def load(path: str | None, overrides: Mapping[str, object]) -> Config:
             values[name] = float(value)
         elif type(value) is not known[name]:
             raise ConfigError(f"{path}: {name} must be of type {known[name].__name__}")
-    values.update({name: value for name, value in overrides.items() if value is not None})
-    return Config(**values)  # type: ignore[arg-type]
+    return values
+
+
+def _read(variable: str, text: str, kind: type) -> object:
+    if kind is bool:
+        found = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}.get(text.lower())
+        if found is None:
+            raise ConfigError(f'{variable}="{text}": must be true or false')
+        return found
+    try:
+        return kind(text)
+    except ValueError:
+        raise ConfigError(f'{variable}="{text}": must be of type {kind.__name__}') from None

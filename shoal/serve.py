@@ -13,26 +13,38 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 
+from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
 from engine.node import Node, resolve
+from engine.past.far import FarPast
+from engine.past.manager import Past
 from engine.storage.directories import LocalTablespaces
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
+from shoal.access import client_tls, host_rules
+from shoal.archive.logs import LocalLog
+from shoal.archive.writing import Backups
 from shoal.config import Config, ConfigError
+from shoal.history import HOLDER, LocalHistory
+from shoal.logs import configure
 from wire.server import Server
 
 if TYPE_CHECKING:
+    from shoal.admin.server import Admin
     from shoal.cluster.member import Member
 
 log = logging.getLogger("shoal")
+
+RECURSION_LIMIT = 20_000  # of Python: deeply nested SQL is refused by the parser's own limits (54001)
 
 CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node would make another history
 
@@ -42,34 +54,53 @@ def serve(config: Config) -> int:
     # Threads that load, flush and write files hand over to the engine's thread and take over from it all the time:
     # each would wait for Python's default of 5 ms to get the interpreter.
     sys.setswitchinterval(0.0001)
-    sys.setrecursionlimit(20_000)  # deeply nested SQL is refused by the parser's own limits (54001)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    sys.setrecursionlimit(RECURSION_LIMIT)
+    configure(config.log_format, config.node or (socket.gethostname() if config.cluster else THIS_NODE))
     status: int = uvloop.run(_run(config))
     return status
 
 
 async def _run(config: Config) -> int:
     loop = asyncio.get_running_loop()
-    data = config.data_path
     stop: asyncio.Future[None] = loop.create_future()
 
     def fatal(error: BaseException) -> None:
         log.critical("cannot make commits durable, stopping: %s", error)
         os._exit(70)  # nothing may be acknowledged any more, and what was is on disk
 
+    async with _admin_port(config) as admin:
+        return await _run_node(config, stop, fatal, admin)
+
+
+async def _run_node(
+    config: Config, stop: asyncio.Future[None], fatal: Callable[[BaseException], None], admin: Admin | None
+) -> int:
     if config.cluster:
         from shoal.cluster.member import Member  # a node alone needs neither ZooKeeper's client nor stores
 
-        member = Member(config, fatal)
+        member = Member(config, fatal, "" if admin is None else admin.shown)
         await member.start()
         try:
-            await _serve_clients(config, member.node, stop, member)
+            await _serve_clients(config, member.node, stop, member, admin)
         finally:
             await member.stop()
         return 0
+    async with alone(config, fatal) as node:
+        await _serve_clients(config, node, stop, None, admin)
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def alone(config: Config, fatal: Callable[[BaseException], None]) -> AsyncIterator[Node]:
+    """The node of a directory that belongs to no cluster, from its recovery to its last flush. `fatal` is told, on any
+    thread, when commits cannot be made durable. Raises ConfigError, and SqlError for a directory that is in use or
+    damaged."""
+    data = config.data_path
     if (data / CLUSTER_MARKER).exists():
         raise ConfigError(f"{data} belongs to a node of a cluster: start it with --cluster")
-    spaces = open_spaces(data, loop.call_soon_threadsafe, fatal, loop)
+    loop = asyncio.get_running_loop()
+    logs: dict[bytes, LocalChangelog] = {}
+    spaces = open_spaces(data, loop.call_soon_threadsafe, fatal, loop, logs, keep=config.history_retention > 0)
     store = spaces.open()
     try:
         worker = WorkerClient(
@@ -79,21 +110,64 @@ async def _run(config: Config) -> int:
             threads=config.columnar_threads,
         )
         node = Node(store, worker, tablespaces=spaces)
+        node.backups = Backups(node, lambda tablespace: LocalLog(logs[tablespace]), str(data / "scratch"))
         node.bootstrap()
-        await _serve_clients(config, node, stop, None)
+        async with _history(config, node, logs.__getitem__):
+            yield node
         node.settle()
         with contextlib.suppress(Exception):
             await worker.close()
-        return 0
     finally:
         spaces.close()
 
 
-async def _serve_clients(config: Config, node: Node, stop: asyncio.Future[None], member: Member | None) -> None:
+@contextlib.asynccontextmanager
+async def _admin_port(config: Config) -> AsyncIterator[Admin | None]:
+    """The administration port, if there is to be one. Raises ConfigError."""
+    address = config.admin_address
+    if address is None:
+        yield None
+        return
+    from shoal.admin.groups import GROUPS  # who has no such port waits for no HTTP library
+    from shoal.admin.server import Admin
+
+    admin = Admin(*address, GROUPS)
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
+
+
+@contextlib.asynccontextmanager
+async def _history(config: Config, node: Node, log_of: Callable[[bytes], LocalChangelog]) -> AsyncIterator[None]:
+    """The past of a node alone can be read meanwhile, and is looked after as far as it is to be kept."""
+    data = config.data_path
+    history = None
+    if config.history_retention > 0:
+        history = LocalHistory(node, log_of, data, config.history_retention, config.history_bytes)
+        node.past = Past(node, config.past_window, FarPast(node, history.past(), str(data / "past")))
+        history.start()
+    else:
+        node.past = Past(node, config.past_window)
+    node.past.start()
+    try:
+        yield
+    finally:
+        await node.past.close()
+        if history is not None:
+            await history.close()
+
+
+async def _serve_clients(
+    config: Config, node: Node, stop: asyncio.Future[None], member: Member | None, admin: Admin | None
+) -> None:
     """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
+    node.default_settings = config.default_settings
     cluster = member.for_clients() if member is not None else None
-    server = Server(node, host, port, config.max_connections, cluster)
+    rules, tls = host_rules(config), client_tls(config)
+    server = Server(node, host, port, config.max_connections, cluster, rules, tls)
     try:
         bound = await server.start()
     except OSError as error:
@@ -112,8 +186,20 @@ async def _serve_clients(config: Config, node: Node, stop: asyncio.Future[None],
     gc.set_threshold(50_000, 20, 50)
     print(f"shoal ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
     print(f'connect with: psql "host={host} port={bound} user=postgres"', flush=True)
+    if admin is not None:
+        admin.serves(config, node, server, member)
+        print(f"administration: http://{admin.shown}", flush=True)
     await stop
+    if admin is not None:
+        admin.stops()
+    await end_clients(server)
+
+
+async def end_clients(server: Server) -> None:
+    """Ends the sessions, and what sessions that are over have left for others."""
     await server.stop()
+    server.node.exported.close()
+    server.node.stages.close()
 
 
 def open_spaces(
@@ -121,8 +207,13 @@ def open_spaces(
     engine_thread: Callable[[Callable[[], None]], object],
     fatal: Callable[[BaseException], None],
     loop: asyncio.AbstractEventLoop | None = None,
+    logs: dict[bytes, LocalChangelog] | None = None,
+    keep: bool = False,
 ) -> LocalTablespaces:
-    """The tablespaces of a data directory over local changelogs, to be opened. `loop`: the engine's thread runs it."""
+    """The tablespaces of a data directory over local changelogs, to be opened. `loop`: the engine's thread runs it.
+    `logs` gets the changelogs, by tablespace id; `keep`: nothing of them is retired until the past is looked after
+    (shoal/history.py)."""
+    opened = {} if logs is None else logs
 
     def thread(work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
@@ -132,7 +223,10 @@ def open_spaces(
         directory: str, tablespace: bytes, committed: Callable[[int], None], failed: Callable[[BaseException], None]
     ) -> LocalChangelog:
         path = os.path.join(directory, "changelog")
-        return LocalChangelog(path, thread, committed, failed, loop=loop, tablespace=tablespace)
+        made = opened[tablespace] = LocalChangelog(path, thread, committed, failed, loop=loop, tablespace=tablespace)
+        if keep:
+            made.hold(HOLDER, 0)
+        return made
 
     return LocalTablespaces(str(data), open_log, thread, fatal)
 

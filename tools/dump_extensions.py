@@ -21,7 +21,8 @@ import psycopg
 DATA = pathlib.Path(__file__).resolve().parent.parent / "catalog" / "data" / "extensions"
 
 # The first OID of each extension's block; a block ends where the next begins.
-BLOCKS = {"citext": 14000, "hstore": 14200, "uuid-ossp": 14400, "pgcrypto": 14450, "end": 14550}
+BLOCKS = {"citext": 14000, "hstore": 14200, "uuid-ossp": 14400, "pgcrypto": 14450, "pg_stat_statements": 14550,
+          "end": 14570}  # fmt: skip
 
 MEMBERS = """SELECT d.classid::regclass::text, d.objid, e.extname, i.identity
     FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid

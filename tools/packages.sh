@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that tests and benches use, where they are missing:
 # a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service); the JDBC and ODBC
-# drivers, and a Java compiler for a client. Clients for Node, Go and Rust are tested where these are installed.
+# drivers, and a Java compiler for a client; a Chromium for the console; promtool, which comes with Prometheus. Clients
+# for Node, Go and Rust are tested where these are installed.
 # `tools/packages.sh cluster`: only what a cluster on this machine needs.
 set -eu
 missing=""
@@ -11,6 +12,8 @@ if [ "${1:-all}" = all ]; then
     command -v pgbench >/dev/null || missing="$missing postgresql-contrib"
     command -v openssl >/dev/null || missing="$missing openssl"
     command -v javac >/dev/null || missing="$missing default-jdk-headless"
+    command -v chromium >/dev/null || missing="$missing chromium"
+    command -v promtool >/dev/null || missing="$missing prometheus"
     [ -e /usr/share/java/postgresql.jar ] || missing="$missing libpostgresql-jdbc-java"
     [ -n "$(ls /usr/lib/*/odbc/psqlodbcw.so 2>/dev/null)" ] || missing="$missing odbc-postgresql"
     [ -n "$(ls /usr/lib/*/libodbc.so.2 2>/dev/null)" ] || missing="$missing unixodbc"

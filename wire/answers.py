@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
+from catalog.encodings import ENCODINGS, Encoding
 from catalog.errors import SqlError
+from engine.session import statement_log
 from engine.session.prepared import Prepared
 from engine.session.session import Session
 from wire import core, messages
@@ -29,8 +31,17 @@ class Answers(Channel):
         self._copy: CopyFeed | None = None
 
     def _fatal(self, error: SqlError) -> None:
-        self._write(messages.error_response(error, "FATAL"))
+        self._error(error, "FATAL")
         self._close()
+
+    def _error(self, error: SqlError, severity: str | None = None) -> None:
+        """Tells the client of an error, which is counted and logged."""
+        if self.session is None:
+            statement_log.refused(self._transport.get_extra_info("peername"), error)
+        else:
+            self.session.node.activity.failed(self.session, error)
+            statement_log.failed(self.session, error, severity or error.severity)
+        self._write(messages.error_response(error, severity))
 
     def _close(self) -> None:
         self.flush()
@@ -49,7 +60,18 @@ class Answers(Channel):
         assert session is not None
         for name in dict.fromkeys(session.settings.changed):
             self._write(messages.parameter_status(name, session.settings.get(name)))
+        self._follow_encoding(session)
         session.settings.changed.clear()
+
+    def _follow_encoding(self, session: Session) -> None:
+        """What is sent from now on is in the client's encoding; nothing is to be done while that is UTF8."""
+        if "client_encoding" in session.settings.changed:
+            self.flush()
+            self._use_encoding(ENCODINGS[session.settings.get("client_encoding")])
+
+    def _use_encoding(self, encoding: Encoding) -> None:
+        """Encodings other than UTF8: wire/encoded.py."""
+        raise NotImplementedError
 
     def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
         if not self._extended and prepared.fields is not None:
@@ -68,6 +90,8 @@ class Answers(Channel):
         session = self.session
         if session is not None and session.notices:
             self._send_notices()
+        if session is not None and session.settings.changed:
+            self._follow_encoding(session)
         self._write(command_complete(name))
 
     def empty(self) -> None:
@@ -83,11 +107,14 @@ class Answers(Channel):
     async def copy_in(self, columns: int, binary: bool) -> CopyFeed:
         self._write(messages.copy_response("in", columns, binary))
         self.flush()
-        feed = self._copy = CopyFeed(self)
+        feed = self._copy = self._feed()
         self.core.begin_copy()
         self.resume("busy")
         self._take_copy()
         return feed
+
+    def _feed(self) -> CopyFeed:
+        return CopyFeed(self)
 
     def _take_copy(self) -> None:
         """Moves COPY messages from the core to the feed, until the data ends."""

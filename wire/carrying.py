@@ -33,11 +33,12 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter_ns
 
 from catalog.errors import SqlError, not_supported
-from engine.replica import Replica, admit_read, parse_token, token
+from engine.replica import HOME, Replica, admit_read, parse_token, token
 from engine.session.leadership import commits_lost, deposed, is_untouched
-from engine.session.reach import AT_HOME, HOME, Reached
+from engine.session.reach import AT_HOME, Reached
 from engine.session.routing import Needs, Route, Routes
 from engine.session.session import Session
 from engine.session.settings import milliseconds
@@ -50,6 +51,7 @@ from wire.connection import BIND, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connect
 from wire.peering import TO_HOME, Peer, PeerVerifier
 from wire.reaching import Cycle, Reaching, name_of
 from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
+from wire.scram import Exchange
 
 ADVISORY_LOCKS = "advisory locks"
 LINGER = 5.0  # seconds that another node has to close a connection that was ended here
@@ -215,6 +217,9 @@ class ClusterConnection(Connection):
         if self._carrying is not None:
             return
         if session is None:
+            super()._process()
+        elif session.node is not session.present:  # it reads the past, which this node has and no other would find
+            self._cleared = 0
             super()._process()
         elif self._replica.leads and session.owed is None:
             session.must_lead = True
@@ -577,13 +582,14 @@ class ClusterConnection(Connection):
         session = self.session
         if session is not None:
             session.carried = "active"
-            session.query_start = session.node.clock()
+            session.began = perf_counter_ns()
             if sql:
-                session.query_text = sql.decode(errors="replace")
+                session.shown = sql
 
     def answered(self, status: str) -> None:
         if self.session is not None:
             self.session.carried = status
+            self.session.ended = perf_counter_ns()
 
     def send(self, data: bytes) -> None:
         self._write(data)
@@ -682,6 +688,12 @@ class ClusterConnection(Connection):
             self._carrying = asyncio.get_running_loop().create_task(self._start_fresh(event))
             return
         super()._on_startup(core.Startup(event.minor, parameters))
+
+    def _authentication(self, parameters: dict[str, str]) -> Exchange | None:
+        return None if self._peer is not None else super()._authentication(parameters)
+
+    def _enter(self, event: core.Startup, parameters: dict[str, str]) -> None:
+        super()._enter(event, parameters)
         self._watch_leadership()
         self._started_for_peer()
 
@@ -697,7 +709,6 @@ class ClusterConnection(Connection):
                 async with asyncio.timeout(FRESH_START):
                     await self._replica.catch_up()
             super()._on_startup(event)
-            self._watch_leadership()
         except SqlError as error:
             self._fatal(error)
         finally:

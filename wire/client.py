@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Self
 
 from catalog.errors import SqlError
@@ -66,25 +66,48 @@ class ClientConnection(asyncio.Protocol):
         too when it asks for a password.
         """
         connection = cls()
-        try:
-            async with asyncio.timeout(timeout):
-                await connection._dial(host, port)
-                connection.send(client_core.startup(parameters, minor))
-                await connection._start_up()
-        except TimeoutError:
-            connection.abort()
-            raise ConnectionLostError(f"{host}:{port} did not answer within {timeout:g} s") from None
-        except BaseException:
-            connection.abort()
-            raise
+        connection.host, connection.port = host, port
+        await connection._open(connection._dial(), client_core.startup(parameters, minor), timeout)
         return connection
 
-    async def _dial(self, host: str, port: int) -> None:
+    @classmethod
+    async def within(
+        cls, accept: Callable[[], asyncio.Protocol], address: tuple[str, int], parameters: Mapping[str, str]
+    ) -> Self:
+        """`open` to a server of this process, past the network: the user is one whom the caller has authenticated.
+
+        `accept` makes the server's side of the connection; cancel requests go to `address`, where it listens.
+        """
+        connection = cls()
+        connection.host, connection.port = address
+        await connection._open(connection._join(accept), client_core.startup(parameters), OPEN_TIMEOUT)
+        return connection
+
+    async def _open(self, connecting: Coroutine[Any, Any, None], startup: bytes, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await connecting
+                self.send(startup)
+                await self._start_up()
+        except TimeoutError:
+            self.abort()
+            raise ConnectionLostError(f"{self.host}:{self.port} did not answer within {timeout:g} s") from None
+        except BaseException:
+            self.abort()
+            raise
+
+    async def _dial(self) -> None:
+        host, port = self.host, self.port
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, host, port)
         except OSError as error:
             raise ConnectionLostError(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
-        self.host, self.port = host, port
+
+    async def _join(self, accept: Callable[[], asyncio.Protocol]) -> None:
+        loop = asyncio.get_running_loop()
+        theirs, ours = socket.socketpair()
+        await loop.create_unix_connection(accept, sock=theirs)
+        await loop.create_unix_connection(lambda: self, sock=ours)
 
     async def _start_up(self) -> None:
         while True:

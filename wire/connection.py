@@ -15,23 +15,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
+from time import perf_counter_ns
 from typing import Any, Protocol
 
+from catalog.encodings import ENCODINGS, Encoding
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
+from engine.session import statement_log
 from engine.session.function_call import FunctionCall
 from engine.session.notifications import SessionNotifications
-from engine.session.prepared import Portal, Prepared, StalePlan
+from engine.session.prepared import PastWait, Portal, Prepared, StalePlan
 from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error
 from engine.session.settings import REPORTED
-from engine.sql import ast
 from engine.txn.interface import LockWait, WaitTicket
-from wire import core, messages
+from wire import core, messages, tls
 from wire.answers import Answers
 from wire.messages import READY, command_complete
 from wire.ready import ReadyExecution, complete_bytes, control_bytes, description, ready_execution
+from wire.scram import MECHANISM, Exchange
 
 READ_AHEAD = 1 << 20
 FLUSH_PIECES = 64  # answers of a pipeline that gather before they are sent
@@ -45,6 +49,10 @@ class Host(Protocol):
     """What a connection asks of the server that accepted it."""
 
     authentication_timeout: float
+    tls: ssl.SSLContext | None
+
+    def authentication(self, parameters: dict[str, str], address: str, secure: bool) -> Exchange | None:
+        """What the client has to prove, None: nothing. Raises 28000 (FATAL) if nobody is let in like this."""
 
     def open_session(self, parameters: dict[str, str], peer: Any) -> Session: ...
     def cancel(self, process_id: int, secret: bytes) -> None: ...
@@ -61,7 +69,10 @@ class Connection(Answers):
         self.host = host
         self.busy = False
         self._resting = False  # between two turns of a pipeline, or until the client has read what it was sent
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # until it has a session
+        self._secure = False  # by TLS
+        self._exchange: Exchange | None = None
+        self._entering: tuple[core.Startup, dict[str, str]] | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             core.Query: self._on_query,
             core.Bind: self._on_bind,
@@ -73,7 +84,8 @@ class Connection(Answers):
             core.Flush: lambda _: None,
             core.Terminate: lambda _: self._close(),
             core.Startup: self._on_startup,
-            core.EncryptionRequest: lambda _: self._write(messages.SSL_REFUSED),
+            core.EncryptionRequest: self._on_encryption_request,
+            core.Proof: self._on_proof,
             core.CancelRequest: self._on_cancel,
             core.FunctionCall: self._on_function_call,
             core.Whole: self._on_whole,
@@ -88,9 +100,8 @@ class Connection(Answers):
         self.host.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._timer is not None and self.session is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._timer is not None and not self._goes_on(data):
+            return
         if not self.busy and not self._resting and self.session is not None and self._take_whole(data):
             return
         self.core.receive_data(data)
@@ -100,6 +111,21 @@ class Connection(Answers):
             self._process()
         elif self.core.buffered > READ_AHEAD:
             self.pause("busy")
+
+    def _goes_on(self, data: bytes) -> bool:
+        """Of a connection that had no session when something arrived last: whether that is to be taken as messages."""
+        if self.session is not None:
+            assert self._timer is not None
+            self._timer.cancel()
+            self._timer = None
+        elif data[0] == tls.HELLO and not (self._secure or self.busy or self.core.buffered or self._exchange):
+            if self.host.tls is not None:
+                self._begin_tls(data)
+                return False
+        elif self.core.buffered + len(data) > core.PROOF_LIMIT + READ_AHEAD:
+            self._fatal(core.violation("too much was sent before the start-up was over"))
+            return False
+        return True
 
     def _take_whole(self, data: bytes) -> bool:
         """Answers what arrived, if it is one simple query, or one execution of a kind that came before: nearly all that
@@ -252,6 +278,64 @@ class Connection(Answers):
         if event.minor > core.NEWEST_MINOR or unknown:
             self._write(messages.negotiate_version(min(event.minor, core.NEWEST_MINOR), unknown))
         parameters = {name: value for name, value in event.parameters.items() if not name.startswith("_pq_.")}
+        self._exchange = self._authentication(parameters)
+        if self._exchange is None:
+            self._enter(event, parameters)
+            return
+        self._entering = event, parameters
+        self.core.authenticate()
+        self._write(messages.authentication_sasl(MECHANISM))
+
+    def _authentication(self, parameters: dict[str, str]) -> Exchange | None:
+        address = _internet_address(self._transport.get_extra_info("peername"))
+        return self.host.authentication(parameters, "" if address is None else address[0], self._secure)
+
+    def _on_proof(self, event: core.Proof) -> None:
+        exchange, entering = self._exchange, self._entering
+        assert exchange is not None and entering is not None
+        if exchange.challenged:
+            self._write(messages.authentication_step(messages.SASL_FINAL, exchange.final(event.data)))
+            self._entering = None
+            self._enter(*entering)
+            return
+        mechanism, separator, rest = event.data.partition(b"\0")
+        if not separator or len(rest) < 4 or int.from_bytes(rest[:4], "big") != len(rest) - 4:
+            raise core.violation("malformed SASL message")
+        challenge = exchange.first(mechanism.decode(errors="replace"), rest[4:])
+        self._write(messages.authentication_step(messages.SASL_CONTINUE, challenge))
+
+    def _on_encryption_request(self, event: core.EncryptionRequest) -> None:
+        if event.kind == "ssl" and self.host.tls is not None and not self._secure:
+            self._begin_tls(b"")
+        else:
+            self._write(messages.SSL_REFUSED)
+
+    def _begin_tls(self, began: bytes) -> None:
+        self.busy = True
+        self._transport.pause_reading()
+        if not began:
+            self._transport.write(messages.SSL_ACCEPTED)
+        asyncio.get_running_loop().create_task(self._secured(began))
+
+    async def _secured(self, began: bytes) -> None:
+        context = self.host.tls
+        assert context is not None
+        try:
+            if self.core.buffered:
+                raise tls.NotTlsError("received unencrypted data after SSL request")
+            self._transport = await tls.upgrade(self._transport, self, context, self.host.authentication_timeout, began)
+        except tls.NotTlsError as error:
+            log.info("no TLS with %s: %s", self._transport.get_extra_info("peername"), error)
+            self._transport.abort()
+            self.connection_lost(None)
+            return
+        self._secure = True
+        self._limit_writes()
+        self.busy = False
+        self._process()
+
+    def _enter(self, event: core.Startup, parameters: dict[str, str]) -> None:
+        """The client is who it says."""
         session = self.session = self.host.open_session(parameters, self._transport.get_extra_info("peername"))
         if event.minor >= core.NEWEST_MINOR:
             session.secret = session.node.lengthen_secret(session.process_id)
@@ -270,6 +354,14 @@ class Connection(Answers):
         if session.may_time_out:
             self._wait_idle(session)
         self._write(READY["I"])
+        statement_log.connected(session)
+        self._use_encoding(ENCODINGS[session.settings.get("client_encoding")])
+
+    def _use_encoding(self, encoding: Encoding) -> None:
+        if not encoding.is_utf8:
+            from wire.encoded import as_encoded
+
+            as_encoded(self, encoding)
 
     def _reported(self) -> Sequence[str]:
         """The settings that the other side is told at the start."""
@@ -302,7 +394,7 @@ class Connection(Answers):
             elif prepared.control is not None:
                 if session.status == "E" and not ends_transaction(prepared):
                     raise aborted()
-                name, lsn = session.transaction_statement(prepared.control)
+                name, lsn = session.execute_control(prepared)
                 data = control_bytes(name)
             else:
                 self._start(self._simple_query(event.sql))
@@ -391,7 +483,7 @@ class Connection(Answers):
         assert session is not None
         session.fail(error)
         self._send_notices()
-        self._write(messages.error_response(error))
+        self._error(error)
         self._ready()
 
     async def _found_query(self, prepared: Prepared, parameters: Sequence[object], wait: BaseException) -> None:
@@ -415,7 +507,7 @@ class Connection(Answers):
                 return
             session.fail(error)
             self._send_notices()
-            self._write(messages.error_response(error))
+            self._error(error)
         self._send_notices()
         self._ready()
 
@@ -428,7 +520,7 @@ class Connection(Answers):
             return
         self.session.fail(error)
         self._send_notices()
-        self._write(messages.error_response(error))
+        self._error(error)
         self.core.error()
 
     def _on_parse(self, event: core.Parse) -> None:
@@ -437,7 +529,11 @@ class Connection(Answers):
         if len(event.sql) >= LONG_TEXT:
             self._start(self._parse_long(event))
             return
-        self.session.parse(event.name, event.sql, event.types)
+        try:
+            self.session.parse(event.name, event.sql, event.types)
+        except PastWait:
+            self._start(self._parse_long(event))
+            return
         self._out.append(messages.PARSE_COMPLETE)
 
     async def _parse_long(self, event: core.Parse) -> None:
@@ -492,8 +588,7 @@ class Connection(Answers):
             return False  # Bind says which parameter it was
         try:
             if ready.run is None:
-                assert prepared.control is not None
-                name, lsn = session.transaction_statement(prepared.control)
+                name, lsn = session.execute_control(prepared)
                 data = ready.head + control_bytes(name)
             else:
                 data, count, lsn = session.execute_row(prepared, ready.run, values)
@@ -550,7 +645,7 @@ class Connection(Answers):
         assert session is not None
         try:
             portal = session.portal(event.portal)
-            prepared = portal.prepared
+            session.shown = prepared = portal.prepared
             if portal.started or event.limit > 0:
                 self._start(self._execute(portal, max(event.limit, 0)))
                 return
@@ -560,10 +655,10 @@ class Connection(Answers):
                 data += complete_bytes(prepared.command, count)
                 if lsn:
                     self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
-            elif isinstance(prepared.statement.tree, ast.TransactionStmt):
+            elif prepared.control is not None:
                 if session.status == "E" and not ends_transaction(prepared):
                     raise aborted()
-                name, lsn = session.transaction_statement(prepared.statement.tree)
+                name, lsn = session.execute_control(prepared)
                 portal.started = portal.done = True
                 data = command_complete(name)
                 if lsn:
@@ -661,7 +756,7 @@ class Connection(Answers):
         except SqlError as error:
             session.fail(error)
             self._send_notices()
-            self._write(messages.error_response(error))
+            self._error(error)
         self._send_notices()
         self._ready()
 
@@ -689,9 +784,11 @@ class Connection(Answers):
         if session.lock_timeout or session.statement_timeout:
             return False
         self.busy = True
+        began = perf_counter_ns()
         loop = asyncio.get_running_loop()
 
         def done() -> None:  # within the commit that let the lock go: what follows has to wait for its turn
+            session.waited += perf_counter_ns() - began
             loop.call_soon(self._granted, event, wait.ticket)
 
         wait.ticket.add_done_callback(done)

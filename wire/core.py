@@ -14,7 +14,11 @@ server around it: authentication, TLS, and running statements.
     skipping     everything but Sync and Terminate is dropped         ready at Sync
     copy_in      CopyData CopyDone CopyFail Flush Sync Terminate      ready at end_copy()
 
-Limits: a startup packet has at most 10,000 bytes, a message at most 1 GiB (a Query 64 MiB), a length below 4 is fatal.
+Between the startup message and `ready` the server may ask for proofs (`authenticate`): then only PasswordMessages may
+come, also called SASLInitialResponse and SASLResponse.
+
+Limits: a startup packet has at most 10,000 bytes, a proof 64 KiB, a message at most 1 GiB (a Query 64 MiB), a length
+below 4 is fatal.
 Bytes that follow an SSLRequest in the same packet are fatal (CVE-2021-23214).
 """
 
@@ -31,6 +35,7 @@ _I32 = struct.Struct(">i").unpack_from
 _U16 = struct.Struct(">H").unpack_from
 
 STARTUP_LIMIT = 10_000
+PROOF_LIMIT = 64 << 10
 MESSAGE_LIMIT = 1 << 30
 QUERY_LIMIT = 64 << 20
 
@@ -70,6 +75,13 @@ class EncryptionRequest:
 class CancelRequest:
     process_id: int
     secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The body of a PasswordMessage, whatever it is to prove."""
+
+    data: bytes
 
 
 # The messages of the cached path are plain classes: a frozen dataclass takes three times as long to make.
@@ -228,6 +240,7 @@ Event = (
     | Startup
     | EncryptionRequest
     | CancelRequest
+    | Proof
     | Query
     | Parse
     | Bind
@@ -252,9 +265,10 @@ def violation(message: str) -> SqlError:
 class ProtocolCore:
     """One connection's incoming side. Raises SqlError (08P01, FATAL) for what cannot be a message."""
 
-    __slots__ = ("_buffer", "_executions", "_position", "phase")
+    __slots__ = ("_authenticating", "_buffer", "_executions", "_position", "phase")
 
     def __init__(self) -> None:
+        self._authenticating = False
         self._buffer = b""
         self._position = 0
         self._executions: dict[bytes, Execution] = {}  # by the statement's name
@@ -272,6 +286,10 @@ class ProtocolCore:
     def buffered(self) -> int:
         """Bytes received and not yet given out."""
         return len(self._buffer) - self._position
+
+    def authenticate(self) -> None:
+        """The client is asked who it is."""
+        self._authenticating = True
 
     def ready(self) -> None:
         """The start-up is over."""
@@ -416,7 +434,24 @@ class ProtocolCore:
             return violation(f"invalid frontend message type {kind}")
         return violation(f"invalid message length {length}")
 
+    def _proof(self) -> Event:
+        buffer, position = self._buffer, self._position
+        if len(buffer) - position < 5:
+            return NEED_DATA
+        length = _I32(buffer, position + 1)[0]
+        if buffer[position] != 0x70:
+            raise violation(f"expected password response, got message type {buffer[position]}")
+        if not 4 <= length <= PROOF_LIMIT:
+            raise violation("invalid password packet size")
+        end = position + 1 + length
+        if len(buffer) < end:
+            return NEED_DATA
+        self._position = end
+        return Proof(buffer[position + 5 : end])
+
     def _startup(self) -> Event:
+        if self._authenticating:
+            return self._proof()
         buffer, position = self._buffer, self._position
         if len(buffer) - position < 8:
             return NEED_DATA

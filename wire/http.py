@@ -36,27 +36,16 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import orjson
 from aiohttp import web
 
 from catalog.errors import SqlError
-from catalog.types import type_row
-from catalog.types.oids import (
-    BOOL,
-    FLOAT4,
-    FLOAT8,
-    INT2,
-    INT4,
-    INT8,
-    JSON,
-    JSONB,
-    OID,
-)
 from wire import client_core
 from wire.client import ClientConnection, ConnectionLostError
-from wire.client_core import Column, Frame, RowReader
+from wire.client_core import Frame, RowReader
+from wire.json_values import Encoder, column_of, encoder_of, parameter_text, protocol_text, report_of, status_of
 from wire.roster import Roster
 from wire.server import is_loopback
 
@@ -65,17 +54,8 @@ ROW_LIMIT = 64 << 20
 HELD = 256 << 10
 PIECE = 64 << 10  # bytes of rows that are sent together
 CONCURRENCY = 100
-EXACT = 2**53 - 1
 
 OpenConnection = Callable[[str, str], Awaitable[ClientConnection]]
-Encoder = Callable[[bytes], bytes]
-
-_NUMBERS = frozenset((INT2, INT4, OID))
-_FLOATS = frozenset((FLOAT4, FLOAT8))
-_STATUS = {
-    "28": 403, "42501": 403, "3D": 404, "23": 409, "40": 409, "55P03": 409, "54": 413, "XX": 500, "58": 500, "0A": 501,
-    "08P01": 400, "08": 503, "53": 503, "57": 503, "57014": 504,
-}  # fmt: skip
 
 
 class SqlOverHttp:
@@ -172,18 +152,16 @@ class _Execution:
     async def _execute(self, sql: str, parameters: Sequence[object]) -> str:
         """Runs it; its rows are in `_out`, or sent. The command tag ('' for an empty statement)."""
         connection = self._connection
-        connection.send(
-            client_core.parse(b"", _protocol_text(sql)) + client_core.describe("S", b"") + client_core.FLUSH
-        )
+        connection.send(client_core.parse(b"", protocol_text(sql)) + client_core.describe("S", b"") + client_core.FLUSH)
         types = client_core.parameter_types((await self._until(b"t")).body)
         described = await self._until(b"Tn")
         columns = client_core.row_description(described.body) if described.kind == 0x54 else []
         if len(types) != len(parameters):
             raise SqlError("08P01", f"the statement has {len(types)} parameters, the request {len(parameters)}")
-        values = [_parameter(value, oid) for value, oid in zip(parameters, types, strict=True)]
+        values = [parameter_text(value, oid) for value, oid in zip(parameters, types, strict=True)]
         connection.send(client_core.bind(b"", b"", values) + client_core.execute(b"") + client_core.SYNC)
-        self._out += b'{"columns":' + orjson.dumps([_column(column) for column in columns]) + b',"rows":['
-        return await self._take_rows([_encoder(column.type_oid) for column in columns])
+        self._out += b'{"columns":' + orjson.dumps([column_of(column) for column in columns]) + b',"rows":['
+        return await self._take_rows([encoder_of(column.type_oid) for column in columns])
 
     async def _until(self, kinds: bytes) -> Frame:
         while True:
@@ -239,7 +217,7 @@ class _Execution:
     async def _failed(self, error: SqlError) -> web.StreamResponse:
         if self._response is None:
             return _refusal(error)
-        self._out += b'],"error":' + orjson.dumps(_report(error)) + b"}"
+        self._out += b'],"error":' + orjson.dumps(report_of(error)) + b"}"
         return await self._end()
 
 
@@ -252,11 +230,16 @@ async def _own_machine_only(
 ) -> web.StreamResponse:
     """Keeps the pages that a browser on this machine shows from reading the database (cross-site requests, and names
     that somebody else's DNS points to this machine)."""
-    host = request.host
-    name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
-    if "Origin" in request.headers or not is_loopback(name.strip("[]")):
+    if "Origin" in request.headers or not asks_this_machine(request):
         return _refusal(SqlError("28000", "requests from web pages, or for another host, are refused"))
     return await handler(request)
+
+
+def asks_this_machine(request: web.Request) -> bool:
+    """Whether a request is for one of this machine's own names, not for one that somebody else's DNS points here."""
+    host = request.host
+    name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
+    return is_loopback(name.strip("[]"))
 
 
 async def _read_request(request: web.Request) -> tuple[str, list[object], str, str]:
@@ -295,83 +278,10 @@ def _text(body: bytes) -> str:
         raise SqlError("22021", "the request is not UTF-8") from None
 
 
-def _protocol_text(text: str) -> bytes:
-    """Raises 22021 for what is no text to PostgreSQL: zero bytes, halves of surrogate pairs."""
-    if "\0" in text:
-        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise SqlError("22021", f"a string in the request is not Unicode text: {error.reason}") from None
-
-
-def _parameter(value: object, oid: int) -> bytes | None:
-    """A JSON value in the text form of a parameter's type."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return _protocol_text(value)
-    if isinstance(value, list) and _is_array(oid):
-        return _protocol_text(_array(value))
-    return _json(value).encode()
-
-
-def _json(value: object) -> str:
-    """JSON with its numbers as they came."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(name)}:{_json(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_json, value)) + "]"
-    return str(value) if isinstance(value, Decimal) else json.dumps(value)
-
-
-def _is_array(oid: int) -> bool:
-    row = type_row(oid)
-    return row is not None and row.category == "A"
-
-
-def _array(value: object) -> str:
-    """PostgreSQL's text of an array (8.15.2), every element quoted."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, list):
-        return "{" + ",".join(map(_array, value)) + "}"
-    plain = value if isinstance(value, str) else _json(value)
-    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _column(column: Column) -> dict[str, str]:
-    row = type_row(column.type_oid)
-    return {"name": column.name, "type": str(column.type_oid) if row is None else row.name}
-
-
-def _encoder(oid: int) -> Encoder:
-    """From a type's text form to JSON."""
-    if oid == BOOL:
-        return lambda value: b"true" if value == b"t" else b"false"
-    if oid in _NUMBERS or oid in (JSON, JSONB):
-        return lambda value: value
-    if oid == INT8:
-        return lambda value: value if len(value) < 16 or abs(int(value)) <= EXACT else b'"' + value + b'"'
-    if oid in _FLOATS:
-        return lambda value: value if value[-1:].isdigit() else b'"' + value + b'"'
-    return lambda value: orjson.dumps(value.decode())
-
-
-def _report(error: SqlError) -> dict[str, Any]:
-    return {
-        "severity": error.severity,
-        "sqlstate": error.sqlstate,
-        "message": error.message,
-        "detail": error.detail,
-        "hint": error.hint,
-        "position": error.position,
-    }
-
-
 def _refusal(error: SqlError) -> web.Response:
-    status = _STATUS.get(error.sqlstate) or _STATUS.get(error.sqlstate[:2], 400)
-    return web.Response(body=orjson.dumps({"error": _report(error)}), status=status, content_type="application/json")
+    return web.Response(
+        body=orjson.dumps({"error": report_of(error)}), status=status_of(error), content_type="application/json"
+    )

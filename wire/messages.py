@@ -26,8 +26,10 @@ NO_DATA = b"n\0\0\0\x04"
 PORTAL_SUSPENDED = b"s\0\0\0\x04"
 EMPTY_QUERY = b"I\0\0\0\x04"
 COPY_DONE = b"c\0\0\0\x04"
+SASL_FINAL, SASL_CONTINUE = 12, 11
 READY = {status: b"Z\0\0\0\x05" + status.encode() for status in "ITE"}
 SSL_REFUSED = b"N"
+SSL_ACCEPTED = b"S"
 
 
 def message(kind: bytes, body: bytes) -> bytes:
@@ -38,6 +40,16 @@ def message(kind: bytes, body: bytes) -> bytes:
 def text(value: str) -> bytes:
     """A protocol string: UTF-8, ended by a zero byte."""
     return value.encode() + b"\0"
+
+
+def authentication_sasl(mechanism: str) -> bytes:
+    """AuthenticationSASL with one mechanism."""
+    return message(b"R", _I32.pack(10) + text(mechanism) + b"\0")
+
+
+def authentication_step(code: int, data: bytes) -> bytes:
+    """AuthenticationSASLContinue or AuthenticationSASLFinal."""
+    return message(b"R", _I32.pack(code) + data)
 
 
 def parameter_status(name: str, value: str) -> bytes:

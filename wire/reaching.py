@@ -10,8 +10,8 @@ from catalog.schema import Catalog, Table, Tablespace, View
 from catalog.schema import Sequence as SequenceObject
 from engine.cluster_view import DEFAULT
 from engine.node import Node
-from engine.replica import Replica
-from engine.session.reach import AT_HOME, HOME, Reached, reached
+from engine.replica import HOME, Replica
+from engine.session.reach import AT_HOME, Reached, reached
 from engine.session.routing import INVALID, LONG_READ, Needs, Route, Routes, of_trees
 from engine.session.session import Session
 from engine.txn.interface import SERIALIZABLE

@@ -1,6 +1,7 @@
 """The TCP server: accepts connections, opens sessions, stops in good order.
 
-`trust` authentication is for the loopback interface only: a server refuses to listen elsewhere (guarded in `start`).
+Who is let in, host rules say (wire/host_rules.py). Without any, everybody on this machine is, and nobody else: a server
+refuses to listen elsewhere then (guarded in `start`), and `trust` is for addresses of this machine only.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
+from catalog.schema import Catalog, Role
 from engine.node import Node
 from engine.session.session import Session
 from wire.carrying import Cluster, ClusterConnection
 from wire.connection import Connection
+from wire.host_rules import LOCAL, REJECT, SCRAM, Rule, find
 from wire.peering import PREFIX
+from wire.scram import Exchange
 
 SHUTDOWN_GRACE = 10.0  # seconds that running statements get to finish
 CLEANUP_GRACE = 1.0  # seconds that cancelled ones get to clean up
@@ -27,11 +32,20 @@ class Server:
     """Listens on one address. `start` raises OSError when the port is taken, ValueError for an address off loopback."""
 
     def __init__(
-        self, node: Node, host: str, port: int, max_connections: int = 500, cluster: Cluster | None = None
+        self,
+        node: Node,
+        host: str,
+        port: int,
+        max_connections: int = 500,
+        cluster: Cluster | None = None,
+        rules: Sequence[Rule] = LOCAL,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`cluster`: the node's part in a cluster; it has a replica then."""
+        """`cluster`: the node's part in a cluster; it has a replica then. `tls`: for clients that ask for it."""
         self.node = node
         self._cluster = cluster
+        self._rules = rules
+        self.tls = tls
         self.address = (host, port)
         self.max_connections = max_connections
         self.authentication_timeout = 10.0
@@ -43,10 +57,11 @@ class Server:
     async def start(self) -> int:
         """Listens; returns the port (a new one when asked for port 0)."""
         host, port = self.address
-        if not is_loopback(host):
+        if not is_loopback(host) and all(rule.method != SCRAM for rule in self._rules):
             raise ValueError(
-                f"refusing to listen on {host}: without a password rule Shoal accepts local connections only; "
-                "use --listen 127.0.0.1:PORT"
+                f"refusing to listen on {host}: without a password rule Shoal accepts local connections only; use "
+                "--listen 127.0.0.1:PORT, or --host-rules FILE with a line like: hostssl all all 10.0.0.0/8 "
+                "scram-sha-256"
             )
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._connection, host, port, backlog=512)
@@ -56,6 +71,10 @@ class Server:
 
     def _connection(self) -> Connection:
         return Connection(self) if self._cluster is None else ClusterConnection(self, self._cluster)
+
+    def accept(self) -> Connection:
+        """The server's side of a connection from within its own process (`ClientConnection.within`)."""
+        return self._connection()
 
     async def stop(self) -> None:
         """Takes no new connections, lets running statements finish for a while, then ends every connection."""
@@ -76,6 +95,11 @@ class Server:
         deadline = asyncio.get_running_loop().time() + CLEANUP_GRACE
         while self.node.sessions and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.02)
+
+    @property
+    def connections(self) -> int:
+        """How many there are, those included that have no session yet."""
+        return len(self._connections)
 
     # ---- Host ---------------------------------------------------------------------------------------------------
 
@@ -104,6 +128,30 @@ class Server:
     def cancel(self, process_id: int, secret: bytes) -> None:
         self.node.cancel(process_id, secret)
 
+    def authentication(self, parameters: dict[str, str], address: str, secure: bool) -> Exchange | None:
+        """What the client of a startup message has to prove, None: nothing. Raises 28000 (FATAL)."""
+        user = parameters.get("user", "")
+        if not user or not address:
+            return None  # who has no name is refused by `open_session`
+        database = parameters.get("database") or user
+        catalog = self.node.shared_catalog
+        role = catalog.get(catalog.roles.get(user, 0))
+        groups = _groups(catalog, role) if isinstance(role, Role) else {user}
+        rule = find(self._rules, secure, address, database, user, groups)
+        if rule is None or rule.method == REJECT:
+            how = "with TLS" if secure else "without TLS"
+            raise SqlError(
+                "28000",
+                f'no host rule lets user "{user}" into database "{database}" from {address}, {how}',
+                severity="FATAL",
+            )
+        if rule.method != SCRAM:
+            return None
+        verifier = role.password if isinstance(role, Role) else None
+        if isinstance(role, Role) and role.valid_until is not None and role.valid_until < self.node.clock():
+            verifier = None
+        return Exchange(verifier, user)
+
     def open_session(self, parameters: dict[str, str], peer: Any) -> Session:
         """The session of a startup message. Raises 28000, 3D000, 57P03 (FATAL)."""
         user = parameters.get("user", "")
@@ -123,6 +171,18 @@ class Server:
         }
         settings.update(parse_options(parameters.get("options", "")))
         return self.node.open_session(user, database, settings)
+
+
+def _groups(catalog: Catalog, role: Role) -> set[str]:
+    """The names of the role and of all roles of which it is a member."""
+    found: dict[int, str] = {}
+    waiting = [role.oid]
+    while waiting:
+        item = catalog.get(waiting.pop())
+        if isinstance(item, Role) and item.oid not in found:
+            found[item.oid] = item.name
+            waiting += item.member_of
+    return set(found.values())
 
 
 def parse_options(text: str) -> dict[str, str]:

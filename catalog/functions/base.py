@@ -43,6 +43,9 @@ class Function:
     cost: float = 1.0
     rows: float = 0.0
 
+    def __hash__(self) -> int:  # trees of calls are looked up in dictionaries while statements are planned
+        return self.oid
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -56,6 +59,9 @@ class Operator:
     function: int  # OID
     commutator: int = 0
     negator: int = 0
+
+    def __hash__(self) -> int:
+        return self.oid
 
 
 @dataclass(frozen=True, slots=True)

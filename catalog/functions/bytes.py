@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 
+from catalog.encodings import ENCODINGS, Encoding, usable_encoding
 from catalog.errors import SqlError
 from catalog.functions.duckdb_sql import once
 from catalog.functions.registry import implement
@@ -132,40 +133,21 @@ def _decode_escape(text: str) -> bytes:
     return bytes(result)
 
 
-# PostgreSQL's name of each encoding, and Python's codec.
-_ENCODINGS = {"utf8": ("UTF8", "utf-8"), "unicode": ("UTF8", "utf-8"), "latin1": ("LATIN1", "latin-1"),
-              "iso88591": ("LATIN1", "latin-1"), "win1252": ("WIN1252", "cp1252"), "latin9": ("LATIN9", "iso8859-15"),
-              "win1251": ("WIN1251", "cp1251"), "koi8r": ("KOI8R", "koi8-r")}  # fmt: skip
-
-
-def _encoding(given: str, kind: str) -> tuple[str, str]:
-    found = _ENCODINGS.get(re.sub(r"[^a-z0-9]", "", given.lower()))
+def _encoding(given: str, kind: str) -> Encoding:
+    found = usable_encoding(given)
     if found is None:
         raise SqlError("22023", f'invalid {kind} encoding name "{given}"')
-    return found
+    return ENCODINGS["UTF8"] if found.is_utf8 else found
 
 
 def convert_from(value: bytes, encoding: str) -> str:
-    """Raises 22021 for what is not valid in the encoding."""
-    name, codec = _encoding(encoding, "source")
-    try:
-        text = value.decode(codec)
-    except UnicodeDecodeError as error:
-        shown = " ".join(f"0x{byte:02x}" for byte in value[error.start : error.end])
-        raise SqlError("22021", f'invalid byte sequence for encoding "{name}": {shown}') from None
-    if "\0" in text:
-        raise SqlError("22021", f'invalid byte sequence for encoding "{name}": 0x00')
-    return text
+    """Raises 22021, 22P05 for what is not valid in the encoding."""
+    return _encoding(encoding, "source").decode(value)
 
 
 def convert_to(text: str, encoding: str) -> bytes:
-    name, codec = _encoding(encoding, "destination")
-    try:
-        return text.encode(codec)
-    except UnicodeEncodeError as error:
-        shown = " ".join(f"0x{byte:02x}" for byte in text[error.start].encode())
-        what = f'character with byte sequence {shown} in encoding "UTF8"'
-        raise SqlError("22P05", f'{what} has no equivalent in encoding "{name}"') from None
+    """Raises 22P05."""
+    return _encoding(encoding, "destination").encode(text)
 
 
 # ---- registration ----

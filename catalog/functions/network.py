@@ -1,6 +1,6 @@
-"""inet: parts, masks, containment, bits and arithmetic (PostgreSQL 16 manual, 9.12; network.c).
+"""inet and cidr: parts, masks, containment, bits and arithmetic (PostgreSQL 16 manual, 9.12; network.c).
 
-Values are PostgreSQL's text; they are compared by the type's sort key. What gives cidr is not there: the type is not.
+Values are PostgreSQL's text of inet; they are compared by the type's sort key.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from catalog.errors import SqlError
-from catalog.functions.base import AggregateSteps
-from catalog.functions.registry import implement
-from catalog.types.network import INET, format_inet, split_inet
+from catalog.errors import SqlError, not_supported
+from catalog.functions.base import AggregateSteps, Function
+from catalog.functions.registry import CIDR_TO_INET, declare, implement
+from catalog.types import oids
+from catalog.types.network import INET, format_inet, split_inet, with_prefix
 
 _key: Callable[[Any], Any] = INET.sort_key()
 
@@ -39,11 +40,6 @@ def _mask(size: int, bits: int) -> int:
 
 def host(value: str) -> str:
     return value.partition("/")[0]
-
-
-def shown(value: str) -> str:
-    """text(inet): always with the length of the prefix."""
-    return value if "/" in value else f"{value}/{split_inet(value)[1]}"
 
 
 def family(value: str) -> int:
@@ -74,6 +70,58 @@ def set_mask_length(value: str, bits: int) -> str:
     if not 0 <= bits <= 8 * len(address):
         raise SqlError("22023", f"invalid mask length: {bits}")
     return format_inet(address, bits)
+
+
+def network(value: str, bits: int = -1) -> str:
+    """The cidr of an address, by its own prefix or by that of so many bits. Raises 22023."""
+    address, own = split_inet(value)
+    if not -1 <= bits <= 8 * len(address):
+        raise SqlError("22023", f"invalid mask length: {bits}")
+    bits = own if bits < 0 else bits
+    return with_prefix(_made(_number(address) & _mask(len(address), bits), len(address), bits))
+
+
+def set_network_length(value: str, bits: int) -> str:
+    """set_masklen(cidr): what is to the right of the prefix becomes zero. Raises 22023."""
+    return network(value, 8 * len(split_inet(value)[0]) if bits == -1 else bits if bits >= 0 else -2)
+
+
+def merged(left: str, right: str) -> str:
+    """inet_merge: the least network that holds both. Raises 22023 for different families."""
+    (one, one_bits), (other, other_bits) = split_inet(left), split_inet(right)
+    if len(one) != len(other):
+        raise SqlError("22023", "cannot merge addresses from different families")
+    alike = 8 * len(one) - (_number(one) ^ _number(other)).bit_length()
+    return network(left, min(one_bits, other_bits, alike))
+
+
+def abbreviated(value: str) -> str:
+    """abbrev(cidr): without the octets to the right of the prefix."""
+    address, bits = split_inet(value)
+    if len(address) == 16:
+        return f"{_abbreviated_v6(address, bits)}/{bits}"
+    return ".".join(map(str, address[: max(1, (bits + 7) // 8)])) + f"/{bits}"
+
+
+def _abbreviated_v6(address: bytes, bits: int) -> str:
+    """The first words as far as the prefix reaches, at least two; zeros among them as ::."""
+    if not bits:
+        return "::"
+    if address[:10] == bytes(10) and any(address[10:]):
+        not_supported("abbrev() of an IPv6 network with an IPv4 address in it")
+    count = max(2, (bits + 15) // 16)
+    words = [int.from_bytes(address[place : place + 2], "big") for place in range(0, 2 * count, 2)]
+    runs = [
+        (end - start, -start)
+        for start in range(count)
+        for end in range(start + 1, count + 1)
+        if not any(words[start:end])
+    ]
+    texts = [f"{word:x}" for word in words]
+    if not runs:
+        return ":".join(texts)
+    length, start = max(runs)
+    return ":".join(texts[:-start]) + "::" + ":".join(texts[-start + length :])
 
 
 # ---- containment ----
@@ -164,7 +212,7 @@ def _comparisons() -> None:
 
 def _functions() -> None:
     implement("network_host", host)
-    implement("network_show", shown)
+    implement("network_show", with_prefix)
     implement("inet_abbrev", lambda value: value)
     implement("network_family", family)
     implement("network_masklen", lambda value: split_inet(value)[1])
@@ -172,6 +220,11 @@ def _functions() -> None:
     implement("network_netmask", netmask)
     implement("network_hostmask", hostmask)
     implement("inet_set_masklen", set_mask_length)
+    implement("cidr_set_masklen", set_network_length)
+    implement("network_network", network)
+    implement("inet_to_cidr", network)
+    implement("inet_merge", merged)
+    implement("cidr_abbrev", abbreviated)
     implement("inet_same_family", lambda left, right: family(left) == family(right))
     implement("network_sub", contained)
     implement("network_subeq", contained_or_equal)
@@ -187,5 +240,11 @@ def _functions() -> None:
     implement("inetmi", difference)
 
 
+def _as_inet(value: str) -> str:
+    return format_inet(*split_inet(value))
+
+
+declare(Function(CIDR_TO_INET, "inet", "shoal_cidr_inet", "f", True, False, "i", (oids.CIDR,), oids.INET, 0, 0))
+implement("shoal_cidr_inet", _as_inet)
 _comparisons()
 _functions()

@@ -31,11 +31,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from catalog.functions.base import Aggregate, AggregateSteps, Cast, Function, Implementation, Operator
+from catalog.types import oids
 from catalog.types.base import TypeRef
 
 _DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 _LANGUAGE_SQL = "14"
 _OWN_OIDS = range(9000, 10000)
+CIDR_TO_INET = 9904  # the OID of a cast that PostgreSQL needs no function for
 
 _implementations: dict[str, Implementation] = {}
 _own_functions: dict[int, Function] = {}
@@ -224,6 +226,7 @@ def _casts() -> dict[tuple[int, int], Cast]:
         for line in rows.by_oid.values():
             _, source, target, code, context, method = line.split("\t")
             casts[int(source), int(target)] = Cast(int(source), int(target), int(code), context, method)
+    casts[oids.CIDR, oids.INET] = Cast(oids.CIDR, oids.INET, CIDR_TO_INET, "i", "f")  # catalog/types/network.py
     return casts
 
 

@@ -71,19 +71,20 @@ def may_see(catalog: Catalog, user: Role | None, item: Database | Tablespace) ->
     return may(catalog, item, user, "c" if isinstance(item, Database) else "C")
 
 
-def _require(surroundings: _Surroundings, item: Database | Tablespace) -> None:
+def _is_there(call: CallContext, oid: int, kind: type[Database | Tablespace]) -> bool:
+    """Whether there is such an object. Raises 42501 if the user may not ask for its size."""
+    surroundings = _surroundings(call)
+    item = surroundings.catalog.objects.get(oid)
+    if not isinstance(item, kind):
+        return False
     if not may_see(surroundings.catalog, surroundings.user, item):
-        raise SqlError("42501", f"permission denied for {type(item).__name__.lower()} {item.name}")
+        raise SqlError("42501", f"permission denied for {kind.__name__.lower()} {item.name}")
+    return True
 
 
 @implements("pg_database_size_oid", needs_session=True)
 def _database_size(call: CallContext, oid: int) -> int | None:
-    surroundings = _surroundings(call)
-    item = surroundings.catalog.objects.get(oid)
-    if not isinstance(item, Database):
-        return None
-    _require(surroundings, item)
-    return surroundings.database_size(oid)
+    return _surroundings(call).database_size(oid) if _is_there(call, oid, Database) else None
 
 
 @implements("pg_database_size_name", needs_session=True)
@@ -96,12 +97,7 @@ def _named_database_size(call: CallContext, name: str) -> int | None:
 
 @implements("pg_tablespace_size_oid", needs_session=True)
 def _tablespace_size(call: CallContext, oid: int) -> int | None:
-    surroundings = _surroundings(call)
-    item = surroundings.catalog.objects.get(oid)
-    if not isinstance(item, Tablespace):
-        return None
-    _require(surroundings, item)
-    return surroundings.tablespace_size(oid)
+    return _surroundings(call).tablespace_size(oid) if _is_there(call, oid, Tablespace) else None
 
 
 @implements("pg_tablespace_size_name", needs_session=True)

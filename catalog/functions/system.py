@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from catalog import privileges, types
+from catalog.encodings import BY_NUMBER, encoding_named
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function
 from catalog.functions.quoting import quote_identifier
@@ -121,7 +122,6 @@ implement("session_user", lambda call: _session(call).session_user_name, needs_s
 implement("pg_backend_pid", lambda call: _session(call).process_id, needs_session=True)
 implement("pgsql_version", lambda: VERSION)
 implement("getdatabaseencoding", lambda: "UTF8")
-implement("pg_client_encoding", lambda: "UTF8")
 implement("pg_is_in_recovery", lambda: False)
 implement("pg_is_wal_replay_paused", lambda: False)
 implement("pg_jit_available", lambda: False)
@@ -202,22 +202,28 @@ def _terminate_backend(call: CallContext, process_id: int, timeout: int = 0) -> 
 
 # ---- encodings and types --------------------------------------------------------------------------------------------
 
-_ENCODINGS = {0: "SQL_ASCII", 6: "UTF8"}
-
 
 @implements("PG_encoding_to_char")
 def _encoding_name(number: int) -> str:
-    return _ENCODINGS.get(number, "")
+    found = BY_NUMBER.get(number)
+    return "" if found is None else found.name
 
 
 @implements("PG_char_to_encoding")
 def _encoding_number(name: str) -> int:
-    return {"utf8": 6, "unicode": 6, "sqlascii": 0}.get(re.sub(r"[^a-z0-9]", "", name.lower()), -1)
+    found = encoding_named(name)
+    return -1 if found is None else found.number
 
 
 @implements("pg_encoding_max_length_sql")
 def _encoding_length(number: int) -> int | None:
-    return {0: 1, 6: 4}.get(number)
+    found = BY_NUMBER.get(number)
+    return None if found is None else found.width
+
+
+@implements("pg_client_encoding", needs_context=True, needs_session=True)
+def _client_encoding(call: CallContext) -> str:
+    return _session(call).setting("client_encoding")
 
 
 @implements("format_type", needs_session=True)

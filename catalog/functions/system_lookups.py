@@ -18,6 +18,7 @@ from catalog.schema import VirtualTable
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.types.base import Array
+from catalog.types.user import FIRST_ADDED_OID
 
 Row = tuple[Any, ...]
 
@@ -76,7 +77,7 @@ def _the_same(value: object, *_: object) -> object:
 
 @implements("pg_type_is_visible", needs_session=True)
 def _type_is_visible(call: CallContext, oid: int) -> bool | None:
-    if oid < numbering.ROW_TYPES:
+    if oid < FIRST_ADDED_OID:
         return True
     return next((row[2] for row in _find(call, internal.TYPE_NAMES, "oid", oid)), None)
 

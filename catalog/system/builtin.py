@@ -11,11 +11,14 @@ from catalog.system import numbering
 from catalog.system.cluster import CLUSTER_VIEWS
 from catalog.system.content import Columns, Item, Surroundings, content, of_rows, system_table
 from catalog.system.relations import read_fields, read_rows
+from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, dictionary_for, dictionary_options
+from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES
 from catalog.types import lookup, oids
 from catalog.types.array import vector_of
 from catalog.types.base import Array
 
 INTERNAL, SQL = 12, 14
+_SIMPLE_TEMPLATE, _SNOWBALL_TEMPLATE = 3727, 13150
 
 
 def as_dumped(table: VirtualTable, rows: Iterable[Mapping[str, str | None]]) -> Columns:
@@ -40,6 +43,60 @@ def _whole(name: str) -> None:
 
 for _name in ("pg_am", "pg_collation", "pg_language", "pg_opclass", "pg_opfamily", "pg_range", "pg_cast"):
     _whole(_name)
+
+
+@content("pg_ts_config", "fixed")
+def _configurations(_: list[Item], __: Surroundings) -> Columns:
+    return {
+        "oid": list(CONFIGURATIONS),
+        "cfgname": list(CONFIGURATIONS.values()),
+        "cfgnamespace": PG_CATALOG_OID,
+        "cfgowner": BOOTSTRAP_ROLE_OID,
+        "cfgparser": DEFAULT_PARSER,
+    }
+
+
+@content("pg_ts_config_map", "fixed")
+def _configuration_maps(_: list[Item], __: Surroundings) -> Columns:
+    dictionaries = {name: oid for oid, name in DICTIONARIES.items()}
+    found = [
+        (oid, kind, dictionaries[dictionary])
+        for oid, name in CONFIGURATIONS.items()
+        for kind in range(1, len(TOKEN_TYPES) + 1)
+        if (dictionary := dictionary_for(name, kind)) is not None
+    ]
+    return {
+        "mapcfg": [oid for oid, _, _ in found],
+        "maptokentype": [kind for _, kind, _ in found],
+        "mapseqno": 1,
+        "mapdict": [oid for _, _, oid in found],
+    }
+
+
+@content("pg_ts_dict", "fixed")
+def _dictionaries(_: list[Item], __: Surroundings) -> Columns:
+    return {
+        "oid": list(DICTIONARIES),
+        "dictname": list(DICTIONARIES.values()),
+        "dictnamespace": PG_CATALOG_OID,
+        "dictowner": BOOTSTRAP_ROLE_OID,
+        "dicttemplate": [
+            _SIMPLE_TEMPLATE if name == "simple" else _SNOWBALL_TEMPLATE for name in DICTIONARIES.values()
+        ],
+        "dictinitoption": [dictionary_options(name) for name in DICTIONARIES.values()],
+    }
+
+
+@content("pg_ts_parser", "fixed")
+def _parsers(_: list[Item], __: Surroundings) -> Columns:
+    return of_rows(
+        [
+            {
+                "oid": DEFAULT_PARSER, "prsname": "default", "prsnamespace": PG_CATALOG_OID, "prsstart": 3717,
+                "prstoken": 3718, "prsend": 3719, "prsheadline": 3720, "prslextype": 3721,
+            }
+        ]
+    )  # fmt: skip
 
 
 def _number(text: str | None) -> int:

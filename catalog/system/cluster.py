@@ -66,6 +66,14 @@ CLUSTER_VIEWS = (
         "tablespace:text lsn:int8 lag:int8 created:timestamptz bytes:int8 hash:text folder:text",
     ),
     _view(
+        15120,
+        "shoal_change_streams",
+        "Change streams: what they hold, and how far they were read.",
+        "name:text owner:text tables:text all_tables:bool tablespace:text state:text start_lsn:int8 "
+        "position:int8 oldest_lsn:int8 newest_lsn:int8 newest_time:timestamptz lag_bytes:int8 lag_since:timestamptz "
+        "retain_bytes:int8",
+    ),
+    _view(
         15106,
         "shoal_log_status",
         "The changelogs on this node.",

@@ -65,6 +65,24 @@ class Items:
         return self.make(catalog, found)
 
 
+@dataclass(frozen=True, slots=True)
+class StatementRow:
+    """What pg_stat_statements has of one statement. Times in milliseconds. `readable`: by the user of the session."""
+
+    user: int
+    database: int
+    queryid: int
+    text: str
+    calls: int
+    total: float
+    least: float
+    most: float
+    mean: float
+    deviation: float
+    rows: int
+    readable: bool
+
+
 class Live(Protocol):
     """What the running node tells (engine/session/system.py). Times are timestamptz in internal form."""
 
@@ -78,6 +96,7 @@ class Live(Protocol):
     def prepared_transactions(self) -> list[dict[str, object]]: ...
     def timezones(self) -> list[dict[str, object]]: ...
     def databases(self) -> list[dict[str, object]]: ...
+    def copies(self) -> list[dict[str, object]]: ...
     def sequence_values(self) -> list[tuple[int, int | None]]: ...
     def relation_sizes(self) -> list[tuple[int, int | None, int]]: ...
     def table_counts(self) -> list[tuple[int, int, int, int, int]]: ...
@@ -85,6 +104,11 @@ class Live(Protocol):
     def tablespace_sizes(self) -> list[tuple[int, str, int]]: ...
     def started(self) -> int: ...
     def cluster(self, view: str) -> list[dict[str, object]]: ...
+    def statements(self) -> list[StatementRow]: ...
+    def statements_info(self) -> tuple[int, int]:
+        """How often statements were dropped for others, and since when there are statistics."""
+
+    def reset_statements(self, user: int, database: int, queryid: int) -> None: ...
 
 
 class Surroundings(Protocol):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from catalog import types
 from catalog.functions.quoting import quote_identifier, quote_literal
+from catalog.functions.registry import operator
 from catalog.operator_classes import operator_class
 from catalog.schema import Catalog, Constraint, Index, IndexColumn, Relation, Sequence, Table, View
 from catalog.system import numbering
@@ -74,7 +75,9 @@ def type_name(catalog: Catalog, path: tuple[int, ...], oid: int, typmod: int | N
 
 def constraint_definition(surroundings: Surroundings, table: Table, constraint: Constraint, pretty: bool) -> str:
     """pg_get_constraintdef(oid, pretty)."""
-    text = {"p": _key, "u": _key, "f": _foreign, "c": _check}[constraint.kind](surroundings, table, constraint, pretty)
+    text = {"p": _key, "u": _key, "f": _foreign, "c": _check, "x": _exclusion}[constraint.kind](
+        surroundings, table, constraint, pretty
+    )
     if constraint.deferrable:
         text += " DEFERRABLE"
     if constraint.initially_deferred:
@@ -116,6 +119,20 @@ def _key(surroundings: Surroundings, table: Table, constraint: Constraint, prett
     return text
 
 
+def _exclusion(surroundings: Surroundings, table: Table, constraint: Constraint, pretty: bool) -> str:
+    index = surroundings.catalog.index(constraint.index or 0)
+    columns = ", ".join(
+        f"{_index_column(surroundings, table, part, pretty)} WITH {operator(oid).name}"
+        for part, oid in zip(index.columns, constraint.operators, strict=True)
+    )
+    text = f"EXCLUDE USING {index.method} ({columns})"
+    if index.include:
+        text += f" INCLUDE ({_names(table, index.include)})"
+    if index.predicate is not None:
+        text += f" WHERE ({surroundings.expression(index.predicate, table, pretty)})"
+    return text
+
+
 def _foreign(surroundings: Surroundings, table: Table, constraint: Constraint, pretty: bool) -> str:
     catalog = surroundings.catalog
     target = catalog.table(constraint.references or 0)
@@ -145,7 +162,7 @@ def index_definition(surroundings: Surroundings, index: Index, table: Table, pre
     catalog = surroundings.catalog
     name = relation_name(catalog, surroundings.path, table) if pretty else qualified_name(catalog, table)
     columns = ", ".join(_index_column(surroundings, table, part, pretty) for part in index.columns)
-    unique = "UNIQUE " if index.unique else ""
+    unique = "UNIQUE " if index.is_unique else ""
     only = "ONLY " if table.partitioning is not None else ""
     text = f"CREATE {unique}INDEX {quote_identifier(index.name)} ON {only}{name} USING {index.method} ({columns})"
     if index.include:

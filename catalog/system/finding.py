@@ -125,6 +125,13 @@ def _referencing(catalog: Catalog, value: object) -> Iterable[int]:
     return catalog.referencing.get(cast(int, value), ())
 
 
+def _inheriting(catalog: Catalog, value: object) -> Iterable[int]:
+    """The tables or indexes that a table or index has as its children."""
+    oid = cast(int, value)
+    children = catalog.index_children if isinstance(catalog.objects.get(oid), Index) else catalog.children
+    return children.get(oid, ())
+
+
 def _commented(catalog: Catalog, value: object) -> Iterable[int]:
     """An object by its OID, or what a constraint is on."""
     return (cast(int, value), *_of_constraint(catalog, value))
@@ -176,7 +183,8 @@ def _owned_by(catalog: Catalog, value: object) -> Iterable[int]:
 def _register() -> None:
     by_itself = (
         "pg_class.oid pg_attribute.attrelid pg_attrdef.adrelid pg_index.indexrelid pg_constraint.conrelid "
-        "pg_sequence.seqrelid pg_rewrite.ev_class pg_namespace.oid pg_database.oid pg_authid.oid pg_tablespace.oid"
+        "pg_sequence.seqrelid pg_rewrite.ev_class pg_namespace.oid pg_database.oid pg_authid.oid pg_tablespace.oid "
+        "pg_inherits.inhrelid pg_partitioned_table.partrelid"
     )
     tables: dict[str, Owners] = dict.fromkeys(by_itself.split(), _itself)
     tables |= {
@@ -195,6 +203,7 @@ def _register() -> None:
         "pg_constraint.conname": _constraints_named,
         "pg_constraint.confrelid": _referencing,
         "pg_constraint.conindid": _constraint_of_index,
+        "pg_inherits.inhparent": _inheriting,
         "pg_description.objoid": _commented,
         "pg_depend.objid": _dependent,
         "pg_depend.refobjid": _depended_on,

@@ -29,6 +29,7 @@ _live("pg_cursors", lambda live: live.cursors())
 _live("pg_prepared_statements", lambda live: live.prepared_statements())
 _live("pg_prepared_xacts", lambda live: live.prepared_transactions())
 _live("pg_timezone_names", lambda live: live.timezones())
+_live("pg_stat_progress_copy", lambda live: live.copies())
 _live("pg_stat_database", lambda live: live.databases())
 
 

@@ -163,10 +163,6 @@ _register(
     ROLE_NAMES,
 )
 _register(
-    "pg_encoding_to_char",
-    lambda a: f"coalesce(map {{0: 'SQL_ASCII', 6: 'UTF8'}}[{a[0]}], CASE WHEN {a[0]} IS NOT NULL THEN '' END)",
-)
-_register(
     "oidvectortypes",
     lambda a: f"array_to_string(list_transform({a[0]}, lambda t: {_FORMAT}(t, NULL::INTEGER)), ', ')",
     udfs=("shoal_builtin_type",),

@@ -388,9 +388,10 @@ def _index_rows(items: list[Item], surroundings: Surroundings) -> Columns:
         "indrelid": [table.oid for _, table in items],
         "indnatts": [len(index.columns) + len(index.include) for index, _ in items],
         "indnkeyatts": [len(index.columns) for index, _ in items],
-        "indisunique": [index.unique for index, _ in items],
+        "indisunique": [index.is_unique for index, _ in items],
         "indnullsnotdistinct": [index.nulls_not_distinct for index, _ in items],
-        "indisprimary": [index.primary for index, _ in items],
+        "indisprimary": [index.is_primary for index, _ in items],
+        "indisexclusion": [index.late == "x" for index, _ in items],
         "indimmediate": [not _deferrable(index, table) for index, table in items],
         "indisvalid": [index.ready and index.valid for index, _ in items],
         "indisready": [index.ready for index, _ in items],
@@ -438,7 +439,7 @@ constraint_items = Items((Table,), _with_referenced)
 
 def all_constraints(items: list[Item]) -> list[tuple[Table, Constraint]]:
     """Every constraint of the items' tables that pg_constraint shows."""
-    return [(item[0], c) for item in items for c in item[0].constraints if c.kind in "pucf"]
+    return [(item[0], c) for item in items for c in item[0].constraints if c.kind in "pucfx"]
 
 
 @content("pg_constraint", "session", constraint_items)
@@ -463,9 +464,10 @@ def _constraints(items: list[Item], surroundings: Surroundings) -> Columns:
         "coninhcount": [constraint.inherited for _, constraint in found],
         "conparentid": [constraint.parent or 0 for _, constraint in found],
         "connoinherit": [
-            constraint.no_inherit or (constraint.kind in "puf" and table.partitioning is None)
+            constraint.no_inherit or (constraint.kind in "pufx" and table.partitioning is None)
             for table, constraint in found
         ],
+        "conexclop": [Array.of(c.operators) if c.operators else None for _, c in found],
         "conkey": [Array.of(constraint.columns) if constraint.columns else None for _, constraint in found],
         "confkey": [
             Array.of(c.referenced_columns) if is_foreign else None
@@ -547,6 +549,8 @@ def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, 
         rule = (numbering.PG_REWRITE, numbering.rule(item.oid), 0)
         found.append((*rule, relation, item.oid, 0, "i"))
         found += [(*rule, relation, oid, 0, "n") for oid in item.depends_on if oid >= FIRST_USER_OID]
+        if isinstance(item, View) and item.extension:
+            found.append((relation, item.oid, 0, numbering.PG_EXTENSION, item.extension, 0, "e"))
         return found
     kind = "n" if item.bound is None else "a"
     found += [(relation, item.oid, 0, relation, parent, 0, kind) for parent in item.parents]
@@ -557,7 +561,7 @@ def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, 
             found += [(*default, relation, oid, 0, "n") for number, oid in draws if number == column.number]
     for constraint in item.constraints:
         own = (numbering.PG_CONSTRAINT, constraint.oid, 0)
-        if constraint.kind in "pu" and constraint.index is not None:
+        if constraint.kind in "pux" and constraint.index is not None:
             found.append((relation, constraint.index, 0, *own, "i"))
         found += [(*own, relation, item.oid, number, "a") for number in constraint.columns]
         if constraint.kind == "f" and constraint.references is not None:

@@ -31,10 +31,11 @@ from catalog.types.interval import INTERVAL
 from catalog.types.json import JSON, JSONB
 from catalog.types.jsonpath import JsonPathType
 from catalog.types.macaddr import MACADDR, MACADDR8
+from catalog.types.money import MONEY
 from catalog.types.multirange import MULTIRANGES
-from catalog.types.network import INET
+from catalog.types.network import CIDR, INET
 from catalog.types.numeric import Numeric
-from catalog.types.oid import CID, OID, REG_TYPES, XID, XID8
+from catalog.types.oid import CID, FIXED_TYPES, OID, REG_TYPES, XID, XID8
 from catalog.types.pseudo import PgLsn, Record, Tid, Void
 from catalog.types.range import RANGES
 from catalog.types.rows import TypeRow, read_type_rows
@@ -51,6 +52,7 @@ from catalog.types.text import (
     UNKNOWN,
     VARCHAR,
 )
+from catalog.types.text_search import TsQuery, TsVector
 from catalog.types.time import TIME, TIMETZ
 from catalog.types.timestamp import TIMESTAMP, TIMESTAMPTZ
 from catalog.types.uuid import Uuid
@@ -88,6 +90,7 @@ _SCALARS: tuple[SqlType, ...] = (
     INT8,
     OID,
     *REG_TYPES,
+    *FIXED_TYPES,
     XID,
     CID,
     XID8,
@@ -106,6 +109,8 @@ _SCALARS: tuple[SqlType, ...] = (
     PG_NODE_TREE,
     ANYARRAY,
     INET,
+    CIDR,
+    MONEY,
     Bytea(),
     Uuid(),
     DATE,
@@ -124,6 +129,8 @@ _SCALARS: tuple[SqlType, ...] = (
     VARBIT,
     MACADDR,
     MACADDR8,
+    TsVector(),
+    TsQuery(),
     PgLsn(),
     Tid(),
     Void(),

@@ -84,6 +84,7 @@ class FormatSettings:
     timezone: str = "UTC"
     bytea_output: str = "hex"
     extra_float_digits: int = 1
+    text_search: str = "english"  # default_text_search_config without its schema
     transaction_time: int | None = None  # what 'now' means: microseconds since 2000-01-01 UTC; None: the clock
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -209,6 +210,32 @@ def transaction_time(settings: FormatSettings) -> int:
         if reading.transaction_time is not None:
             return reading.transaction_time
     return current_time() if settings.transaction_time is None else settings.transaction_time
+
+
+_WORDS = re.compile("now|today|tomorrow|yesterday", re.IGNORECASE)
+
+
+class OfThisMoment(SqlError):  # noqa: N818 - named for what it tells
+    """A text that means the time at which its transaction began, read where nobody has said when that was."""
+
+    def __init__(self) -> None:
+        super().__init__("55000", "the time of the transaction is not known here")
+
+
+def outside_of_plans(decode: Callable[[str], object]) -> Callable[[str], object]:
+    """The input function of a type for parameters, which are read by functions that many sessions share: it raises
+    OfThisMoment for 'now' and its kin, so that they are read again under `reading_constants`."""
+
+    def read(text: str) -> object:
+        if _WORDS.search(text) is None or _READING.get() is not None:
+            return decode(text)
+        with reading_constants(None) as reading:
+            value = decode(text)
+        if reading.timely:
+            raise OfThisMoment
+        return value
+
+    return read
 
 
 # --- zones -----------------------------------------------------------------------------------------------------------

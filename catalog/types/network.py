@@ -1,13 +1,15 @@
-"""inet: an IPv4 or IPv6 address, perhaps with the length of its network's prefix.
+"""inet: an IPv4 or IPv6 address, perhaps with the length of its network's prefix; cidr: a network.
 
-The internal form is PostgreSQL's output text, since addresses are shown far more often than computed with.
+The internal form is PostgreSQL's output text, since addresses are shown far more often than computed with. That of a
+cidr has its prefix always, and loses it where it is that of a whole address and becomes an inet: a function does that
+here (`CIDR_TO_INET`), where PostgreSQL has nothing to do.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from catalog.errors import SqlError
@@ -69,17 +71,17 @@ def split_inet(value: str) -> tuple[bytes, int]:
     return cast(tuple[bytes, int], _split(value))
 
 
-def _decode_binary(data: bytes) -> object:
+def _decode_binary(data: bytes, name: str = "inet") -> object:
     if len(data) < 4:
         raise SqlError("08P01", "insufficient data left in message")
     family, bits, _, length = data[:4]
     if family not in (_FAMILY_V4, _FAMILY_V6):
-        raise SqlError("22P03", 'invalid address family in external "inet" value')
+        raise SqlError("22P03", f'invalid address family in external "{name}" value')
     size = 4 if family == _FAMILY_V4 else 16
     if bits > 8 * size:
-        raise SqlError("22P03", 'invalid bits in external "inet" value')
+        raise SqlError("22P03", f'invalid bits in external "{name}" value')
     if length != size:
-        raise SqlError("22P03", 'invalid length in external "inet" value')
+        raise SqlError("22P03", f'invalid length in external "{name}" value')
     if len(data) != 4 + size:
         raise SqlError("22P03", "incorrect binary data format")
     return format_inet(data[4:], bits)
@@ -131,4 +133,61 @@ class Inet(SqlType):
         return "VARCHAR"
 
 
+def with_prefix(value: str) -> str:
+    """An inet's text with the length of the prefix, also where that is the whole address."""
+    return value if "/" in value else f"{value}/{128 if ':' in value else 32}"
+
+
+def _usual_bits(octets: Sequence[int]) -> int:
+    """The prefix of an IPv4 network that is given without one: that of its class, and what was written of it."""
+    first = octets[0]
+    bits = 32 if first >= 240 else 8 if first >= 224 else 24 if first >= 192 else 16 if first >= 128 else 8
+    bits = max(bits, 8 * len(octets))
+    return 4 if bits == 8 and first == 224 else bits
+
+
+def parse_cidr(text: str) -> str:
+    """The canonical text. Raises 22P02, also for bits to the right of the prefix."""
+    match = _V4.match(text)
+    if match is not None:
+        octets = [int(octet) for octet in match.groups()[:4] if octet is not None]
+        bits = _usual_bits(octets) if match[5] is None else int(match[5])
+        if max(octets) > 255 or bits > 32:
+            raise bad_syntax("cidr", text)
+        address = bytes(octets).ljust(4, b"\0")
+    else:
+        parts = _split(text)
+        if parts is None:
+            raise bad_syntax("cidr", text)
+        address, bits = parts
+    if int.from_bytes(address, "big") & ((1 << 8 * len(address) - bits) - 1):
+        detail = "Value has bits set to right of mask."
+        raise SqlError("22P02", f'invalid cidr value: "{text}"', detail=detail)
+    return with_prefix(format_inet(address, bits))
+
+
+class Cidr(Inet):
+    """cidr: bits to the right of the prefix are zero."""
+
+    oid = oids.CIDR
+    array_oid = oids.CIDR_ARRAY
+    name = "cidr"
+    sql_name = "cidr"
+    preferred = False
+
+    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return parse_cidr
+
+    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return lambda data: parse_cidr(with_prefix(cast(str, _decode_binary(data, "cidr"))))
+
+    def binary_encoder(self) -> Callable[[object], bytes]:
+        def encode(value: object) -> bytes:
+            data = _encode_binary(value)
+            return data[:2] + b"\1" + data[3:]
+
+        return encode
+
+
 INET = Inet()
+CIDR = Cidr()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from catalog.errors import SqlError
+from catalog.text_search import configurations
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
-from catalog.types.texts import bad_syntax, out_of_range, wrong_length
+from catalog.types.texts import WHITESPACE, bad_syntax, out_of_range, wrong_length
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)([ \t\n\v\f\r]*)(.*)", re.DOTALL)
 _XID = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[0-9]+)")
@@ -23,8 +24,6 @@ _REG_TYPES = (
     (oids.REGOPERATOR, oids.REGOPERATOR_ARRAY, "regoperator"),
     (oids.REGCLASS, oids.REGCLASS_ARRAY, "regclass"),
     (oids.REGTYPE, oids.REGTYPE_ARRAY, "regtype"),
-    (oids.REGCONFIG, oids.REGCONFIG_ARRAY, "regconfig"),
-    (oids.REGDICTIONARY, oids.REGDICTIONARY_ARRAY, "regdictionary"),
     (oids.REGNAMESPACE, oids.REGNAMESPACE_ARRAY, "regnamespace"),
     (oids.REGROLE, oids.REGROLE_ARRAY, "regrole"),
     (oids.REGCOLLATION, oids.REGCOLLATION_ARRAY, "regcollation"),
@@ -127,8 +126,39 @@ def _decode_reg(name: str) -> Callable[[str], object]:
     return decode
 
 
+class FixedNames(UnsignedInteger):
+    """An OID of objects of which there are only built-in ones, in pg_catalog."""
+
+    def __init__(self, oid: int, array_oid: int, name: str, what: str, known: Mapping[int, str]) -> None:
+        by_name = {called: number for number, called in known.items()}
+
+        def parse(text: str) -> object:
+            if text == "-" or (text.isdecimal() and text.isascii()):
+                return 0 if text == "-" else _decode_oid(text)
+            found = by_name.get(text.strip(WHITESPACE).lower().removeprefix("pg_catalog.").strip('"'))
+            if found is None:
+                raise SqlError("42704", f'{what} "{text}" does not exist')
+            return found
+
+        super().__init__(oid, array_oid, name, parse=parse)
+        self._known = known
+
+    def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
+        known = self._known
+        return lambda value: known.get(value, str(value) if value else "-").encode()  # type: ignore[call-overload]
+
+
 OID = UnsignedInteger(oids.OID, oids.OID_ARRAY, "oid", preferred=True)
 REG_TYPES = tuple(UnsignedInteger(oid, array, name, parse=_decode_reg(name)) for oid, array, name in _REG_TYPES)
+FIXED_TYPES = (
+    FixedNames(
+        oids.REGCONFIG, oids.REGCONFIG_ARRAY, "regconfig", "text search configuration", configurations.CONFIGURATIONS
+    ),
+    FixedNames(
+        oids.REGDICTIONARY, oids.REGDICTIONARY_ARRAY, "regdictionary", "text search dictionary",
+        configurations.DICTIONARIES,
+    ),
+)  # fmt: skip
 XID = UnsignedInteger(
     oids.XID, oids.XID_ARRAY, "xid", category="U", parse=lambda text: _parse_c_number(text, 32), ordered=False
 )

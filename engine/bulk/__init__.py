@@ -6,7 +6,8 @@
     insert.py      new rows into bulk runs, with uniqueness;   change.py  changed and deleted ones
     single.py      new rows one by one;   references.py  foreign keys of many rows;   locks.py  see below
     load.py        COPY FROM: copy_lines.py cuts and splits, copy_parse.py makes rows, read_columns.py those that Arrow
-                   reads, copy_options.py checks options;   copy_output.py  lines of COPY TO
+                   reads, copy_binary.py and copy_arrow.py those formats, copy_options.py checks options
+    copy_output.py lines of COPY TO
     backfill.py    jobs of schema changes
     thread.py      a thread for one statement;   spool.py  results that wait for their reader
 

@@ -24,6 +24,7 @@ from engine.bulk.insert import BulkInsert, Conflict, MakeError, Target
 from engine.bulk.rows import RowSet
 from engine.bulk.thread import BulkThread
 from engine.ddl.context import BuildIndex, Job, RewriteTable, ValidateConstraint
+from engine.execute.exclusions import Exclusion, Members
 from engine.execute.writer import IndexWriter, TableWriter, constraint_error
 from engine.sql import tree
 from engine.sql.analyze.rules import bind_text, table_rules
@@ -271,6 +272,9 @@ async def _validate(session: Session, job: ValidateConstraint, thread: BulkThrea
         while (keys := await thread.run(next_keys)) is not None:
             await references.check(session, foreign, keys, now=True)
         return
+    if constraint.late:
+        await _compare(Exclusion(writer, constraint), codec, batches, thread)
+        return
     look = _null_finder(session, job) if constraint.kind == "n" else _check_finder(session, job)
 
     def next_batch() -> bool:
@@ -282,6 +286,31 @@ async def _validate(session: Session, job: ValidateConstraint, thread: BulkThrea
 
     while await thread.run(next_batch):
         pass
+
+
+async def _compare(exclusion: Exclusion, codec: RowCodec, batches: Batches, thread: BulkThread) -> None:
+    """Raises 23505, 23P01 for two rows that are in each other's way."""
+    groups: dict[bytes, Members] = {}
+
+    def read() -> bool:
+        batch = next(batches, None)
+        if batch is None:
+            return False
+        for key, row in zip(batch[0].to_pylist(), _columns_of(codec, batch[1], None).tuples(), strict=True):
+            values = exclusion.part_of(row)
+            if values is not None:
+                groups.setdefault(exclusion.group(values), {})[key] = values
+        return True
+
+    def compare() -> None:
+        for rows in groups.values():
+            conflict = exclusion.conflict(rows, list(rows))
+            if conflict is not None:
+                raise exclusion.not_built(rows[conflict[0]], rows[conflict[1]])
+
+    while await thread.run(read):
+        pass
+    await thread.run(compare)
 
 
 Look = Callable[[RowCodec, Column], None]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
+from catalog.schema import Table
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import own_keys
 from engine.bulk.rows import RowSet
@@ -264,6 +265,11 @@ class BulkChange:
 
     def _duplicate(self, index: IndexWriter | None, row: bytes) -> SqlError:
         return self.encoder.writer.duplicate(index, self.encoder.codec.decode(row))
+
+    @property
+    def table_runs(self) -> list[tuple[Table, list[BulkRun]]]:
+        """The runs of the table itself, after `finish`."""
+        return [(self.encoder.table, self._table.runs)]
 
     def merge_into(self, transaction: Transaction, written: Written) -> None:
         """Makes the changes the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""

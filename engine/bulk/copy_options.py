@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.errors import SqlError, not_supported
+from catalog.encodings import Encoding, usable_encoding
+from catalog.errors import SqlError
 
-_UTF8 = frozenset(("utf8", "utf-8", "unicode", "sql_ascii"))
 _NOT_DELIMITERS = frozenset("\\.abcdefghijklmnopqrstuvwxyz0123456789")
 _TRUE, _FALSE = frozenset(("true", "on", "1")), frozenset(("false", "off", "0"))
 
 
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
-    """Column lists are names, '*' or (). `header`: '' none, 'line', 'match'."""
+    """`arrow` is a format of Shoal's own (engine/bulk/copy_arrow.py). Column lists are names, '*' or ().
+    `header`: '' none, 'line', 'match'. `stage` and `part`: where the data is kept for later."""
 
     csv: bool = False
     binary: bool = False
+    arrow: bool = False
     delimiter: str = "\t"
     null: str = "\\N"
     header: str = ""
@@ -28,6 +30,14 @@ class CopyOptions:
     force_quote: tuple[str, ...] | str = ()
     force_not_null: tuple[str, ...] = ()
     force_null: tuple[str, ...] = ()
+    encoding: Encoding | None = None
+    stage: str = ""
+    part: str = ""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the data is no text."""
+        return self.binary or self.arrow
 
 
 def read_options(given: Sequence[tuple[str, Any]], is_from: bool) -> CopyOptions:
@@ -38,13 +48,14 @@ def read_options(given: Sequence[tuple[str, Any]], is_from: bool) -> CopyOptions
             raise SqlError("42601", "conflicting or redundant options")
         values[name] = _READERS[name](name, value) if name in _READERS else _unknown(name)
     format_ = values.get("format", "text")
-    if format_ == "binary":
-        _check_binary(values)
+    if format_ in ("binary", "arrow"):
+        _check_binary(values, format_.upper())
     csv = format_ == "csv"
     quote = values.get("quote", '"')
     options = CopyOptions(
         csv=csv,
         binary=format_ == "binary",
+        arrow=format_ == "arrow",
         delimiter=values.get("delimiter", "," if csv else "\t"),
         null=values.get("null", "" if csv else "\\N"),
         header=values.get("header", ""),
@@ -54,6 +65,8 @@ def read_options(given: Sequence[tuple[str, Any]], is_from: bool) -> CopyOptions
         force_quote=values.get("force_quote", ()),
         force_not_null=values.get("force_not_null", ()),
         force_null=values.get("force_null", ()),
+        stage=values.get("stage", ""),
+        part=values.get("part", ""),
     )
     _check(options, values, is_from)
     return options
@@ -63,16 +76,16 @@ def _unknown(name: str) -> Any:
     raise SqlError("42601", f'option "{name}" not recognized')
 
 
-def _check_binary(values: dict[str, Any]) -> None:
+def _check_binary(values: dict[str, Any], mode: str) -> None:
     for name in ("delimiter", "null"):
         if name in values:
-            raise SqlError("42601", f"cannot specify {name.upper()} in BINARY mode")
+            raise SqlError("42601", f"cannot specify {name.upper()} in {mode} mode")
     if values.get("header"):
-        raise SqlError("0A000", "cannot specify HEADER in BINARY mode")
+        raise SqlError("0A000", f"cannot specify HEADER in {mode} mode")
 
 
 def _format(_: str, value: Any) -> str:
-    if value not in ("text", "csv", "binary"):
+    if value not in ("text", "csv", "binary", "arrow"):
         raise SqlError("22023", f'COPY format "{_shown(value)}" not recognized')
     return str(value)
 
@@ -111,13 +124,11 @@ def _quoted_columns(name: str, value: Any) -> tuple[str, ...] | str:
     return "*" if value == "*" else _columns(name, value)
 
 
-def _encoding(name: str, value: Any) -> str:
-    text = _shown(value).lower()
-    if text not in _UTF8:
-        if text.replace("-", "").replace("_", "").isalnum():
-            not_supported(f"encoding {value}")
+def _encoding(name: str, value: Any) -> Encoding:
+    found = usable_encoding(_shown(value))
+    if found is None:
         raise SqlError("22023", f'argument to option "{name}" must be a valid encoding name')
-    return text
+    return found
 
 
 def _shown(value: Any) -> str:
@@ -133,6 +144,8 @@ _READERS: dict[str, Any] = {
     "header": _header,
     "freeze": _boolean,
     "encoding": _encoding,
+    "stage": _text,
+    "part": _text,
     "force_quote": _quoted_columns,
     "force_not_null": _columns,
     "force_null": _columns,
@@ -141,6 +154,10 @@ _READERS: dict[str, Any] = {
 
 def _check(options: CopyOptions, values: dict[str, Any], is_from: bool) -> None:
     csv = options.csv
+    if bool(options.stage) is not bool(options.part):
+        raise SqlError("42601", "COPY options stage and part go together")
+    if options.stage and not (options.arrow and is_from):
+        raise SqlError("0A000", "COPY stage available only using COPY FROM in ARROW mode")
     _one_byte("delimiter", options.delimiter)
     if options.delimiter in "\r\n":
         raise SqlError("22023", "COPY delimiter cannot be newline or carriage return")

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
+from catalog.schema import Table
 from engine.bulk.encode import TableEncoder
 from engine.bulk.rows import RowSet
 from engine.execute.writer import IndexWriter
@@ -171,6 +172,12 @@ class BulkInsert:
         if run is not None:
             self._runs.append(run)
         return run
+
+    @property
+    def table_runs(self) -> list[tuple[Table, list[BulkRun]]]:
+        """The runs of the table itself, after `finish`."""
+        prefix = storage_prefix(self.encoder.table.storage_id)
+        return [(self.encoder.table, [run for run in self._runs if (run.first_key or b"").startswith(prefix)])]
 
     def merge_into(self, transaction: Transaction, written: Written | None = None) -> None:
         """Makes the runs the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""

@@ -18,6 +18,7 @@ from catalog.schema import Column, Table
 from catalog.types.oids import BPCHAR
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter
+from engine.bulk.copy_arrow import ArrowParser, ArrowReader
 from engine.bulk.copy_binary import BinaryParser, TupleReader
 from engine.bulk.copy_lines import Line, LineReader
 from engine.bulk.copy_options import CopyOptions
@@ -25,10 +26,12 @@ from engine.bulk.copy_parse import CopyParser, Piece
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import BulkInsert, Conflict
 from engine.bulk.locks import lock_for_rows
-from engine.bulk.partitioned import PartitionedInsert, refers_to_itself
+from engine.bulk.partitioned import PartitionedInsert, concerns_itself
+from engine.bulk.progress import CopyProgress, CountedSource
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.single import SingleInsert
 from engine.bulk.thread import BulkThread
+from engine.changes.bulk import finish_recorded
 from engine.execute.foreign_keys import Outgoing
 from engine.partitions.writing import PartitionedWriter
 from engine.sql import tree
@@ -52,7 +55,7 @@ _MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
 class Pieces:
     """The data of one COPY in pieces of whole lines."""
 
-    def __init__(self, source: CopySource, reader: LineReader | TupleReader) -> None:
+    def __init__(self, source: CopySource, reader: LineReader | TupleReader | ArrowReader) -> None:
         self._source = source
         self._reader = reader
         self._parts: list[bytes] = []
@@ -116,11 +119,14 @@ class Load:
         self.transaction = session.transaction
         self.plan = plan
         self._held_before = held_before
+        self._progress = session.copying or CopyProgress("COPY FROM", plan.table.oid)
         table = plan.table
         self._piece_bytes = _piece_bytes(plan.columns)
-        self.parser: CopyParser | BinaryParser
+        self.parser: CopyParser | BinaryParser | ArrowParser
         if plan.options.binary:
             self.parser = BinaryParser(table, plan.columns)
+        elif plan.options.arrow:
+            self.parser = ArrowParser(table, plan.columns, session.key.format)
         else:
             self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
         self.encoder = TableEncoder(session.catalog, table, session.key.format)
@@ -138,16 +144,16 @@ class Load:
 
     async def run(self, source: CopySource) -> int:
         """Loads everything; the number of rows."""
-        pieces = Pieces(source, self.parser.reader)
+        pieces = Pieces(CountedSource(source, self._progress), self.parser.reader)
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
         if not pieces.left and self.parser.reader.count(first) <= SMALL_ROWS:
             return await self._load_small(first)
         if isinstance(self.writer, PartitionedWriter):
-            if refers_to_itself(self.session.catalog, self.plan.table):
+            if concerns_itself(self.session.catalog, self.plan.table):
                 return await self._load_singly(first, pieces)
             return await self._load_in_bulk(first, pieces, PartitionedInsert(self.session, self.writer))
         await lock_for_rows(self.session, self.encoder, self._held_before)
-        if references.refers_to_itself(self.encoder.writer):
+        if references.concerns_itself(self.encoder.writer):
             return await self._load_singly(first, pieces)
         return await self._load_in_bulk(first, pieces, await BulkInsert.open(self.transaction, self.encoder))
 
@@ -194,8 +200,7 @@ class Load:
                 if isinstance(piece, BaseException):
                     raise piece
                 await self._write(bulk, writing, piece)
-            await writing.run(bulk.finish)
-            bulk.merge_into(self.transaction, self.session.node.written)
+            await finish_recorded(self.session, self.transaction, writing, bulk)
         finally:
             producer.cancel()
             parsing.close()
@@ -251,6 +256,8 @@ class Load:
     def _checked(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
         """The piece's rows, complete. Raises the error of the first line that has one."""
         rows, kept = self.completer.complete(piece.rows, drawn)
+        self._progress.rows += rows.count
+        self._progress.excluded += piece.rows.count - rows.count
         found = self.completer.violation(rows)
         if found is not None:
             place, error = found

@@ -28,6 +28,7 @@ from engine.execute.foreign_keys import Outgoing
 from engine.execute.written import Written
 from engine.partitions.writing import Leaf, PartitionedWriter
 from engine.storage.columns import Numbers
+from engine.storage.runs import BulkRun
 from engine.txn.locks import ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from engine.txn.transaction import Transaction
 
 
-def refers_to_itself(catalog: Catalog, table: Table) -> bool:
-    """Whether rows of the statement may refer to each other: then they are written one by one."""
+def concerns_itself(catalog: Catalog, table: Table) -> bool:
+    """`references.concerns_itself` of a partitioned table and its partitions."""
     family = [table, *catalog.descendants(table.oid)]
     own = {item.oid for item in family}
-    return any(constraint.references in own for item in family for constraint in item.constraints)
+    return any(constraint.late or constraint.references in own for item in family for constraint in item.constraints)
 
 
 class _Part:
@@ -151,6 +152,11 @@ class PartitionedInsert:
         """Sorts and syncs the runs. Raises 23505."""
         for part in self._parts.values():
             part.bulk.finish()
+
+    @property
+    def table_runs(self) -> list[tuple[Table, list[BulkRun]]]:
+        """The runs of each partition itself, after `finish`."""
+        return [found for part in self._parts.values() for found in part.bulk.table_runs]
 
     def merge_into(self, transaction: Transaction, written: Written) -> None:
         """Makes the runs the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 _SLICE = 500  # look-ups in one turn of the event loop
 
 
-def refers_to_itself(writer: TableWriter) -> bool:
-    """Whether a row of the table may refer to a row of the same statement."""
-    return any(foreign.parent is writer for foreign in writer.outgoing)
+def concerns_itself(writer: TableWriter) -> bool:
+    """Whether a row of the table may refer to a row of the same statement, or be compared with it when both are there
+    (exclusions.py): then they are written one by one."""
+    return bool(writer.exclusions) or any(foreign.parent is writer for foreign in writer.outgoing)
 
 
 def distinct_keys(writer: TableWriter, foreign: Outgoing, rows: RowSet) -> list[Row]:

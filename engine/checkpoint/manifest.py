@@ -5,6 +5,7 @@
                                 <database>.<schema>.<table>-<oid>/<number>-<attempt>.parquet
                                                                   <number>-<attempt>.exact
                                 other-<attempt>.parquet
+                                partial-<bytes:020>-<attempt>.json      what a broken attempt has written: write.py
 
 `<attempt>` is made up by the writer, so what a broken attempt left behind is never taken for, or in the way of, the
 next one's. Names in the manifest are relative to the root: a checkpoint refers to files in the folders of older ones
@@ -147,6 +148,16 @@ def manifest_name(folder: str) -> str:
     return f"{folder}/{MANIFEST}"
 
 
+def partial_name(folder: str, written: int, attempt: str) -> str:
+    """Sorts behind those of the same folder that say less."""
+    return f"{folder}/partial-{written:020}-{attempt}.json"
+
+
+def is_partial(name: str) -> bool:
+    """Whether a name (relative to the root) is of a partial manifest."""
+    return folder_lsn(name) is not None and name.partition("/")[2].startswith("partial-")
+
+
 def folder_lsn(name: str) -> int | None:
     """The LSN of the checkpoint whose folder a file (name relative to the root) lies in; None for any other name."""
     match = _FOLDER.match(name.partition("/")[0])
@@ -161,24 +172,37 @@ def table_folder(database: str, schema: str, table: str, oid: int) -> str:
 
 def encode(manifest: Manifest) -> bytes:
     """The manifest as its file holds it."""
-    body = _body(dataclasses.asdict(manifest))
-    return b'{\n  "crc32c": "' + _crc(body) + b'",' + body[1:] + b"\n"
+    return seal(dataclasses.asdict(manifest))
 
 
 def decode(data: bytes) -> Manifest:
     """Raises XX001 for a damaged one, or one of a newer format."""
     try:
-        found = orjson.loads(data)
-        crc = found.pop("crc32c")
-        version = int(found["format"])
-        right = _crc(_body(found)).decode() == crc
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        version, right, found = unseal(data)
+    except ValueError as error:
         raise damaged("its manifest cannot be read") from error
     if version > FORMAT:
         raise SqlError("XX001", f"checkpoint has format {version}, this release reads up to {FORMAT}")
     if not right:
         raise damaged("its manifest has another checksum")
-    return typing.cast(Manifest, _build(Manifest, found))
+    return typing.cast(Manifest, build(Manifest, found))
+
+
+def seal(fields: dict[str, Any]) -> bytes:
+    """A JSON object whose first field is the checksum of the rest; `fields` has a `format`."""
+    body = _body(fields)
+    return b'{\n  "crc32c": "' + _crc(body) + b'",' + body[1:] + b"\n"
+
+
+def unseal(data: bytes) -> tuple[int, bool, dict[str, Any]]:
+    """The format of such an object, whether its checksum is right, and its fields. Raises ValueError for anything
+    else."""
+    try:
+        found = orjson.loads(data)
+        crc = found.pop("crc32c")
+        return int(found["format"]), _crc(_body(found)).decode() == crc, found
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("no sealed object") from error
 
 
 def removable(dropped: Sequence[Manifest], kept: Iterable[Manifest]) -> list[str]:
@@ -213,18 +237,18 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _build(kind: Any, value: Any) -> Any:
+def build(kind: Any, value: Any) -> Any:
     """JSON back into the declared type. Unknown fields of a later release of the same format are passed over."""
     if value is None:
         return None
     if dataclasses.is_dataclass(kind):
         hints = _hints(typing.cast(type, kind))
-        known = {name: _build(hints[name], item) for name, item in value.items() if name in hints}
+        known = {name: build(hints[name], item) for name, item in value.items() if name in hints}
         return typing.cast(Any, kind)(**known)
     if typing.get_origin(kind) is tuple:
         arguments = typing.get_args(kind)
         if arguments[-1] is Ellipsis:
-            return tuple(_build(arguments[0], item) for item in value)
-        return tuple(_build(argument, item) for argument, item in zip(arguments, value, strict=True))
+            return tuple(build(arguments[0], item) for item in value)
+        return tuple(build(argument, item) for argument, item in zip(arguments, value, strict=True))
     inner = [argument for argument in typing.get_args(kind) if argument is not type(None)]
-    return _build(inner[0], value) if inner else value
+    return build(inner[0], value) if inner else value

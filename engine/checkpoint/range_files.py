@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,22 +18,18 @@ from engine.checkpoint.manifest import RangeFile, StoredFile
 from engine.checkpoint.ranges import Found, Rewrite
 from engine.storage.columns import Column, one_array
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
+from engine.storage.runs import file_checksum
 
 GROUP_ROWS = 60_000
 GROUP_BYTES = 16 << 20
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
-_CRC_SLICE = 4 << 20
 _EXACT_OPTIONS: Any = pa.ipc.IpcWriteOptions(compression=COMPRESSION)
 
 
 def file_crc(path: str) -> str:
     """The CRC32C of a file, 8 hexadecimal digits."""
-    crc = 0
-    with open(path, "rb") as file:
-        while data := file.read(_CRC_SLICE):
-            crc = google_crc32c.extend(crc, data)
-    return f"{crc:08x}"
+    return f"{file_checksum(path):08x}"
 
 
 @dataclass(frozen=True, slots=True)

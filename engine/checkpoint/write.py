@@ -6,6 +6,9 @@
 A file is uploaded while the next one is made. Files are local for that long only, in a folder of their own below
 `scratch`. What fails or is cancelled leaves no manifest and removes what it has uploaded as far as the store lets it;
 `manifest.leftovers` finds the rest.
+
+A *resumable* one leaves what it has uploaded, and every PARTIAL_BYTES a partial manifest of it, which the next one
+takes for a previous checkpoint: ranges that have not changed since are not written again. A whole one removes those.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -40,16 +43,21 @@ if TYPE_CHECKING:
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 CLEAN_UP_SECONDS = 10.0
+BUSY = 0.2  # share of a processor that the engine's thread uses, from which on it counts as busy
+PARTIAL_BYTES = 128 << 20  # of stored rows
 OTHER_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`rest`: seconds to sleep for each second of reading, so that the engine's thread has the interpreter."""
+    """`rest`: seconds to sleep for each second of reading while the engine's thread is busy, so that it has the
+    interpreter; a tenth of it while it is idle.
+    `resumable`: see the module's text."""
 
     target_rows: int = TARGET_ROWS
     target_bytes: int = TARGET_BYTES
     rest: float = 1.0
+    resumable: bool = False
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: whoever waited has given up
@@ -103,10 +111,10 @@ class _Writer:
         self._described = described
         self._progress = progress
         self._options = options
-        self._previous: dict[int, TableEntry] = {}
+        self._previous: dict[int, tuple[TableEntry, int]] = {}  # by OID, with the LSN as of which it is
         self._previous_lsn = 0
         if previous is not None and self._continues(previous):
-            self._previous = {table.oid: table for table in previous.tables}
+            self._take_over(previous)
             self._previous_lsn = previous.lsn
         self._thread = BulkThread("checkpoint")
         self._stopped = False
@@ -114,6 +122,14 @@ class _Writer:
         self._upload: asyncio.Task[None] | None = None
         self._sizes: dict[str, dict[str, int]] = {}  # of older folders, by folder
         self._rows = self._bytes = 0
+        self._rest = self._options.rest
+        self._looked = (time.monotonic(), time.thread_time())
+        self._tables: list[TableEntry] = []  # those that are written
+        self._partials: list[str] = []
+        self._partial_bytes = 0  # how much of it the last partial manifest says
+
+    def _take_over(self, previous: Manifest) -> None:
+        self._previous.update({table.oid: (table, previous.lsn) for table in previous.tables})
 
     def _continues(self, previous: Manifest) -> bool:
         return previous.tablespace == self._capture.tablespace.hex() and previous.lsn <= self._capture.lsn
@@ -127,13 +143,19 @@ class _Writer:
             existing = await self._existing(entry)
             if existing is not None:
                 return existing
+            if self._options.resumable:
+                await self._take_over_partials()
             local = tempfile.mkdtemp(prefix="checkpoint-", dir=self._scratch)
-            made = await self._write_all(local, entry)
-            return await self._publish(made)
+            made = await self._publish(await self._write_all(local, entry))
+            with suppress(Exception):  # they are in nobody's way
+                for name in self._partials:
+                    await self._files.delete(self._root + name)
+            return made
         except BaseException:
             self._stopped = True
             self._capture.release()
-            await self._clean_up()
+            if not self._options.resumable:
+                await self._clean_up()
             raise
         finally:
             self._thread.at_end(self._capture.close)
@@ -156,7 +178,7 @@ class _Writer:
     async def _write_all(self, local: str, entry: EntryMark) -> Manifest:
         system, pairs, others = await self._thread.run(self._read_system)
         catalog = await self._put_catalog(local, system, pairs)
-        tables = []
+        tables = self._tables
         ordered = sorted(system.tables.values(), key=lambda table: table.storage_id)
         for done, table in enumerate(ordered):
             name = system.name_of(table)
@@ -165,6 +187,16 @@ class _Writer:
         other, other_rows = await self._write_others(local, others)
         await self._wait_for_upload()
         self._report(Progress(len(ordered), len(ordered), 0, 0))
+        return self._manifest(entry, catalog, other, other_rows, tables)
+
+    def _manifest(
+        self,
+        entry: EntryMark,
+        catalog: StoredFile,
+        other: StoredFile | None,
+        other_rows: int,
+        tables: Sequence[TableEntry],
+    ) -> Manifest:
         return Manifest(
             manifests.FORMAT,
             self._capture.tablespace.hex(),
@@ -179,6 +211,33 @@ class _Writer:
             other_rows,
             tuple(tables),
         )
+
+    # --- going on from what was broken off -----------------------------------------------------------------------
+
+    async def _take_over_partials(self) -> None:
+        """What attempts that were broken off have written, the newest last."""
+        found = []
+        async for info in self._files.list(self._root):
+            name = info.name.removeprefix(self._root)
+            if manifests.is_partial(name):
+                found.append(name)
+        for name in sorted(found):
+            with suppress(SqlError):  # half written, where a store can leave such a thing
+                partial = manifests.decode(await self._files.get(self._root + name))
+                if self._continues(partial):
+                    self._take_over(partial)
+        self._partials += found
+
+    async def _remember(self, entry: TableEntry) -> None:
+        """Now and then, what is written so far; `entry` of the table at work."""
+        if not self._options.resumable or self._bytes - self._partial_bytes < PARTIAL_BYTES:
+            return
+        self._partial_bytes = self._bytes
+        await self._wait_for_upload()
+        name = manifests.partial_name(self._folder, self._bytes, self._attempt)
+        made = self._manifest(EntryMark(), StoredFile("", 0, ""), None, 0, [*self._tables, entry])
+        self._partials.append(name)
+        await self._files.put(self._root + name, manifests.encode(made))
 
     def _read_system(self) -> tuple[System, Pairs, list[int]]:
         """The schema objects; every pair for the catalog's file; the storage ids that nobody owns."""
@@ -219,30 +278,16 @@ class _Writer:
                 self._rows += made.entry.rows
                 self._bytes += made.entry.stored_bytes
                 self._report(progress)
-        if entries:
-            entries[0] = replace(entries[0], low="")
-        return TableEntry(
-            table.oid,
-            name.database,
-            name.schema,
-            name.table,
-            table.storage_id,
-            opened.layout,
-            opened.shape,
-            opened.columns,
-            tuple(table.column_by_number(number).name for number in table.key_columns),
-            opened.row_number,
-            table.persistence,
-            tuple(entries),
-        )
+                await self._remember(_table_entry(opened, name, entries))
+        return _table_entry(opened, name, entries)
 
     async def _plan(self, table: OpenTable) -> list[Rewrite | RangeFile]:
         """What is to be written, and what is taken over from the previous checkpoint."""
         options = self._options
-        old = self._previous.get(table.table.oid)
+        old, lsn = self._previous.get(table.table.oid, (None, 0))
         if old is None or not old.files or old.shape != table.shape or not await self._all_there(old):
             return whole_table(options.target_rows, options.target_bytes)
-        looking = look_at(self._capture, table.table.storage_id, old.files, self._previous_lsn, self._pause)
+        looking = look_at(self._capture, table.table.storage_id, old.files, lsn, self._pause)
         found = []
         while (item := await self._thread.run(_next, looking)) is not None:
             found.append(item)
@@ -288,10 +333,13 @@ class _Writer:
     def _pause(self, worked: float) -> None:
         if self._stopped:
             raise _Stopped
-        if self._options.rest:
-            time.sleep(min(worked * self._options.rest, LONGEST_REST))
+        if self._rest:
+            time.sleep(min(worked * self._rest, LONGEST_REST))
 
     def _report(self, progress: Progress) -> None:
+        (wall, used), self._looked = self._looked, (time.monotonic(), time.thread_time())
+        busy = self._looked[1] - used > BUSY * (self._looked[0] - wall)
+        self._rest = self._options.rest if busy else self._options.rest / 10
         if self._progress is not None:
             self._progress(replace(progress, rows=self._rows, bytes=self._bytes))
 
@@ -365,3 +413,23 @@ class _Writer:
 
 def _next(items: Iterator[Any]) -> Any:
     return next(items, None)
+
+
+def _table_entry(opened: OpenTable, name: TableName, entries: Sequence[RangeFile]) -> TableEntry:
+    """A table as the manifest has it, with these ranges."""
+    table = opened.table
+    files = tuple(replace(entry, low="") if place == 0 else entry for place, entry in enumerate(entries))
+    return TableEntry(
+        table.oid,
+        name.database,
+        name.schema,
+        name.table,
+        table.storage_id,
+        opened.layout,
+        opened.shape,
+        opened.columns,
+        tuple(table.column_by_number(number).name for number in table.key_columns),
+        opened.row_number,
+        table.persistence,
+        files,
+    )

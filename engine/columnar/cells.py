@@ -124,6 +124,9 @@ def contains_any(array: pa.Array, characters: bytes) -> bool:
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
+_OTHER_THAN_DIGITS = frozenset((oids.PG_LSN, oids.MONEY, oids.REGCONFIG, oids.REGDICTIONARY))
+
+
 def text_cells(oid: int, settings: FormatSettings) -> Encoder:
     """Makes the text encoder of a column of this SQL type, as PostgreSQL prints it under the settings."""
 
@@ -137,7 +140,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
             return Cells.of(pa.nulls(len(array), pa.binary()))
         if pa.types.is_boolean(kind):
             return Cells.of_matrix(_boolean_letters(array), array)
-        if pa.types.is_integer(kind) and oid != oids.PG_LSN:
+        if pa.types.is_integer(kind) and oid not in _OTHER_THAN_DIGITS:
             return Cells.of(_integer_text(array))
         if pa.types.is_decimal(kind):
             return Cells.of(_decimal_text(array))
@@ -319,6 +322,7 @@ _FIXED_BINARY = {
     oids.INT2: ">i2",
     oids.INT4: ">i4",
     oids.INT8: ">i8",
+    oids.MONEY: ">i8",
     oids.FLOAT4: ">f4",
     oids.FLOAT8: ">f8",
 }

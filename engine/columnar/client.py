@@ -59,6 +59,18 @@ CREDIT_BYTES = (
 )  # credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """What the worker has, and what it lacks."""
+
+    pid: int  # 0: it does not run
+    tables: int
+    queries: int  # under way
+    behind: int  # LSNs that its tables have not been told of, of all tablespaces
+    late_since: int | None  # commit time of the oldest of these, microseconds since 2000-01-01 UTC, if it is known
+    unapplied: int  # bytes of changes that it has not applied yet
+
+
 @dataclass(slots=True)
 class _Request:
     """What a query is made of, so that it can be made again."""
@@ -173,6 +185,7 @@ class _Stream:
         self._error: BaseException | None = None
         self._begun = False
         self._retried = False
+        self.alone = False
         self._taken = 0
 
     def add(self, chunk: memoryview, rows: int) -> None:
@@ -213,8 +226,14 @@ class _Stream:
         return chunk
 
     async def _again(self, error: BaseException) -> None:
-        """Runs the query once more if the worker was lost, or met an array that is no LIST, before anything came;
-        raises what has happened otherwise."""
+        """Runs the query once more if the worker was lost, had no memory left beside other queries, or met an array
+        that is no LIST, before anything came; raises what has happened otherwise."""
+        if isinstance(error, SqlError) and error.sqlstate == "53200" and not (self._begun or self.alone):
+            self.alone = True
+            self._ended = False
+            self._error = None
+            await self._client.send(self)
+            return
         if isinstance(error, SqlError) and error.message == ShapedArray.MESSAGE and not self._begun:
             if not self.request.turn_whole():
                 raise error
@@ -296,7 +315,7 @@ class WorkerClient(ColumnarEngine):
         threads: int | None = None,
         virtual_content: VirtualContent | None = None,
     ) -> None:
-        self._spill_directory = spill_directory
+        self.spill_directory = spill_directory
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
         self.virtual_content = virtual_content
@@ -316,6 +335,13 @@ class WorkerClient(ColumnarEngine):
         self._push_timer: asyncio.TimerHandle | None = None
         self._closed = False
         store.on_durable(self._durable)
+
+    @property
+    def status(self) -> WorkerStatus:
+        running = self._process is not None and self._process.poll() is None
+        pid = self._process.pid if self._process is not None and running else 0
+        feed = self._feed
+        return WorkerStatus(pid, len(feed.tables), len(self._streams), feed.behind, feed.late_since, self._unapplied)
 
     # ---- several tablespaces --------------------------------------------------------------------------------------
 
@@ -423,6 +449,8 @@ class WorkerClient(ColumnarEngine):
             "overlays": overlays,
             "virtual": own,
         }
+        if stream.alone:
+            header["alone"] = True
         if request.encoding is not None:
             header["encoding"] = _encoding_header(query, request.encoding)
         self._write(header, buffers)
@@ -517,7 +545,7 @@ class WorkerClient(ColumnarEngine):
 
     def _keep_run(self, path: str) -> str | None:
         """A second name for a bulk run's file, in the worker's directory; the worker removes it."""
-        kept = os.path.join(self._spill_directory, f"run-{next(self._run_names)}")
+        kept = os.path.join(self.spill_directory, f"run-{next(self._run_names)}")
         try:
             os.link(path, kept)
         except OSError:  # merged and removed meanwhile, or another file system: its keys go one by one
@@ -564,8 +592,8 @@ class WorkerClient(ColumnarEngine):
             for end in (ours, theirs):
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                     end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
-            shutil.rmtree(self._spill_directory, ignore_errors=True)
-            os.makedirs(self._spill_directory, mode=0o700, exist_ok=True)
+            shutil.rmtree(self.spill_directory, ignore_errors=True)
+            os.makedirs(self.spill_directory, mode=0o700, exist_ok=True)
             self._ready = loop.create_future()
             with theirs:
                 self._process = self._spawn(theirs.fileno())
@@ -594,7 +622,7 @@ class WorkerClient(ColumnarEngine):
             *("--fd", str(descriptor)),
             *("--memory-limit", str(self._memory_limit)),
             *("--threads", str(self._threads)),
-            *("--spill-directory", self._spill_directory),
+            *("--spill-directory", self.spill_directory),
         ]
         return subprocess.Popen(
             command,
@@ -602,7 +630,7 @@ class WorkerClient(ColumnarEngine):
             stdout=subprocess.DEVNULL,
             pass_fds=(descriptor,),
             env=environment,
-            cwd=self._spill_directory,
+            cwd=self.spill_directory,
             start_new_session=True,
         )
 
@@ -674,9 +702,11 @@ class WorkerClient(ColumnarEngine):
             self._frames.transport.abort()
             while self._frames is not None:
                 await asyncio.sleep(0)
+        if self._starting is not None:  # those for whom it was started may have gone
+            await asyncio.gather(self._starting, return_exceptions=True)
         if self._ended is not None:
             await self._ended
-        shutil.rmtree(self._spill_directory, ignore_errors=True)
+        shutil.rmtree(self.spill_directory, ignore_errors=True)
 
 
 def _guarded(sql: str, query: ColumnarQuery) -> str:

@@ -138,6 +138,13 @@ class Feed:
         return runs, changes
 
     @property
+    def late_since(self) -> int | None:
+        """The commit time of the oldest change that no table has been told of, in microseconds since 2000-01-01 UTC;
+        None if there is none, or it is no longer known."""
+        times = [store.time_of(hold.lsn + 1) for store, hold in self._holds.items() if hold.lsn < store.durable_lsn]
+        return min((time for time in times if time is not None), default=None)
+
+    @property
     def behind(self) -> int:
         """LSNs between the holds and D: what the tablespaces keep in memory for our sake."""
         return sum(store.durable_lsn - hold.lsn for store, hold in self._holds.items())

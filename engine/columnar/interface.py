@@ -198,7 +198,8 @@ class ColumnarEngine(Protocol):
 class RowEncoding:
     """How result rows leave the worker. kind: 'datarow' (DataRow messages; `formats` 0 text, 1 binary per column),
     'copy_text', 'copy_csv', 'copy_binary' (CopyData messages with one row each; `options` as in COPY: delimiter, null,
-    quote, escape, force_quote ('*' or names joined by commas); header, and COPY's binary header, are the caller's)."""
+    quote, escape, force_quote ('*' or names joined by commas); 'copy_arrow' (an Arrow IPC stream in CopyData messages,
+    its schema and its end as chunks without rows); header, and COPY's binary header, are the caller's)."""
 
     kind: str
     formats: tuple[int, ...]

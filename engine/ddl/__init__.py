@@ -26,6 +26,7 @@ from typing import Any
 from catalog.errors import not_supported
 from engine.ddl import (
     alter,
+    change_streams,
     composites,
     default_privileges,
     drop,
@@ -73,6 +74,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.CompositeTypeStmt: composites.create_composite,
     ast.AlterCompositeStmt: composites.alter_composite,
     ast.ExtensionStmt: extensions.extension,
+    ast.ChangeStreamStmt: change_streams.change_stream,
     ast.CreateFunctionStmt: routines.create,
     ast.DropFunctionStmt: routines.drop,
     ast.DropFromTableStmt: drop.drop_from_table,

@@ -20,8 +20,10 @@ from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
 from engine.ddl import alter_children, grants, names, partitions
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
+from engine.ddl.drop import Removal, word_of
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.indexes import class_for
+from engine.ddl.key_dependents import refuse_views_that_need
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
 from engine.ddl.tables import TableBuilder, layout
@@ -31,6 +33,7 @@ from engine.execute.expressions import compile_expression
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression, resolve_type
 from engine.sql.analyze.domains import domain_default
+from engine.sql.analyze.views import reads_column, stored_query
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
 
@@ -167,6 +170,12 @@ class Alteration:
         changes: dict[int, SchemaObject | None] = {item.oid: item for item in self.builder.sequences}
         if self.rewrite:
             table = self._with_new_storage(table, made)
+        if self.conversions:
+            self.validations += [
+                item
+                for item in table.constraints
+                if item.late and item not in self.validations and not self.conversions.keys().isdisjoint(item.columns)
+            ]
         self.builder.table = table
         changes.update(made)
         changes.update({item.oid: None for item in self.dropped})
@@ -215,8 +224,9 @@ class Alteration:
         self.builder.add_column_constraints(definition)
         column = self.builder.column_named(definition.name)
         self.new_layout = True
-        self.validations += [item for item in self.builder.new_constraints[known:] if item.kind in "cf"]
-        if any(item.kind == "p" for item in self.builder.new_constraints[known:]):
+        new = self.builder.new_constraints[known:]
+        self.validations += [item for item in new if item.late or item.kind in "cf"]
+        if any(item.kind == "p" and not item.late for item in new):
             self.rewrite = True
         self._fill(column)
 
@@ -310,7 +320,7 @@ class Alteration:
                 own = constraint.references == self.table.oid and column.number in constraint.referenced_columns
                 if constraint.kind == "f" and own and other.oid != self.table.oid:
                     dependents.append((other, constraint))
-        refuse_used_by_views(self.context, self.table.oid, f"dropping column {column.name} of {self.table.name}")
+        views = self._views_reading(column)
         for item in self.table.columns:
             if item.generated is not None and column.number in self._used(item.generated, item.type):
                 not_supported(f"dropping column {column.name}, which generated column {item.name} uses")
@@ -319,20 +329,37 @@ class Alteration:
             texts = [item.expression for item in index.columns if item.expression] + [index.predicate or ""]
             if any(text and column.number in self._used(text, None) for text in texts):
                 self._take_index(index)
-        if not dependents:
+        if not dependents and not views:
             return
         if not cascade:
             what = f"column {column.name} of table {self.table.name}"
+            lines = [f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents]
+            lines += [f"{word_of(view)} {view.name} depends on {what}" for view in views]
             raise SqlError(
                 "2BP01",
                 f"cannot drop {what} because other objects depend on it",
-                detail="\n".join(f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents),
+                detail="\n".join(lines),
                 hint="Use DROP ... CASCADE to drop the dependent objects too.",
             )
+        removal = Removal(self.context, cascade)
+        removal.take(views, self.table)
+        removal.carry_out([self.table])
         for other, constraint in dependents:
             kept = tuple(item for item in other.constraints if item.oid != constraint.oid)
             self.context.lock_relation(other.oid, "access exclusive")
             self.context.change({other.oid: replace(other, constraints=kept)})
+
+    def _views_reading(self, column: Column) -> list[View | Table]:
+        """The views that use the column."""
+        what = f"dropping column {column.name} of {self.table.name}"
+        refuse_used_by_views(self.context, self.table.oid, what, renamed=True)
+        return [
+            item
+            for item in self.context.catalog.objects.values()
+            if isinstance(item, View | Table)
+            and self.table.oid in item.depends_on
+            and reads_column(stored_query(item, self.context.environment), self.table.oid, column.number)
+        ]
 
     def _used(self, text: str, target: TypeRef | None) -> tuple[int, ...]:
         kind = "index expressions"
@@ -478,22 +505,24 @@ class Alteration:
         nullable = {column.number for column in self.table.columns if not column.not_null}
         made = self.builder.add_constraint(definition)
         if made.kind == "p":
-            self.rewrite = True
+            self.rewrite |= not made.late
             self.validations += [_not_null(self.table.column_by_number(n)) for n in made.columns if n in nullable]
-        elif made.kind in "cf" and made.validated:
+        if made.late or (made.kind in "cf" and made.validated):
             self.validations.append(made)
 
     def drop_constraint(self, command: ast.AlterTableCmd) -> None:
         found = self._constraint(command.name or "", command.if_exists)
         if found is None:
             return
+        if found.kind == "p":
+            refuse_views_that_need(self.context, self.table, found, command.cascade)
         referring = [
             (other, constraint)
             for other in self.context.catalog.tables()
             for constraint in other.constraints
             if constraint.kind == "f"
             and found.index is not None
-            and found.kind in "pu"
+            and found.kind in "pux"
             and constraint.index == found.index
         ]
         if referring and not command.cascade:
@@ -520,10 +549,10 @@ class Alteration:
         table = self.table
         kept = tuple(item for item in table.constraints if item.oid != constraint.oid)
         self.builder.table = replace(table, constraints=kept)
-        if constraint.kind == "p":
+        if constraint.kind == "p" and not constraint.late:
             self.builder.table = replace(self.builder.table, key_columns=())
             self.rewrite = True
-        if constraint.kind in "pu" and constraint.index is not None:
+        if constraint.kind in "pux" and constraint.index is not None:
             self._take_index(self._index(constraint.index))
 
     def _take_index(self, index: Index) -> None:

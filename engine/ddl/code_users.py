@@ -21,10 +21,11 @@ from catalog.schema import USER_TYPES, Domain, Extension, Index, Routine, Schema
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import tree
-from engine.sql.analyze import analyze, analyze_expression
+from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
+from engine.sql.analyze.views import stored_query
 from engine.sql.analyze.walk import expressions_in
-from engine.sql.parser import parse, parse_expression
+from engine.sql.parser import parse_expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
     for item in own_objects(context):
         if isinstance(item, View) or (isinstance(item, Table) and item.query is not None):
             query = item.query or ""
-            if mark in query and (found := _used(analyze(parse(query)[0].tree, environment).statement, wanted)):
+            if mark in query and (found := _used(stored_query(item, environment), wanted)):
                 yield Use(item, found)
         elif isinstance(item, Table):
             for column in item.columns:

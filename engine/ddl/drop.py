@@ -18,6 +18,7 @@ from catalog.schema import (
     INFORMATION_SCHEMA_OID,
     PG_CATALOG_OID,
     USER_TYPES,
+    ChangeStream,
     Column,
     Composite,
     Constraint,
@@ -41,10 +42,12 @@ from engine.ddl.rewrite_text import default_over
 from engine.ddl.sequences import restarted
 from engine.ddl.user_types import find_type, must_own, users_of
 from engine.sql import ast
+from engine.txn.interface import EmptiedStorage
 
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     Enum: "type", Domain: "type", Composite: "type", Extension: "extension",
+    ChangeStream: "change stream",
 }  # fmt: skip
 
 
@@ -109,6 +112,11 @@ class Removal:
         if isinstance(item, Table | View | Sequence):
             self._take_views(item)
 
+    def take(self, views: Iterable[View | Table], table: Table) -> None:
+        """Takes views that use a column of a table."""
+        for view in views:
+            self._depend(view, table)
+
     def _take_views(self, item: Table | View | Sequence) -> None:
         for view in self._views_over(item.oid):
             self._depend(view, item)
@@ -131,6 +139,9 @@ class Removal:
     def _take_members(self, item: Extension) -> None:
         """What uses the types, functions and operators that an extension has brought."""
         self.context.environment.make_current()
+        for view in self.context.catalog.by_kind.get(View, ()):
+            if isinstance(view, View) and view.extension == item.oid:
+                self.add(view)
         has = available()[item.name].has
         for table in list(self.context.catalog.tables()):
             for column in table.columns:
@@ -227,7 +238,16 @@ class Removal:
         self.constraints.append((other.oid, constraint.oid))
 
     def carry_out(self, roots: list[SchemaObject]) -> None:
-        """Writes it. Raises 2BP01 when something else depends on it and CASCADE was not said."""
+        """Writes it. Raises 2BP01 when something else depends on it and CASCADE was not said, and for what an
+        extension has brought."""
+        for item in self.gone.values():
+            owner = self.context.catalog.get(item.extension) if isinstance(item, View) else None
+            if isinstance(owner, Extension) and owner.oid not in self.gone:
+                raise SqlError(
+                    "2BP01",
+                    f"cannot drop {named(item)} because {named(owner)} requires it",
+                    hint=f"You can drop {named(owner)} instead.",
+                )
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
@@ -448,7 +468,7 @@ def _refuse_part(context: DdlContext, item: SchemaObject) -> None:
             )
         table = context.catalog.table(item.table)
         for constraint in table.constraints:
-            if constraint.index == item.oid and constraint.kind in "pu":
+            if constraint.index == item.oid and constraint.kind in "pux":
                 owner = f"constraint {constraint.name} on table {table.name}"
                 raise SqlError(
                     "2BP01",
@@ -512,7 +532,7 @@ def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Tabl
 
 def emptied(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]:
     """The table and its indexes with new, empty storage."""
-    context.drop_storage(table.storage_id)
+    context.drop_storage(EmptiedStorage(table.storage_id))
     fresh = replace(table, storage_id=context.new_storage_id(table.tablespace))
     changes: dict[int, SchemaObject | None] = {table.oid: fresh}
     for oid in table.indexes:

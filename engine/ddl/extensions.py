@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catalog.errors import SqlError
-from catalog.extensions import Available, available
+from catalog.errors import SqlError, not_supported
+from catalog.extensions import VIEWS, Available, available
+from catalog.functions.quoting import quote_identifier
 from catalog.privileges import may
-from catalog.schema import Database, Extension, Schema, SchemaObject
+from catalog.schema import Database, Extension, Role, Schema, SchemaObject, View
 from engine.ddl import names
 from engine.ddl.code_users import refuse_users
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
+from engine.ddl.views import create_view
 from engine.sql import ast
+from engine.sql.parser import parse_select
 
 
 def extension(context: DdlContext, statement: ast.ExtensionStmt) -> str:
@@ -43,7 +46,21 @@ def _create(context: DdlContext, statement: ast.ExtensionStmt) -> str:
     _refuse_conflicts(context, known, schema)
     item = Extension(context.new_oid(), schema.oid, name, known.version, context.user_oid, known.comment)
     context.change({item.oid: item})
+    _create_views(context, item, schema)
     return "CREATE EXTENSION"
+
+
+def _create_views(context: DdlContext, item: Extension, schema: Schema) -> None:
+    for name, text in VIEWS.get(item.name, ()):
+        query = parse_select(text.format(quote_identifier(schema.name)))
+        create_view(context, ast.ViewStmt(ast.RangeVar(None, schema.name, name), (), query))
+        view = context.catalog.relation(schema.oid, name)
+        assert isinstance(view, View)
+        owner = context.catalog.get(item.owner)
+        assert isinstance(owner, Role)
+        shown = quote_identifier(owner.name)
+        acl = (f"{shown}=arwdDxt/{shown}", f"=r/{shown}")
+        context.change({view.oid: replace(view, extension=item.oid, acl=acl)})
 
 
 def _available(name: str) -> Available:
@@ -130,6 +147,8 @@ def _alter(context: DdlContext, statement: ast.ExtensionStmt) -> str:
     assert statement.schema is not None
     schema = context.creation_schema(ast.RangeVar(None, statement.schema, found.name))
     if schema.oid != found.schema:
+        if found.name in VIEWS:
+            not_supported("ALTER EXTENSION SET SCHEMA of an extension with views")
         refuse_users(context, found, "ALTER EXTENSION SET SCHEMA of an extension that stored expressions use")
         _refuse_conflicts(context, _available(found.name), schema)
         context.change({found.oid: replace(found, schema=schema.oid)})

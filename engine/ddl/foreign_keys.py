@@ -80,9 +80,12 @@ def _parent(builder: TableBuilder, relation: ast.RangeVar) -> tuple[Table, list[
 
 def _referenced_columns(parent: Table, constraint: ast.ConstraintDef) -> tuple[int, ...]:
     if not constraint.referenced_columns:
-        if not parent.key_columns:
+        primary = next((item for item in parent.constraints if item.kind == "p"), None)
+        if primary is None:
             raise SqlError("42704", f'there is no primary key for referenced table "{parent.name}"')
-        return parent.key_columns
+        if primary.deferrable:
+            raise SqlError("55000", f'cannot use a deferrable primary key for referenced table "{parent.name}"')
+        return primary.columns
     numbers = []
     for name in constraint.referenced_columns:
         column = parent.column(name)
@@ -97,6 +100,10 @@ def _matching_index(parent: Table, indexes: list[Index], referenced: tuple[int, 
         numbers = [column.number for column in index.columns]
         if index.unique and index.predicate is None and sorted(numbers) == sorted(referenced):
             return index
+    if any(
+        item.late and item.kind != "x" and sorted(item.columns) == sorted(referenced) for item in parent.constraints
+    ):
+        raise SqlError("55000", f'cannot use a deferrable unique constraint for referenced table "{parent.name}"')
     message = f'there is no unique constraint matching given keys for referenced table "{parent.name}"'
     raise SqlError("42830", message)
 

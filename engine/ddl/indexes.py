@@ -24,13 +24,13 @@ MAX_KEYS = 32
 def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     """CREATE [UNIQUE] INDEX. Raises 42P07, 42703, 42704, 42804, 0A000 for what the access method cannot do, 23505
     (job)."""
-    statement = _with_method(context, statement)
+    statement = with_method(context, statement)
     table = names.table_named(context, statement.relation, "share", materialized=True)
     if len(statement.elements) > MAX_KEYS:
         raise SqlError("54011", f"cannot use more than {MAX_KEYS} columns in an index")
     name = statement.name
     if name is None:
-        name = names.free_relation_name(context, table.schema, table.name, _second(statement), "idx")
+        name = names.free_relation_name(context, table.schema, table.name, second_part(statement), "idx")
     if names.refuse_if_taken(context, table.schema, name, statement.if_not_exists):
         return "CREATE INDEX"
     index = Index(
@@ -38,7 +38,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         table.schema,
         name,
         table.oid,
-        tuple(_column(context, table, element, statement.method) for element in statement.elements),
+        tuple(index_column(context, table, element, statement.method) for element in statement.elements),
         context.new_storage_id(table.tablespace),
         unique=statement.unique,
         nulls_not_distinct=statement.nulls_not_distinct,
@@ -65,7 +65,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     return "CREATE INDEX"
 
 
-def _second(statement: ast.IndexStmt) -> str:
+def second_part(statement: ast.IndexStmt) -> str:
     """The columns' part of a generated name: expressions by what they call, or 'expr', numbered when taken."""
     parts: list[str] = []
     for element in statement.elements:
@@ -82,7 +82,7 @@ def _second(statement: ast.IndexStmt) -> str:
     return "_".join([*parts, *(name for name in statement.include if name not in parts)])
 
 
-def _with_method(context: DdlContext, statement: ast.IndexStmt) -> ast.IndexStmt:
+def with_method(context: DdlContext, statement: ast.IndexStmt) -> ast.IndexStmt:
     """The statement, if its access method can do what it asks for (DefineIndex)."""
     name = statement.method
     if name == "rtree":
@@ -132,7 +132,8 @@ def _check_number(name: str, value: str, least: int, most: int) -> None:
         raise SqlError("22023", f'value {value} out of bounds for option "{name}"', detail=detail)
 
 
-def _column(context: DdlContext, table: Table, element: ast.IndexElement, method: str) -> IndexColumn:
+def index_column(context: DdlContext, table: Table, element: ast.IndexElement, method: str) -> IndexColumn:
+    """A column of a new index. Raises 42703, 42704, 42804, 0A000."""
     if element.collation and element.collation[-1] not in ("C", "POSIX", "default"):
         not_supported(f'collation "{element.collation[-1]}"')
     if not METHODS[method].ordered:

@@ -10,6 +10,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.privileges import may
 from catalog.schema import (
     POSTGRES_DATABASE_OID,
+    ChangeStream,
     Database,
     Index,
     Role,
@@ -22,6 +23,7 @@ from catalog.schema import (
     View,
 )
 from catalog.scram import verifier
+from catalog.types import lookup, oids
 from engine.ddl import default_privileges, extensions, grants, names, tablespaces, user_types
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal, named
@@ -130,6 +132,9 @@ def drop_database(context: DdlContext, statement: ast.DropDatabaseStmt) -> str:
     for schema in schemas:
         removal.add(schema)
     changes: dict[int, SchemaObject | None] = {database.oid: None, **dict.fromkeys(removal.gone)}
+    for item in context.catalog.objects.values():
+        if isinstance(item, ChangeStream) and item.database == database.oid:
+            changes[item.oid] = None
     for item in removal.gone.values():
         if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):
             context.drop_storage(item.storage_id)
@@ -225,8 +230,10 @@ def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any
             base = replace(base, password=None if value is None else verifier(str(value)))
         elif name in ("in_role", "role", "admin"):
             continue  # `_memberships`, once there is such a role
-        elif name in ("valid_until", "sysid"):
-            not_supported(f"role option {name.upper().replace('_', ' ')}")
+        elif name == "valid_until":
+            base = replace(base, valid_until=_moment(context, value))
+        elif name == "sysid":
+            not_supported("role option SYSID")
         elif _ROLE_OPTIONS.get(name) in known:
             base = replace(base, **{_ROLE_OPTIONS[name]: value})
         else:
@@ -234,8 +241,15 @@ def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any
     return base
 
 
+def _moment(context: DdlContext, text: str) -> int:
+    """VALID UNTIL, in microseconds since 2000; without a zone it is in the session's."""
+    found = lookup(oids.TIMESTAMPTZ).text_decoder(context.environment.format)(text)
+    assert isinstance(found, int)
+    return found
+
+
 def _described(item: SchemaObject) -> str:
-    return named(item) if isinstance(item, Routine) else f"{type(item).__name__.lower()} {item.name}"
+    return named(item) if isinstance(item, Routine | ChangeStream) else f"{type(item).__name__.lower()} {item.name}"
 
 
 def _drop_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
@@ -287,9 +301,8 @@ def _relation(context: DdlContext, relation: ast.RangeVar, if_exists: bool) -> T
 
 def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
     """ALTER ... RENAME: names are stored once, and stored expressions are deparsed from columns, not from names."""
-    word = {"column": "table", "constraint": "table", "matview": "materialized view"}.get(
-        statement.kind, statement.kind
-    )
+    word = statement.of if statement.kind in ("column", "constraint") else statement.kind
+    word = "materialized view" if word == "matview" else word
     tag = f"ALTER {word.upper()}"
     kinds: dict[str, type[Any]] = {"schema": Schema, "database": Database, "role": Role, "tablespace": Tablespace}
     if statement.kind in kinds:
@@ -377,14 +390,15 @@ def _rename_constraint(context: DdlContext, item: SchemaObject, old: str, new: s
     for oid in context.catalog.children.get(item.oid, ()) if found.kind == "c" and not found.no_inherit else ():
         context.lock_relation(oid, "access exclusive")
         _rename_constraint(context, context.catalog.table(oid), old, new)
-    if found.index is not None and found.kind in "pu":
+    if found.index is not None and found.kind in "pux":
         context.change({found.index: replace(context.catalog.index(found.index), name=new)})
 
 
 def _rename_constraint_of(context: DdlContext, index: Index, new: str) -> None:
     table = context.catalog.table(index.table)
     constraints = tuple(
-        replace(each, name=new) if each.index == index.oid and each.kind in "pu" else each for each in table.constraints
+        replace(each, name=new) if each.index == index.oid and each.kind in "pux" else each
+        for each in table.constraints
     )
     if constraints != table.constraints:
         context.change({table.oid: replace(table, constraints=constraints)})

@@ -7,8 +7,19 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.privileges import names_of
-from catalog.schema import Database, Role, Routine, Schema, SchemaObject, Sequence, Table, Tablespace, View
-from engine.ddl import default_privileges, grants, names
+from catalog.schema import (
+    ChangeStream,
+    Database,
+    Role,
+    Routine,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
+from engine.ddl import change_streams, default_privileges, grants, names
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.sql import ast
@@ -62,6 +73,8 @@ def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
 
 
 def _is_here(context: DdlContext, item: SchemaObject) -> bool:
+    if isinstance(item, ChangeStream):
+        return item.database == context.catalog.database
     return getattr(item, "schema", 0) in context.catalog.schemas.values()
 
 
@@ -80,6 +93,9 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
         removal.add(item)
     if roots:
         removal.carry_out(roots)
+    streams = [item.name for item in context.catalog.change_streams.values() if item.owner in {r.oid for r in roles}]
+    if streams:
+        change_streams.drop(context, streams)
     for role in roles:
         default_privileges.forget(context, role)
         for item in grants.mentioning(context, role.name):

@@ -376,17 +376,17 @@ def _new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     """A new index of a table that is being made, or altered, as a part of its parent's."""
     context, child = builder.context, builder.table
     constraint = _constraint_of(parent, index)
-    if index.unique:
-        word = "PRIMARY KEY" if index.primary else "UNIQUE"
+    if index.is_unique:
+        word = "PRIMARY KEY" if index.is_primary else "UNIQUE"
         check_unique_key(child, word, _mapped(parent, child, tuple(item.number for item in index.columns)))
     columns = tuple(
         replace(item, number=_mapped(parent, child, (item.number,))[0]) if item.number else item
         for item in index.columns
     )
     named = "_".join(_column_word(parent, item) for item in index.columns)
-    label = "pkey" if index.primary else "key" if constraint is not None else "idx"
+    label = "pkey" if index.is_primary else "key" if constraint is not None else "idx"
     name = names.free_relation_name(
-        context, child.schema, child.name, "" if index.primary else named, label,
+        context, child.schema, child.name, "" if index.is_primary else named, label,
         [item.name for item in builder.indexes],
     )  # fmt: skip
     storage = child.storage_id if index.primary else context.new_storage_id(child.tablespace)
@@ -399,9 +399,10 @@ def _new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     builder.table = replace(child, indexes=(*child.indexes, part.oid))
     if constraint is not None:
         numbers = tuple(item.number for item in columns)
-        if index.primary:
+        if index.is_primary:
             for number in numbers:
                 builder.change_column(replace(builder.table.column_by_number(number), not_null=True))
+        if index.primary:
             builder.table = replace(builder.table, key_columns=numbers)
         made = replace(
             constraint, oid=context.new_oid(), name=name, columns=numbers, index=part.oid, inherited=1, local=False,
@@ -434,6 +435,7 @@ def matching_index(context: DdlContext, child: Table, parent: Table, index: Inde
             and own.method == index.method
             and own.unique == index.unique
             and own.primary == index.primary
+            and own.late == index.late
             and own.columns == columns
             and own.predicate == index.predicate
             and own.nulls_not_distinct == index.nulls_not_distinct
@@ -468,7 +470,10 @@ def add_index_part(context: DdlContext, child: Table, parent: Table, index: Inde
         part = _new_part(builder, parent, index)
         context.change(builder.objects())
         if part.is_tree and child.partitioning is None and not context.table_is_empty(child):
-            context.add_job(BuildIndex(context.catalog.table(child.oid), part))
+            grown = context.catalog.table(child.oid)
+            context.add_job(BuildIndex(grown, part))
+            for made in builder.new_constraints:
+                context.add_job(ValidateConstraint(grown, made))
     if own is None and child.partitioning is not None:
         add_index_parts(context, context.catalog.table(child.oid), part)
 

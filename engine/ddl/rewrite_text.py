@@ -15,24 +15,35 @@ from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
 from engine.sql import tree
-from engine.sql.analyze import analyze, analyze_expression
+from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
+from engine.sql.analyze.views import sources_of, stored_query
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_query
-from engine.sql.parser import parse, parse_expression
+from engine.sql.parser import parse_expression
 
 BOOL = TypeRef(16)
 REGCLASS = 2205
 
 
-def refuse_used_by_views(context: DdlContext, oid: int, what: str) -> None:
-    """The text of a view, or of a function's body in SQL's own form, names what it reads; while one does, that keeps
-    its name (0A000)."""
+def refuse_used_by_views(context: DdlContext, oid: int, what: str, renamed: bool = False) -> None:
+    """The text of a function's body in SQL's own form names what it reads; while one does, that keeps its name (0A000).
+    So it is with views where more than names changes; of names only those in constants matter."""
     for item in context.catalog.objects.values():
         if isinstance(item, View | Table | Routine) and oid in item.depends_on:
+            if renamed and not isinstance(item, Routine) and item.sources and not _names_constant(context, item, oid):
+                continue
             word = "function" if isinstance(item, Routine) else "view"
             hint = f"Drop the {word}, rename, and create it again."
             not_supported(f"{what} while {word} {item.name} uses it", hint=hint)
+
+
+def _names_constant(context: DdlContext, item: View | Table, oid: int) -> bool:
+    """Whether the relation is a constant of type regclass in the view's query, whose text has its name."""
+    return "regclass" in (item.query or "") and any(
+        isinstance(found, tree.Const) and found.type.oid == REGCLASS and found.value == oid
+        for found, _ in expressions_in(stored_query(item, context.environment))
+    )
 
 
 def _refuse_used_code(context: DdlContext, schema: Schema, what: str) -> None:
@@ -57,7 +68,7 @@ def rename_relations(context: DdlContext, changes: dict[int, SchemaObject | None
         if isinstance(item, Table | View | Sequence) and item.schema in renamed:
             renamed.add(item.oid)
     for oid in renamed:
-        refuse_used_by_views(context, oid, what)
+        refuse_used_by_views(context, oid, what, renamed=True)
     for oid in changes:
         if isinstance(schema := context.catalog.get(oid), Schema):
             _refuse_used_code(context, schema, what)
@@ -91,7 +102,7 @@ def default_over(context: DdlContext, column: Column, oids: set[int]) -> tree.Ex
 
 def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> dict[int, SchemaObject | None]:
     """`new` with the texts of its checks and generated columns, and its indexes' expressions, in the new names."""
-    refuse_used_by_views(context, old.oid, f"renaming a column of {old.name}")
+    refuse_used_by_views(context, old.oid, f"renaming a column of {old.name}", renamed=True)
 
     def rewritten(text: str, target: TypeRef | None, kind: str) -> str:
         found = analyze_expression(parse_expression(text), context.environment, old, target, kind)
@@ -228,13 +239,13 @@ def _domain_rewrites(context: DdlContext, item: Domain, name: str) -> list[Rewri
 
 
 def _view_rewrite(context: DdlContext, view: View) -> Rewrite:
-    query = analyze(parse(view.query)[0].tree, context.environment).statement
-    assert isinstance(query, tree.Query)
+    query = stored_query(view, context.environment)
 
     def rewrite() -> None:
         names = [column.name for column in view.columns]
         text = deparse_query(query, context.catalog, names=names)
         if text != view.query:
-            context.change({view.oid: replace(view, query=text)})
+            sources = sources_of(text, context.environment)
+            context.change({view.oid: replace(view, query=text, sources=sources)})
 
     return rewrite

@@ -21,6 +21,7 @@ from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.expressions import default_text
+from engine.ddl.views import refuse_whole_rows
 from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
@@ -300,6 +301,7 @@ def _with_statements(context: DdlContext, item: Routine, body: Sequence[ast.Stat
 
 
 def _stored(context: DdlContext, item: Routine, query: tree.Query) -> str:
+    refuse_whole_rows(query)
     if item.is_expression:
         return f"SELECT {deparse_expression(query.output[0].expression, (), context.catalog)}"
     return deparse_query(query, context.catalog)

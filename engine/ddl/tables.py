@@ -171,6 +171,10 @@ class TableBuilder:
             raise SqlError("42710", message)
         if constraint.kind in ("primary", "unique"):
             made = self._key(constraint)
+        elif constraint.kind == "exclusion":
+            from engine.ddl.exclusion import exclusion  # which needs what makes indexes, and that needs this module
+
+            made = exclusion(self, constraint)
         elif constraint.kind == "check":
             made = self._check(constraint, column)
         elif constraint.kind == "foreign":
@@ -196,8 +200,6 @@ class TableBuilder:
 
     def _key(self, constraint: ast.ConstraintDef) -> Constraint:
         primary = constraint.kind == "primary"
-        if constraint.deferrable:
-            not_supported("deferrable unique constraints")
         if primary and any(item.kind == "p" for item in self.table.constraints):
             raise SqlError("42P16", f'multiple primary keys for table "{self.table.name}" are not allowed')
         place_of_index(self.context, constraint.tablespace, self.table)
@@ -205,6 +207,8 @@ class TableBuilder:
             if self.table.partitioning is not None:
                 message = "ALTER TABLE / ADD CONSTRAINT USING INDEX is not supported on partitioned tables"
                 raise SqlError("0A000", message)
+            if constraint.deferrable:
+                not_supported("a deferrable constraint USING INDEX")
             return self._key_from_index(constraint, primary)
         numbers = self._key_columns(constraint)
         partitions.check_unique_key(self.table, "PRIMARY KEY" if primary else "UNIQUE", numbers)
@@ -221,25 +225,35 @@ class TableBuilder:
         what = f"{'ADD ' if self._command == 'ALTER TABLE' else ''}{'PRIMARY KEY' if primary else 'UNIQUE'}"
         self._tell(f'{self._command} / {what} will create implicit index "{name}" for table "{self.table.name}"')
         columns = tuple(IndexColumn(number, type=self.table.column_by_number(number).type) for number in numbers)
+        clustered = primary and not constraint.deferrable
+        kind = "p" if primary else "u"
         index = Index(
             self.context.new_oid(),
             self.table.schema,
             name,
             self.table.oid,
             columns,
-            self.table.storage_id if primary else self.context.new_storage_id(self.table.tablespace),
-            unique=True,
-            primary=primary,
+            self.table.storage_id if clustered else self.context.new_storage_id(self.table.tablespace),
+            unique=not constraint.deferrable,
+            primary=clustered,
+            late=kind if constraint.deferrable else "",
             nulls_not_distinct=constraint.nulls_not_distinct,
             include=tuple(self.column_named(item).number for item in constraint.include),
             owner=self.table.owner,
             tablespace=self.table.tablespace,
         )
+        self.add_index(index)
+        if clustered:
+            self.table = replace(self.table, key_columns=numbers)
+        return Constraint(
+            self.context.new_oid(), name, kind, numbers, index=index.oid, deferrable=constraint.deferrable,
+            initially_deferred=constraint.initially_deferred,
+        )  # fmt: skip
+
+    def add_index(self, index: Index) -> None:
+        """An index behind a constraint."""
         self.indexes.append(index)
         self.table = replace(self.table, indexes=(*self.table.indexes, index.oid))
-        if primary:
-            self.table = replace(self.table, key_columns=numbers)
-        return Constraint(self.context.new_oid(), name, "p" if primary else "u", numbers, index=index.oid)
 
     def _key_columns(self, constraint: ast.ConstraintDef) -> tuple[int, ...]:
         numbers: list[int] = []
@@ -428,7 +442,7 @@ def _keys_first(elements: tuple[ast.Node, ...]) -> list[ast.Node]:
 
     def rank(element: ast.Node) -> int:
         if isinstance(element, ast.ConstraintDef):
-            return {"primary": 1, "unique": 1, "check": 2}.get(element.kind, 3)
+            return {"primary": 1, "unique": 1, "exclusion": 1, "check": 2}.get(element.kind, 3)
         return 0
 
     ordered: list[ast.Node] = []
@@ -482,4 +496,12 @@ def _copy_constraints(builder: TableBuilder, source: Table, including: set[str])
             builder.table = replace(builder.table, constraints=(*builder.table.constraints, copied))
         if constraint.kind in ("p", "u") and (everything or "indexes" in including):
             kind = "primary" if constraint.kind == "p" else "unique"
-            builder.add_constraint(ast.ConstraintDef(kind, columns=column_names))
+            given = ast.ConstraintDef(
+                kind, columns=column_names, deferrable=constraint.deferrable,
+                initially_deferred=constraint.initially_deferred,
+            )  # fmt: skip
+            builder.add_constraint(given)
+        if constraint.kind == "x" and (everything or "indexes" in including):
+            from engine.ddl.exclusion import copied_exclusion
+
+            copied_exclusion(builder, source, constraint)

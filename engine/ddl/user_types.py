@@ -35,8 +35,9 @@ from engine.ddl.context import DdlContext, ValidateConstraint
 from engine.ddl.expressions import default_text, stored_text
 from engine.ddl.rewrite_text import change_named_type
 from engine.sql import ast, tree
-from engine.sql.analyze import analyze, resolve_type
+from engine.sql.analyze import resolve_type
 from engine.sql.analyze.domains import analyze_check, within
+from engine.sql.analyze.views import stored_query
 from engine.sql.analyze.walk import expressions_in
 
 Reference = tuple[str, ...]
@@ -385,19 +386,18 @@ def uses(type_: TypeRef, item: UserType) -> bool:
 
 def _views_with(context: DdlContext, item: UserType) -> Iterator[View]:
     """The views whose query has an expression of the type."""
-    from engine.sql.parser import parse
 
     for view in list(context.catalog.by_kind.get(View, ())):
         assert isinstance(view, View)
         if any(uses(column.type, item) for column in view.columns):
             yield view
         elif item.name in view.query:
-            found = analyze(parse(view.query)[0].tree, context.environment)
+            found = stored_query(view, context.environment)
             if any(
                 isinstance(type_ := getattr(node, "type", None), TypeRef)
                 and not isinstance(node, tree.RangeColumn)
                 and uses(type_, item)
-                for node, _ in expressions_in(found.statement)
+                for node, _ in expressions_in(found)
             ):
                 yield view
 

@@ -11,9 +11,11 @@ from catalog.schema import Sequence as SequenceObject
 from catalog.types import format_type
 from engine.ddl import names
 from engine.ddl.context import DdlContext
+from engine.execute.walk import walk
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.analyze.updatable import not_updatable
+from engine.sql.analyze.views import sources_of
 from engine.sql.deparse import deparse_query
 
 
@@ -35,6 +37,7 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     if analyzed.parameter_types:
         raise SqlError("42P02", "there is no parameter $1")
     columns = _columns(query, statement.columns)
+    refuse_whole_rows(query)
     options, check_option = _options(statement)
     if check_option is not None and (why := not_updatable(query, context.environment, True)) is not None:
         message = "WITH CHECK OPTION is supported only on automatically updatable views"
@@ -42,10 +45,11 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     context.lock_name(schema.oid, relation.name)
     existing = context.catalog.relation(schema.oid, relation.name)
     text = deparse_query(query, context.catalog, names=[column.name for column in columns])
+    sources = sources_of(text, context.environment)
     if existing is None:
         view = View(
             context.new_oid(), schema.oid, relation.name, columns, text, context.user_oid,
-            check_option, analyzed.relations, options=options,
+            check_option, analyzed.relations, options=options, sources=sources,
         )  # fmt: skip
         context.change({view.oid: view})
         return "CREATE VIEW"
@@ -57,8 +61,9 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     context.lock_relation(existing.oid, "access exclusive")
     _must_extend(existing, columns)
     changed = replace(
-        existing, columns=columns, query=text, depends_on=analyzed.relations, options=options, check_option=check_option
-    )
+        existing, columns=columns, query=text, sources=sources, depends_on=analyzed.relations, options=options,
+        check_option=check_option,
+    )  # fmt: skip
     context.change({existing.oid: changed})
     return "CREATE VIEW"
 
@@ -116,6 +121,18 @@ def _columns(query: tree.Query, wanted: tuple[str, ...]) -> tuple[Column, ...]:
             not_supported("a view with a whole row as a column")
         columns.append(Column(number, name, target.expression.type))
     return tuple(columns)
+
+
+def refuse_whole_rows(query: tree.Query) -> None:
+    """A row as a whole is written as t.*, which in ROW and VALUES would be read as all its columns. Raises 0A000."""
+    for item, _ in walk(query):
+        lists: Iterable[tuple[tree.Expr, ...]] = ()
+        if isinstance(item, tree.RangeValues):
+            lists = item.rows
+        elif isinstance(item, tree.RowExpr):
+            lists = (item.elements,)
+        if any(isinstance(cell, tree.Var) and cell.column == 0 for cells in lists for cell in cells):
+            not_supported("a stored query with a whole row in ROW or VALUES")
 
 
 def _must_extend(view: View, columns: tuple[Column, ...]) -> None:

@@ -108,15 +108,16 @@ class Finder:
             for condition in self._match(position, conjunct):
                 self.conditions.setdefault(condition.column, []).append(condition)
 
-    def paths(self) -> Iterator[Access]:
-        """Every path there is, the full scan first; that of WHERE CURRENT OF alone, for it finds no other row."""
+    def paths(self, ordered: bool) -> Iterator[Access]:
+        """Every path that may be the best, the full scan first; that of WHERE CURRENT OF alone, for it finds no other
+        row. `ordered`: a path may be wanted for nothing but the order of its rows."""
         if self.positioned is not None:
             yield self.positioned
             return
         yield self._path(None, key_columns(self.table), unique=bool(self.table.key_columns))
         for oid in self.table.indexes:
             index = self.catalog.index(oid)
-            if usable(index):
+            if usable(index) and (ordered or index.columns[0].number in self.conditions):
                 yield self._path(index, index_columns(self.table, index), index.unique)
 
     def best(self, wanted: Sequence[tree.SortClause] = ()) -> Access:
@@ -126,7 +127,7 @@ class Finder:
             serves = bool(wanted) and order_served(path, self.relation, wanted) is not None
             return (*path.rank[:4], serves, *path.rank[4:])
 
-        return max(self.paths(), key=rank)
+        return max(self.paths(bool(wanted)), key=rank)
 
     def _path(self, index: Index | None, columns: tuple[KeyColumn, ...], unique: bool) -> Access:
         steps: list[Condition] = []

@@ -19,11 +19,16 @@ class NotOnRowPath(Exception):  # noqa: N818
 
 
 class Code:
-    """Functions under construction. Several functions may share one Code, and with it the constants."""
+    """Functions under construction. Several functions may share one Code, and with it the constants.
 
-    def __init__(self) -> None:
+    `literals`: so many parameters, from $1 on, are literals of a text: none is NULL, and no test for it is written.
+    """
+
+    def __init__(self, literals: int = 0) -> None:
+        self.literals = literals
         self.names: dict[str, object] = {}
         self.prologue: list[str] = []  # lines that the plan's function begins with
+        self.at_end: list[Callable[[], None]] = []  # called when it is finished: lets go of what refers to each other
         self._known: dict[int, str] = {}
         self._lines: list[str] = []
         self._depth = 0
@@ -101,9 +106,11 @@ class Code:
         return "\n".join(self._lines) + "\n"
 
     def finish(self, name: str) -> Callable[..., Any]:
-        """Compiles everything written so far and gives the function of that name.
+        """Compiles everything written and gives the function of that name, which is the end of this Code.
 
-        Raises NotOnRowPath where the source is nested deeper than Python's own parser goes.
+        No cycles stay behind, of the function and its globals or of compilers: a plan that is used once is freed at
+        once, and the cyclic collector has nothing to do (a tenth of the time of planning). Raises NotOnRowPath where
+        the source is nested deeper than Python's own parser goes.
         """
         try:
             compiled = _compiled(self.source, f"<row plan {name}>")
@@ -112,7 +119,10 @@ class Code:
                 raise
             raise NotOnRowPath("an expression nested too deep") from error
         exec(compiled, self.names)
-        function: Callable[..., Any] = self.names[name]  # type: ignore[assignment]
+        function: Callable[..., Any] = self.names.pop(name)  # type: ignore[assignment]
+        for let_go in self.at_end:
+            let_go()
+        self.at_end.clear()
         return function
 
 

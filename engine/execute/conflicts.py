@@ -27,7 +27,8 @@ class ConflictFinder:
         self._indexes: list[IndexWriter] = [
             index for index in writer.indexes if index.unique and (not indexes or index.index.oid in indexes)
         ]
-        if len(set(indexes) - primary) > len(self._indexes):
+        self._exclusions = [item for item in writer.exclusions if not indexes or item.index.oid in indexes]
+        if len(set(indexes) - primary) > len(self._indexes) + len(self._exclusions):
             raise NotOnRowPath("an arbiter index that is not unique")
         self._prefix = storage_prefix(writer.table.storage_id)
 
@@ -55,6 +56,9 @@ class ConflictFinder:
             place = transaction.newest(entry)
             if place is not None:
                 return self._prefix + place
+        for exclusion in self._exclusions:
+            if (found := exclusion.in_the_way(transaction, values)) is not None:
+                return found
         return None
 
 

@@ -1,4 +1,7 @@
-"""Foreign keys that are checked at the end of the transaction: by INITIALLY DEFERRED, or by SET CONSTRAINTS.
+"""Constraints that are checked at the end of the transaction: by INITIALLY DEFERRED, or by SET CONSTRAINTS.
+
+Of UNIQUE, PRIMARY KEY and EXCLUDE the keys of the rows that were written are remembered (exclusions.py): what has
+become of these rows is looked at in the end.
 
 At the end of a statement a deferred foreign key is looked at all the same. A row whose referenced row is there is done
 with: that one is locked now, and should this transaction take it away later, that is looked at then. Only what is
@@ -14,7 +17,7 @@ catalog of that moment, and one that is gone asks for nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from catalog.schema import Catalog, Constraint, Table
 from catalog.types.base import FormatSettings
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from engine.execute.foreign_keys import Incoming, Outgoing
     from engine.txn.interface import Transaction
 
-_Entry = tuple[int, int, bool, tuple[object, ...]]  # table, constraint, whether the key has gone, its values
+# Table, constraint, whether the key has gone, its values; or of constraints that compare rows the row's own key.
+_Entry = tuple[int, int, bool, tuple[object, ...]]
 
 
 @dataclass(slots=True)
@@ -61,16 +65,24 @@ class Deferred:
         self.modes = dict(position[1])
 
     def check(self, transaction: Transaction, catalog: Catalog, settings: FormatSettings, everything: bool) -> None:
-        """Looks at what was put off: at everything, or at what is no longer deferred. Raises 23503, LockWait."""
+        """Looks at what was put off: at everything, or at what is no longer deferred. Raises 23503, 23505, 23P01,
+        LockWait."""
+        from engine.execute.exclusions import Exclusion
         from engine.execute.foreign_keys import Incoming, Outgoing
         from engine.execute.writer import TableWriter
 
+        rows: dict[int, tuple[Exclusion, list[_Entry]]] = {}
         known: dict[tuple[int, bool], Outgoing | Incoming | None] = {}
         for entry in list(self.entries):
             oid, number, gone, key = entry
             table = catalog.get(oid)
             constraint = _constraint(table, number)
             if constraint is not None and not everything and self.defers(constraint):
+                continue
+            if constraint is not None and constraint.late and isinstance(table, Table):
+                if number not in rows:
+                    rows[number] = Exclusion(TableWriter(catalog, table, settings), constraint), []
+                rows[number][1].append(entry)
                 continue
             if constraint is not None and isinstance(table, Table):
                 found = known.get((number, gone))
@@ -82,6 +94,10 @@ class Deferred:
                     known[number, gone] = found
                 found.check_key(transaction, key)
             del self.entries[entry]
+        for exclusion, entries in rows.values():
+            exclusion.check(transaction, [cast(bytes, entry[3][0]) for entry in entries])
+            for entry in entries:
+                del self.entries[entry]
 
 
 def _constraint(table: object, oid: int) -> Constraint | None:

@@ -38,7 +38,30 @@ from engine.sql import tree
 
 # Operators of built-in types that give a value whenever their arguments are not NULL.
 _TOTAL_OPERATORS = frozenset(
-    ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&", "^@")
+    (
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "^",
+        "||",
+        "&",
+        "|",
+        "#",
+        "<<",
+        ">>",
+        "@>",
+        "<@",
+        "&&",
+        "^@",
+    )
 ) | frozenset(("~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*"))
 _JSON_TYPES = frozenset((114, 3802))
 _RECORD_COMPARISONS = {
@@ -85,7 +108,6 @@ class ExpressionCompiler:
         self.levels: Levels = ()  # the queries around, where they are known
         self.overrides: dict[tree.Expr, Value] = {}
         self.parameters: set[int] = set()
-        self.not_null: set[int] = set()  # parameters that are known not to be NULL where code is being written
         self._case_values: list[Value] = []
         self._domain_values: list[Value] = []
         self._conversions: dict[object, Callable[[object], object]] = {}
@@ -103,7 +125,7 @@ class ExpressionCompiler:
 
     def true(self, expression: tree.Expr) -> str:
         """Source that is truthy exactly when the condition is TRUE."""
-        if expression not in self.overrides:
+        if not self.overrides or expression not in self.overrides:  # to look one up costs the hash of a whole tree
             match expression:
                 case tree.Const():
                     return "True" if expression.value is True else "False"
@@ -125,7 +147,7 @@ class ExpressionCompiler:
 
     def false(self, expression: tree.Expr) -> str:
         """Source that is truthy exactly when the condition is FALSE."""
-        if expression not in self.overrides:
+        if not self.overrides or expression not in self.overrides:
             match expression:
                 case tree.Const():
                     return "True" if expression.value is False else "False"
@@ -158,7 +180,7 @@ class ExpressionCompiler:
 
     def _param(self, expression: tree.Param) -> Value:
         self.parameters.add(expression.number)
-        return Value(f"p{expression.number}", nullable=expression.number not in self.not_null, atom=True)
+        return Value(f"p{expression.number}", nullable=expression.number > self.code.literals, atom=True)
 
     def _var(self, expression: tree.Var) -> Value:
         return self.variable(expression)
@@ -592,9 +614,9 @@ class ExpressionCompiler:
         for element in right.elements:
             found = self.value(element)
             if found.source != "None":
-                guard, atom = self.bind(found)
+                guard, atom = self.bind(found) if found.nullable else ("", found)
                 call = self._compare(expression.function, left.source, atom.source, types)
-                tests.append(f"({guard} is not None and {call})" if found.nullable else call)
+                tests.append(f"({guard} is not None and {call})" if guard else call)
         some = " or ".join(tests) or "False"
         return f"({source} is not None and ({some}))" if left.nullable else f"(({source},) and ({some}))"
 

@@ -24,6 +24,7 @@ class CompiledPlan:
         self.fields = fields
         self.parameter_types = analyzed.parameter_types
         self.relations = analyzed.relations
+        self.literals = analyzed.literals
         self._encoded: dict[tuple[int, ...], Encoded] = {}
         self._rows: Run | None = None
         self._notes: list[PlanNote] = []
@@ -85,6 +86,8 @@ def write_function(code: Code, parameters: int, reader: str, body: Callable[[], 
     uses_get, uses_scan = "get(" in text, "scan(" in text
     if uses_get and not uses_scan:
         lines.append(f"get = {reader}.get")
+    elif uses_scan and not uses_get:
+        lines.append(f"scan = {reader}.scan")
     elif uses_scan:
         lines.append(f"reader = {reader}")
         lines.append("get, scan = reader.get, reader.scan")

@@ -54,7 +54,7 @@ class ModifyPlan(CompiledPlan):
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
-        code = Code()
+        code = Code(self.literals)
         sink: Sink | None = None
         if self._statement.returning and formats is None:
             sink = ListSink(code)
@@ -95,7 +95,7 @@ class _Shell:
         self.sink = sink
         self.parameters = parameters
         self.result = "[]"
-        self.checked = bool(writer.outgoing or writer.incoming)
+        self.checked = bool(writer.outgoing or writer.incoming or writer.exclusions)
         code.names.update(Checks=Checks, RowPathFull=RowPathFull)
 
     @property
@@ -184,6 +184,10 @@ class _NewRow(QueryCompiler):
 
     def variable(self, item: tree.Var) -> Value:
         return self._find(item)
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        del self._find
 
 
 def _reads(table: Table, part: object) -> bool:

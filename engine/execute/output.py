@@ -66,6 +66,7 @@ class Output:
         # What is sorted by an output is sorted by that very value, and it is computed once.
         self.places = sort_places(query.order_by, self.outputs)
         placed = zip(query.order_by, self.places, strict=True)
+        self._nullable = [True] * len(self.outputs)
         self.sort_only = [clause.expression for clause, place in placed if place >= len(self.outputs)]
 
     @property
@@ -88,6 +89,7 @@ class Output:
         if not self.buffered:
             self._emit(values)
             return
+        self._nullable = [value.nullable for value in values]
         values += [self.expressions.value(item) for item in self.sort_only]
         values += [self.expressions.value(item) for item in self.query.distinct or ()]
         self.code.line(f"buffer.append(({''.join(value.source + ', ' for value in values)}))")
@@ -105,7 +107,7 @@ class Output:
         code.indent(f"for {''.join(name + ', ' for name in (*names, *ignored, *keys))} in buffer:")
         if distinct:
             self._write_distinct([Value(key, True, True) for key in keys], distinct)
-        self._emit([Value(name, nullable=True, atom=True) for name in names])
+        self._emit([Value(name, nullable, atom=True) for name, nullable in zip(names, self._nullable, strict=True)])
         code.dedent_to(depth)
 
     def _local(self, value: Value) -> Value:

@@ -52,7 +52,7 @@ class SelectPlan(CompiledPlan):
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
-        code = Code()
+        code = Code(self.literals)
         compiler = QueryCompiler(code, self._catalog, self._settings, pull_up(self._query), None)
         sink: Sink
         if formats is None:

@@ -40,7 +40,7 @@ def pull_up(query: tree.Query) -> tree.Query:
 
 def push_down(query: tree.Query) -> tree.Query:
     """The query with the conditions that concern one sub-query alone inside that."""
-    if query.where is None:
+    if query.where is None or not any(isinstance(entry, tree.RangeSubquery) for entry in query.range_table):
         return query
     range_table = list(query.range_table)
     kept: list[tree.Expr] = []

@@ -4,7 +4,8 @@
     a range        for key, value in scan(low, high): ...
     an index       the same over its entries, whose values are the rows' keys; then a get of each row
 
-Every row visited in a loop is counted in the local `n`, and past the limit the plan gives up with `RowPathFull`.
+Every row visited in a loop is counted in the local `n`, and past the limit the plan gives up with `RowPathFull`. A
+loop that goes through a whole table in any case gets its rows at once (`few`), and needs no counting.
 Storage cuts keys that are too long and replaces their tail by a hash (ARCHITECTURE.md, Storage). So a bound past that
 length is cut too and takes in what shares its head (the condition itself stays a filter), and a scan whose *order* is
 relied upon gives up when it meets such a key.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from catalog.types import lookup
 from catalog.types.base import Array, TypeRef
@@ -40,7 +42,8 @@ class RowNames:
 
 
 class ScanWriter:
-    """Writes the loops of access paths into a function that has the locals `get`, `scan` and `counter`."""
+    """Writes the loops of access paths into a function that has the locals `get`, `scan` and `counter` ('': the rows of
+    a table are all wanted, so they are counted before the first is looked at)."""
 
     def __init__(self, code: Code, expressions: ExpressionCompiler, limit: int, counter: str = "n") -> None:
         self.code = code
@@ -90,9 +93,12 @@ class ScanWriter:
         else:
             prefix = self._steps(access, storage_prefix(access.table.storage_id), b"", reverse)
             low, high = self._bounds(access, prefix, b"")
-            backward = ", True" if reverse else ""
-            code.indent(f"for {names.key}, {names.value} in scan({low}, {high}{backward}):")
-            self._count()
+            rows = f"scan({low}, {high}{', True' if reverse else ''})"
+            if not self._counter:
+                rows = f"{code.constant(few, 'few')}({rows}, {self._limit})"
+            code.indent(f"for {names.key}, {names.value} in {rows}:")
+            if self._counter:
+                self._count()
             if cut:
                 self._refuse_cut_keys(names.key)
         body()
@@ -257,6 +263,14 @@ class ScanWriter:
                 code.line(f"if len({base}) > {KEPT_KEY_BYTES}: raise RowPathFull")
             code.line(f"{base} = {base}[:{KEPT_KEY_BYTES}]")
         return base, f"{after}({base})"
+
+
+def few(rows: Iterable[tuple[bytes, bytes]], limit: int) -> list[tuple[bytes, bytes]]:
+    """The rows, if there are no more of them. Raises RowPathFull."""
+    found = list(islice(rows, limit + 1))
+    if len(found) > limit:
+        raise RowPathFull
+    return found
 
 
 def member_keys(encode: Callable[[object], bytes], bits: int, reverse: bool) -> Callable[[Array | None], list[bytes]]:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import chain
 
 from catalog.errors import SqlError
+from catalog.functions import registry
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
@@ -44,6 +45,7 @@ from engine.storage.keys import row_number_of
 from engine.storage.rows import codec_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
+_ONLY = frozenset((0,))
 STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
 
 
@@ -61,6 +63,7 @@ class QueryCompiler:
         self.columns: dict[tuple[int, int], Value] = {}
         self._used: dict[int, set[int]] | None = None  # columns by relation, once somebody has asked
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
+        code.at_end.append(self._let_go)
         above = parent.expressions.levels if parent is not None else ()
         self.expressions.levels = (*above, self.query)
         if parent is not None:
@@ -76,6 +79,10 @@ class QueryCompiler:
         self._once: list[tree.Expr] = []  # conditions that are told before the first row (One-Time Filter)
         self._relations_of: dict[int, frozenset[int]] = {}  # by the id of a condition of the query
         self._steps = self._order_steps()
+
+    def _let_go(self) -> None:
+        """The function is finished: the two compilers refer to each other no longer."""
+        del self.expressions
 
     @property
     def at_most_one_row(self) -> bool:
@@ -288,7 +295,10 @@ class QueryCompiler:
         return steps, waiting, bound
 
     def _relations(self, condition: tree.Expr) -> frozenset[int]:
-        """relations_of for a condition of the query; asked for again and again while the loops are put in order."""
+        """relations_of for a condition of the query; asked for again and again while the loops are put in order. Where
+        there is one relation, that one: no condition has to wait for another."""
+        if len(self.query.range_table) == 1:
+            return _ONLY
         found = self._relations_of.get(id(condition))
         if found is None:
             found = self._relations_of[id(condition)] = relations_of(condition)
@@ -361,11 +371,16 @@ class QueryCompiler:
             if scanned[0] is self._steps[0]:
                 # Its rows are counted by themselves: what is small enough for it may be gone through for each of them.
                 self._outermost = scanned[0]
-                self.code.line("outer_rows = 0")
+                if not self._reads_to_the_end(scanned[0]):
+                    self.code.line("outer_rows = 0")
             else:
                 self.scan_limit = FULL_SCAN_LIMIT
         self._write_rest(self._steps, body)
         self.code.dedent_to(depth)
+
+    def _reads_to_the_end(self, step: Step) -> bool:
+        """Whether the loop over a whole table is sure to go on to its last row."""
+        return self.query.limit is None and isinstance(step.access, Access) and step.access.index is None
 
     def _write_rest(self, steps: list[Step], body: Callable[[], None]) -> None:
         if not steps:
@@ -404,8 +419,10 @@ class QueryCompiler:
             inside()
 
         ordered = bool(self.query.order_by)
-        limit = (FULL_SCAN_LIMIT, "outer_rows") if step is self._outermost else (self.scan_limit, "n")
-        ScanWriter(code, self.expressions, *limit).write(step.access, names, row, step.reverse, ordered)
+        limit, counter = self.scan_limit, "n"
+        if step is self._outermost:
+            limit, counter = FULL_SCAN_LIMIT, "" if self._reads_to_the_end(step) else "outer_rows"
+        ScanWriter(code, self.expressions, limit, counter).write(step.access, names, row, step.reverse, ordered)
 
     def _member_rows(self, query: tree.Query) -> str:
         """Source of the rows of the sub-query of an IN that refers to no column of ours: it runs once."""
@@ -445,9 +462,10 @@ class QueryCompiler:
             self._write_function(entry, names)
         else:
             raise NotOnRowPath(type(entry).__name__)
-        code.names["RowPathFull"] = RowPathFull
-        code.line("n += 1")
-        code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
+        if not _is_of_session(entry):
+            code.names["RowPathFull"] = RowPathFull
+            code.line("n += 1")
+            code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
         for position, name in enumerate(names):
             self.columns[relation, position + 1] = Value(name, nullable=True, atom=True)
         inside()
@@ -505,9 +523,13 @@ class QueryCompiler:
         if len(entry.functions) != 1 or not isinstance(entry.functions[0], tree.FuncExpr):
             raise NotOnRowPath("several functions in FROM")
         call = entry.functions[0]
-        if not call.function.returns_set:
+        record = len(call.function.output_types) > 1
+        one_row = record and not (call.function.strict and call.arguments)  # whatever the arguments are
+        if not call.function.returns_set and not one_row:
             raise NotOnRowPath("a plain function in FROM")
         source = self.expressions.set_function(call)
+        if not call.function.returns_set:
+            source = f"({source},)"
         wanted = names[:-1] if entry.ordinality else names
         single = entry.column_counts[0] == 1 and call.type.oid != RECORD
         target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"
@@ -655,6 +677,14 @@ class QueryCompiler:
 
     def _sublink_truth(self, link: tree.SubLink) -> str | None:
         return sublink_truth(self, link)
+
+
+def _is_of_session(entry: tree.RangeEntry) -> bool:
+    """A function in FROM that asks the session: no other path can run it, and it limits its rows itself."""
+    if not isinstance(entry, tree.RangeFunction) or not isinstance(entry.functions[0], tree.FuncExpr):
+        return False
+    found = registry.implementation(entry.functions[0].function.source)
+    return found is not None and found.needs_session
 
 
 def needed_only(query: tree.Query, needed: Sequence[int]) -> tree.Query:

@@ -38,7 +38,7 @@ def array_of_rows(rows: list[tuple[object]]) -> Array:
 def sublink_value(compiler: QueryCompiler, link: tree.SubLink) -> Value:
     """The value of a sub-query, NULLs and all."""
     function, nullable = _KINDS[link.kind](compiler, link)
-    once = next(variables(link.query), None) is None and not is_volatile(link.query)
+    once = not variables(link.query) and not is_volatile(link.query)
     if once and not _refers_to_inner_with(compiler, link.query) and not link.test:
         return _once(compiler, function, nullable)
     return Value(f"{function}()", nullable)

@@ -83,7 +83,7 @@ def _matches(
         case tree.ScalarArrayOp(operator=operator, use_or=True, left=left, right=right) if operator.name == "=":
             kind, sides = "in", ((left, right),)
         case tree.SubLink(kind="any", negated=False, test=(left,), comparisons=((operator, _),)):
-            if operator.name == "=" and next(variables(conjunct.query), None) is None:
+            if operator.name == "=" and not variables(conjunct.query):
                 kind, sides = "query", ((left, conjunct),)
     for column, operand in sides:
         number = _column(column, relation)

@@ -92,40 +92,87 @@ def _collect(node: object, depth: int, found: list[tuple[object, int]]) -> None:
         depth += 1
     for name in names:
         child = getattr(node, name)
-        if child is not None and child != ():
+        if child is not None:
             _collect(child, depth, found)
 
 
-def variables(node: object) -> Iterator[tree.Var]:
+def variables(node: object) -> list[tree.Var]:
     """The columns that an expression refers to, those of outer queries and from inside sub-queries included.
 
     `levels_up` of what comes back is relative to the expression's own query; Vars of queries inside it are left out.
     """
-    for item, depth in walk(node):
-        if isinstance(item, tree.Var) and item.levels_up >= depth:
-            yield replace(item, levels_up=item.levels_up - depth) if depth else item
+    found: list[tree.Var] = []
+    _collect_variables(node, 0, found)
+    return found
+
+
+def _collect_variables(node: object, depth: int, found: list[tree.Var]) -> None:
+    kind = type(node)
+    if kind is tuple:
+        for item in node:  # type: ignore[attr-defined]
+            _collect_variables(item, depth, found)
+        return
+    if kind is tree.Var:
+        assert isinstance(node, tree.Var)
+        if node.levels_up >= depth:
+            found.append(replace(node, levels_up=node.levels_up - depth) if depth else node)
+        return
+    if kind is tree.Query:
+        depth += 1
+    names = _fields_of(kind)
+    if names is not _FOREIGN:
+        for name in names:
+            child = getattr(node, name)
+            if child is not None:
+                _collect_variables(child, depth, found)
 
 
 def relations_of(node: object) -> frozenset[int]:
     """Range table indexes of the expression's own query that it refers to."""
-    return frozenset(item.relation for item in variables(node) if item.levels_up == 0)
+    return frozenset([item.relation for item in variables(node) if item.levels_up == 0])
+
+
+def contains(node: object, test: Callable[[object], bool]) -> bool:
+    """Whether the test holds for a node of the tree; what comes after the first such node is not looked at."""
+    if isinstance(node, tuple):
+        return any(contains(item, test) for item in node)
+    names = _fields_of(type(node))
+    if names is _FOREIGN:
+        return False
+    if test(node):
+        return True
+    for name in names:
+        child = getattr(node, name)
+        if child is not None and contains(child, test):
+            return True
+    return False
 
 
 def is_volatile(node: object) -> bool:
     """Whether it calls something that gives another value each time (or does something)."""
-    return any(
-        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
-        for item, _ in walk(node)
-    )
+    return contains(node, _changes)
+
+
+def _changes(node: object) -> bool:
+    kind = type(node)
+    return (kind is tree.FuncExpr and node.function.volatility == "v") or kind is tree.NextValueExpr  # type: ignore[attr-defined]
 
 
 def is_the_same_for_every_row(condition: tree.Expr) -> bool:
     """Whether it is made of constants and parameters, so that PostgreSQL tells it, errors included, without any row."""
-    return not is_volatile(condition) and all(isinstance(item, _CONSTANT) for item, _ in walk(condition))
+    return not contains(condition, _differs)
+
+
+def _differs(node: object) -> bool:
+    return not isinstance(node, _CONSTANT) or _changes(node)
 
 
 def has_sublink(node: object) -> bool:
-    return any(isinstance(item, tree.SubLink) for item, _ in walk(node))
+    return contains(node, _is_sublink)
+
+
+def _is_sublink(node: object) -> bool:
+    return type(node) is tree.SubLink
 
 
 def transform(node: Any, change: Callable[[Any, int], Any], depth: int = 0) -> Any:

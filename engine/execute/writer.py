@@ -5,6 +5,7 @@ that come back as rows, COPY where it goes row by row, and the cascades of forei
 
     unique key       lock the key's bytes, then look at its newest version: a second writer of one key waits for the
                      first one's end, and then sees what came of it
+    other keys       DEFERRABLE ones and EXCLUDE: exclusions.py
     foreign keys     are checked when the statement's rows are all written, as PostgreSQL's triggers do: checks are
                      appended to the statement's `Checks` and run by `Checks.finish`
     index entries    are touched only where their columns (or the row's key) change
@@ -19,10 +20,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Index, Table
+from catalog.schema import Catalog, Index, IndexColumn, Table
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.context import ExecContext
+from engine.execute.exclusions import Exclusion, exclusions_of
 from engine.sql.tree import PARTITION_CHECK, VIEW_CHECK
 from engine.storage.keys import (
     PREFIX_BYTES,
@@ -58,13 +60,21 @@ class Checks(list["Callable[[], None]"]):
     def __init__(self, late: bool = False) -> None:
         super().__init__()
         self.late = late
+        self._rows: dict[Exclusion, tuple[Transaction, dict[bytes, None]]] = {}
+
+    def look_at(self, transaction: Transaction, exclusion: Exclusion, key: bytes) -> None:
+        """A row that is to be compared with others by `finish`, all of one statement's at once."""
+        self._rows.setdefault(exclusion, (transaction, {}))[1][key] = None
 
     def finish(self) -> None:
-        """Runs them in order. Raises 23503 and whatever a cascade raises."""
+        """Runs them in order. Raises 23505, 23P01, 23503 and whatever a cascade raises."""
         position = 0
         while position < len(self):
             self[position]()
             position += 1
+        for exclusion, (transaction, keys) in self._rows.items():
+            exclusion.finish(transaction, keys)
+        self._rows.clear()
         self.clear()
 
 
@@ -120,6 +130,7 @@ class TableWriter:
             for oid in sorted(table.indexes)
             if catalog.index(oid).is_tree and not catalog.index(oid).primary
         ]
+        self.exclusions = exclusions_of(self)
         self.required = [
             (position, column.name)
             for position, column in enumerate(table.columns)
@@ -191,6 +202,8 @@ class TableWriter:
             if checks is not None and checks.late:
                 todo = self._later(transaction, key, values, todo)
             self._run(checks, todo)
+        for exclusion in self.exclusions:
+            exclusion.inserted(transaction, key, checks)
         return key
 
     def _add_entry(self, transaction: Transaction, index: IndexWriter, values: Row, key: bytes) -> None:
@@ -262,6 +275,7 @@ class TableWriter:
         outgoing = [foreign for foreign in self.outgoing if not foreign.columns.isdisjoint(columns)]
         incoming = [foreign for foreign in self.incoming if not foreign.referenced.isdisjoint(columns)]
         moves = not columns.isdisjoint(self.table.key_columns)
+        exclusions = [exclusion for exclusion in self.exclusions if moves or exclusion.touched_by(columns)]
         unique = [self.positions[number] for number in self._unique_columns() & columns]
         encode, oid = self.encode, self.oid
         if self.writes_only_row(columns):
@@ -290,6 +304,8 @@ class TableWriter:
                 todo = self._later(transaction, new_key, new, todo)
             todo += [partial(foreign.updated, transaction, context, old, new, checks) for foreign in incoming]
             self._run(checks, todo)
+            for exclusion in exclusions:
+                exclusion.updated(transaction, new_key, checks)
             return new_key
 
         return write
@@ -300,6 +316,7 @@ class TableWriter:
         return (
             self.moving is None
             and not any(index.touched_by(columns) for index in self.indexes)
+            and not any(exclusion.touched_by(columns) for exclusion in self.exclusions)
             and all(foreign.columns.isdisjoint(columns) for foreign in self.outgoing)
             and all(foreign.referenced.isdisjoint(columns) for foreign in self.incoming)
             and self._unique_columns().isdisjoint(columns)
@@ -348,12 +365,13 @@ class TableWriter:
         return [partial(check, run) for run in todo]
 
     def _unique_columns(self) -> frozenset[int]:
-        """The columns that foreign keys might refer to: a change of them takes the stronger row lock."""
+        """The columns that foreign keys might refer to, or by which a row may be in another one's way: a change of them
+        takes the stronger row lock."""
         found = set(self.table.key_columns)
         for index in self.indexes:
             if index.unique and not index.on_expressions:
                 found |= index.columns
-        return frozenset(found)
+        return frozenset(found).union(*(exclusion.columns for exclusion in self.exclusions))
 
     # ---- checks and errors ------------------------------------------------------------------------------------------
 
@@ -420,13 +438,14 @@ class TableWriter:
     def unique_key(self, index: IndexWriter | None, values: Row) -> tuple[str, str]:
         """The name of a unique index (None: the primary key's) and a row's key in it as 'Key (a)=(1)'."""
         if index is not None:
-            return index.index.name, self._index_key_text(index, values)
+            return index.index.name, self.index_key_text(index.index.columns, index.values(values))
         name = self.primary.name if self.primary is not None else f"{self.table.name}_pkey"
         return name, self.key_text(self.table.key_columns, values)
 
-    def _index_key_text(self, index: IndexWriter, values: Row) -> str:
+    def index_key_text(self, columns: Sequence[IndexColumn], values: Row) -> str:
+        """'Key (a, lower(b))=(1, x)': the same of the columns of an index and their values."""
         names, texts = [], []
-        for column, value in zip(index.index.columns, index.values(values), strict=True):
+        for column, value in zip(columns, values, strict=True):
             if column.number:
                 names.append(quoted(self.table.column_by_number(column.number).name))
             else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from catalog.functions.system import RELEASE
 from catalog.types.base import Interval
 from engine.cluster_view import DEFAULT, Alone, ClusterView, NodeView, here, spaces_of
+from engine.replica import HOME
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -132,7 +133,7 @@ def _log_status(session: Session, cluster: ClusterView) -> list[Row]:
     rows: list[Row] = []
     for name, space in spaces_of(node).items():
         item = told.get(space.tablespace_id)
-        place = b"" if name == DEFAULT else space.tablespace_id
+        place = HOME if name == DEFAULT else space.tablespace_id
         leads = replica is None or replica.leads_in((place,))
         role = "leader" if leads else roles.get(space.tablespace_id, "follower")
         if role == "leader" and not leads:
@@ -147,6 +148,11 @@ def _log_status(session: Session, cluster: ClusterView) -> list[Row]:
     return rows
 
 
+def _change_streams(session: Session, cluster: ClusterView) -> list[Row]:
+    with session.node.store.snapshot() as reader:
+        return session.node.changes.shown(session.catalog, reader)
+
+
 _ROWS: dict[str, Callable[[Session, ClusterView], list[Row]]] = {
     "shoal_nodes": _nodes,
     "shoal_tablespaces": _tablespaces,
@@ -154,4 +160,5 @@ _ROWS: dict[str, Callable[[Session, ClusterView], list[Row]]] = {
     "shoal_ledgers": _ledgers,
     "shoal_checkpoints": _checkpoints,
     "shoal_log_status": _log_status,
+    "shoal_change_streams": _change_streams,
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
+from catalog.encodings import ENCODINGS
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Index, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
@@ -20,34 +21,61 @@ from engine.bulk.copy_binary import Framing, data_rows_to_tuples
 from engine.bulk.copy_options import CopyOptions, read_options
 from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
+from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
 from engine.session import planning, running, serializing
 from engine.session.prepared import Portal, Prepared, StalePlan
+from engine.session.staging import FILE_PREFIX
 from engine.session.system import virtual_content
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression
 from engine.sql.parser import parse
-from engine.txn.locks import ROW_EXCLUSIVE
+from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
     from engine.session.session import Session
 
 _BOOLEAN = TypeRef(16)
+FRAME = 5  # bytes of CopyData around each row
 
 
-async def execute(session: Session, statement: ast.CopyStmt, whole: ast.Statement, sink: Sink) -> None:
-    """Runs COPY and completes it with 'COPY n'. Raises what options, names, data and constraints raise."""
+async def execute(session: Session, statement: ast.CopyStmt, whole: ast.Statement, sink: Sink) -> int:
+    """Runs COPY and completes it with 'COPY n'; n. Raises what options, names, data and constraints raise."""
     options = read_options(statement.options, statement.is_from)
-    _refuse_files(session, statement)
+    if not (statement.is_from and _is_staged(statement)):
+        _refuse_files(session, statement)
+    elif not options.arrow:
+        not_supported("COPY FROM a stage in another format than arrow")
+    _refuse_encoding(session, options)
     if session.transaction is None:
         session.begin_implicit()
-    if statement.is_from:
-        count = await _copy_from(session, statement, options, sink)
-    else:
-        count = await _copy_to(session, statement, whole, options, sink)
+    session.copying = CopyProgress("COPY FROM" if statement.is_from else "COPY TO")
+    try:
+        if statement.is_from:
+            count = await _copy_from(session, statement, options, sink)
+        else:
+            count = await _copy_to(session, statement, whole, options, sink)
+    finally:
+        session.copying = None
     sink.complete(f"COPY {count}")
+    return count
+
+
+def _refuse_encoding(session: Session, options: CopyOptions) -> None:
+    """Data come as the client speaks (wire/encoded.py)."""
+    client = ENCODINGS[session.settings.get("client_encoding")]
+    given = options.encoding
+    if given is not None and given != client and not (given.is_utf8 and client.is_utf8):
+        not_supported(f"COPY with encoding {given.name} while client_encoding is {client.name}")
+    if options.is_binary and not client.is_utf8:
+        not_supported(f"COPY in binary with client_encoding {client.name}")
+
+
+def _is_staged(statement: ast.CopyStmt) -> bool:
+    """Whether it reads parts of a stage (engine/session/staging.py)."""
+    return statement.filename is not None and statement.filename.startswith(FILE_PREFIX) and not statement.program
 
 
 def _refuse_files(session: Session, statement: ast.CopyStmt) -> None:
@@ -70,22 +98,33 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     while True:
         table = _target(session, statement.relation)
         held_before = transaction.table_locks.get(table.oid, 0)
-        transaction.refuse_if_read_only("COPY FROM")
-        await session.lock_table(transaction, table.oid, ROW_EXCLUSIVE)
+        if table.schema != session.temporary_schema:
+            transaction.refuse_if_read_only("COPY FROM")
+        await session.lock_table(transaction, table.oid, ACCESS_SHARE if options.stage else ROW_EXCLUSIVE)
         if _target(session, statement.relation) is table:
             break
         if not held_before:
             transaction.unlock_table(table.oid)
+    assert session.copying is not None
+    session.copying.relation = table.oid
     columns = _columns(table, statement.columns)
     session.check_letters(table, "a", [column.number for column in columns])
     transaction.begin_statement()
-    _known_columns(table, columns, (*options.force_not_null, *options.force_null))
+    _known_columns(table, columns, "FORCE_NOT_NULL", options.force_not_null)
+    _known_columns(table, columns, "FORCE_NULL", options.force_null)
     where = None
     if statement.where is not None:
         where = analyze_expression(statement.where, session.environment, table, _BOOLEAN, "COPY FROM WHERE conditions")
+    if options.stage:
+        data = await sink.copy_in(len(columns), options.is_binary)
+        return await session.node.stages.put(session, table, columns, (options.stage, options.part), data)
     load = Load(session, LoadPlan(table, columns, options, where), held_before)
     mark = transaction.mark()
-    count = await load.run(await sink.copy_in(len(columns), options.binary))
+    if statement.filename is not None:
+        with session.node.stages.source(session, statement.filename.removeprefix(FILE_PREFIX)) as source:
+            count = await load.run(source)
+    else:
+        count = await load.run(await sink.copy_in(len(columns), options.is_binary))
     if transaction.serial is not None:
         transaction.serial.wrote_since(mark, serializing.storage_ids_of(session.catalog, table.oid))
     return count
@@ -145,14 +184,14 @@ def _no_column(table: Table | VirtualTable, name: str) -> SqlError:
     return SqlError("42703", f'column "{name}" of relation "{table.name}" does not exist')
 
 
-def _known_columns(table: Table | VirtualTable, columns: Sequence[Column], names: Sequence[str]) -> None:
+def _known_columns(table: Table | VirtualTable, columns: Sequence[Column], option: str, names: Sequence[str]) -> None:
     """FORCE_...: the names must be among those copied. Raises 42703, 42P10."""
     copied = {column.name for column in columns}
     for name in names:
         if all(column.name != name for column in table.columns):
             raise _no_column(table, name)
         if name not in copied:
-            raise SqlError("42P10", f'FORCE column "{name}" not referenced by COPY')
+            raise SqlError("42P10", f'{option} column "{name}" not referenced by COPY')
 
 
 # ---- TO -------------------------------------------------------------------------------------------------------------
@@ -162,6 +201,7 @@ async def _copy_to(
     session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions, sink: Sink
 ) -> int:
     prepared = _prepared(session, statement, whole, options)
+    prepared.tally = session.node.statements.nested
     fields = prepared.fields
     if fields is None:
         raise SqlError("0A000", "COPY query must have a RETURNING clause")
@@ -170,9 +210,13 @@ async def _copy_to(
         for name in options.force_quote:
             if name not in names:
                 raise SqlError("42703", f'column "{name}" does not exist')
+    progress = session.copying
+    assert progress is not None
+    if statement.relation is not None:
+        progress.relation = _relation(session, statement.relation, "from").oid
     lines, stream = await _lines(session, prepared, options)
     try:
-        sink.copy_out(len(fields), options.binary)
+        sink.copy_out(len(fields), options.is_binary)
         if options.header:
             await sink.rows(header_line(names, options))
         framing = Framing() if options.binary else None
@@ -180,6 +224,8 @@ async def _copy_to(
         async for data, rows in lines:
             await sink.rows(data if framing is None else framing.rows(bytes(data)))
             count += rows
+            progress.rows = count
+            progress.bytes += len(data) - FRAME * rows
         if framing is not None:
             await sink.rows(framing.end())
         sink.copy_out_done()
@@ -204,7 +250,7 @@ def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, o
         raise SqlError("42809", f'cannot copy from partitioned table "{found.name}"', hint=hint)
     columns = _columns(found, statement.columns)
     if options.force_quote != "*":
-        _known_columns(found, columns, options.force_quote)
+        _known_columns(found, columns, "FORCE_QUOTE", options.force_quote)
     schema = f"{_quoted(relation.schema)}." if relation.schema else ""
     listed = ", ".join(_quoted(column.name) for column in columns)
     (query,) = parse(f"SELECT {listed} FROM ONLY {schema}{_quoted(relation.name)}")
@@ -222,7 +268,9 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     """CopyData messages, one line each, in chunks with their number of rows; and the stream to be closed after them."""
     formats = (1,) * len(prepared.fields or ()) if options.binary else prepared.text_formats
     prepared = await running.locked(session, prepared)
-    while prepared.kind == "row":
+    if options.arrow:
+        prepared = planning.columnar_of(session, prepared)
+    while prepared.kind == "row" and not options.arrow:
         try:
             data, count = await running.execute_row_waiting(session, prepared, prepared.run_row(formats), ())
             return _one(_copied(data, prepared, options), count), None
@@ -231,6 +279,8 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
         except RowPathFull:
             prepared = planning.columnar_of(session, prepared)
             break
+    if prepared.columnar is None and options.arrow:
+        not_supported("COPY of this query in the format arrow")
     if prepared.columnar is None:
         portal = Portal(prepared, (), formats)
         await running.start(session, portal)
@@ -242,7 +292,15 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
         transaction.serial.read_tables(serializing.storage_ids(session.catalog, prepared))
     query = planning.columnar_in(prepared, formats)
     values = planning.columnar_parameters(session, query, (), session.context())
-    kind = "copy_binary" if options.binary else "copy_csv" if options.csv else "copy_text"
+    kind = (
+        "copy_arrow"
+        if options.arrow
+        else "copy_binary"
+        if options.binary
+        else "copy_csv"
+        if options.csv
+        else "copy_text"
+    )
     encoding = RowEncoding(kind, formats, session.key.format, _written(options))
     stream = await session.node.columnar.rows(query, values, transaction, encoding, virtual_content(session))
     return stream.__aiter__(), stream
@@ -255,7 +313,7 @@ def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
 
 def _written(options: CopyOptions) -> tuple[tuple[str, str], ...]:
     """The options as the worker's encoder reads them."""
-    if options.binary:
+    if options.is_binary:
         return ()
     forced = options.force_quote if isinstance(options.force_quote, str) else ",".join(options.force_quote)
     pairs = (("delimiter", options.delimiter), ("null", options.null))

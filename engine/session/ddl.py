@@ -17,6 +17,7 @@ from catalog.privileges import may
 from catalog.schema import (
     DEFAULT_TABLESPACE_OID,
     Catalog,
+    ChangeStream,
     Database,
     Role,
     Schema,
@@ -127,6 +128,8 @@ class SessionDdl:
             elif old is not None:
                 transaction.delete(system_rows.object_key(old))
         transaction.changed_objects.update(changes)
+        if any(isinstance(item, ChangeStream) for item in changes.values()):
+            self._session.node.changes.activate()
         transaction.catalog_base = self._session.committed_catalog
         transaction.catalog = catalog.with_changes(changes)
 
@@ -398,6 +401,7 @@ async def create_table_as(
     if query.changes_data:
         insert = replace(insert, query=replace(query, with_clause=None), with_clause=query.with_clause)
     prepared = planning.prepare(session, whole.of(insert), types)
+    prepared.tally = session.node.statements.nested
     count = await running.run_to_count(session, prepared, parameters)
     return f"SELECT {count}"
 

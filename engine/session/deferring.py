@@ -23,7 +23,7 @@ seconds, or when the changelog is behind (`pressure`). Schema changes always wai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from engine.session.errors import aborted
 from engine.session.leadership import commits_lost
 from engine.session.prepared import Prepared, RunRow
 from engine.session.session import Session
+from engine.session.waiting import DurabilityWait
 from engine.storage.moments import SLOT_SHIFT, Lsn
 from engine.storage.stores import ObservedStores
 from engine.storage.tablespace import Tablespace
@@ -65,45 +66,11 @@ class AheadTransaction(Transaction):
 
     def begin_statement(self) -> int:
         if self.ahead and isinstance(self._store, Tablespace):
-            self._base = self._store.view(self.ahead)
-            self.snapshot_lsn = self.ahead
+            assert isinstance(self.met, int)
+            self.snapshot_lsn = max(self.ahead, self.met)
+            self._base = self._store.view(self.snapshot_lsn)
             return self.mark()
         return super().begin_statement()
-
-
-class DurabilityWait:
-    """A wait until positions are durable, as a statement waits for a lock (engine.txn.interface.WaitTicket)."""
-
-    def __init__(self, session: DeferringSession, positions: Sequence[int]) -> None:
-        self.error: Exception | None = None
-        self._left = len(positions)
-        self._callbacks: list[Callable[[], None]] = []
-        for position in positions:
-            session.node.commits.wait(position, self._reached, self.cancel)
-
-    def add_done_callback(self, callback: Callable[[], None]) -> None:
-        if self._left:
-            self._callbacks.append(callback)
-        else:
-            callback()
-
-    def cancel(self, error: Exception) -> None:
-        """Nobody waits any more."""
-        if self._left > 0:
-            self.error = error
-            self._end()
-
-    def _reached(self) -> None:
-        if self._left > 0:
-            self._left -= 1
-            if not self._left:
-                self._end()
-
-    def _end(self) -> None:
-        self._left = 0
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
 
 
 class DeferringSession(Session):
@@ -192,6 +159,17 @@ class DeferringSession(Session):
         if self._lost is not None:
             raise self._lost
 
+    def late(self, transaction: Transaction) -> int:
+        at = super().late(transaction)
+        if (
+            at
+            and self.settings.get("synchronous_commit") == "off"
+            and at <= self.node.deferred.get(at >> SLOT_SHIFT, 0)
+        ):
+            self._know(at)
+            return 0
+        return at
+
     # ---- reads ------------------------------------------------------------------------------------------------------
 
     def _ahead(self) -> list[int]:
@@ -209,10 +187,10 @@ class DeferringSession(Session):
         transaction = self.transaction or self.begin_implicit()
         if transaction.isolation != READ_COMMITTED:
             if not transaction.has_snapshot:
-                raise LockWait(DurabilityWait(self, ahead))
+                raise LockWait(DurabilityWait(self.node, ahead))
             return super().execute_row(prepared, run, parameters)
         if not (isinstance(transaction, AheadTransaction) and isinstance(transaction.store, Tablespace)):
-            raise LockWait(DurabilityWait(self, ahead))
+            raise LockWait(DurabilityWait(self.node, ahead))
         transaction.ahead = ahead[0]
         try:
             found = super().execute_row(prepared, run, parameters)

@@ -26,10 +26,11 @@ from engine.bulk.complete import RowCompleter
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import BulkInsert, Conflict
 from engine.bulk.locks import lock_for_changes, lock_for_rows
-from engine.bulk.partitioned import PartitionedInsert, refers_to_itself
+from engine.bulk.partitioned import PartitionedInsert, concerns_itself
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.spool import RowSpool
 from engine.bulk.thread import BulkThread
+from engine.changes.bulk import finish_recorded
 from engine.columnar.datarow import RowEncoder
 from engine.execute.conflicts import affected_twice
 from engine.execute.foreign_keys import Outgoing
@@ -312,7 +313,7 @@ class _Change(DataChange):
         """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table, and no
         other part of the statement writes here or may yet write what a foreign key refers to."""
         changed = self.changed
-        if self.writer.moving is not None:
+        if self.writer.moving is not None or (changed is not None and self.writer.exclusions):
             return False
         if self.part is not None and not (self.part.alone and not self.writer.outgoing):
             return False
@@ -385,8 +386,7 @@ class _Change(DataChange):
             async for batch in batches:
                 for foreign, keys in await thread.run(self._store, bulk, batch):
                     await references.check(self.session, foreign, keys)
-            await thread.run(bulk.finish)
-            bulk.merge_into(self.transaction, self.session.node.written)
+            await finish_recorded(self.session, self.transaction, thread, bulk)
         finally:
             thread.close()
         return bulk.rows
@@ -450,14 +450,14 @@ class _Insertion(DataChange):
             return False
         return (
             self.statement.on_conflict is None
-            and not self._refers_to_itself()
+            and not self._concerns_itself()
             and (self.dml.complete or not self.prepared.fields)
         )
 
-    def _refers_to_itself(self) -> bool:
+    def _concerns_itself(self) -> bool:
         if isinstance(self.writer, PartitionedWriter):
-            return refers_to_itself(self.session.catalog, self.table)
-        return references.refers_to_itself(self.writer)
+            return concerns_itself(self.session.catalog, self.table)
+        return references.concerns_itself(self.writer)
 
     # ---- one by one -------------------------------------------------------------------------------------------------
 
@@ -568,8 +568,7 @@ class _Insertion(DataChange):
                 number = 0 if table.key_columns else session.node.next_row_numbers(table, count)
                 for foreign, keys in await thread.run(self._store, bulk, completer, batch, drawn, number):
                     await references.check(session, foreign, keys)
-            await thread.run(bulk.finish)
-            bulk.merge_into(self.transaction, self.session.node.written)
+            await finish_recorded(self.session, self.transaction, thread, bulk)
         finally:
             thread.close()
         return bulk.rows
@@ -590,8 +589,7 @@ class _Insertion(DataChange):
                 if found is not None:
                     raise found[1]
                 await bulk.write(thread, rows)
-            await thread.run(bulk.finish)
-            bulk.merge_into(self.transaction, self.session.node.written)
+            await finish_recorded(self.session, self.transaction, thread, bulk)
         except Conflict as conflict:
             raise conflict.error from None
         finally:

@@ -40,6 +40,7 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
     if not isinstance(query, planning.QUERY_STATEMENTS):
         not_supported(f"EXPLAIN of {type(query).__name__}")
     prepared = planning.prepare(session, whole.of(query), ())
+    prepared.tally = session.node.statements.nested
     plan = describe(prepared, options.get("verbose", "off").lower() in _TRUE)
     if options.get("analyze", "off").lower() in _TRUE:
         plan += await _measure(session, prepared)

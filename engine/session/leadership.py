@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog
+from engine.replica import HOME
 from engine.session.errors import canceled
 from engine.session.notifications import UNLISTEN_ALL, Action, SessionNotifications
 from engine.session.prepared import Prepared
@@ -103,13 +104,13 @@ class LedSession(TransactionalSession):
 
     @property
     def stands_on(self) -> frozenset[bytes]:
-        """The tablespaces, by id (b"": pg_default), that the node must lead for what the session has done in its
+        """The tablespaces, by id (pg_default: HOME), that the node must lead for what the session has done in its
         transaction."""
         transaction = self.transaction
         if transaction is None:
             return frozenset()
         found = self.node.held.stood_on(transaction)
-        return found | ({b""} if self.alone is None else self.alone)
+        return found | ({HOME} if self.alone is None else self.alone)
 
     @property
     def leads_on(self) -> bool:
@@ -127,12 +128,13 @@ class LedSession(TransactionalSession):
         self.temporary_schema = None
         transaction = self.transaction
         if transaction is not None and self.canceler is None and not self._goes_on(transaction):
-            told = transaction.waiting is not None or (self.task is not None and not self.task.done())
-            if transaction.waiting is not None:
-                transaction.waiting.cancel(error)
-            self.cancel(error)
-            if not told and self.status != "E":
-                self.owed = error
+            if self.status != "E":  # else its client knows, and what may be running is the block's end
+                told = transaction.waiting is not None or (self.task is not None and not self.task.done())
+                if transaction.waiting is not None:
+                    transaction.waiting.cancel(error)
+                self.cancel(error)
+                if not told:
+                    self.owed = error
             if self.in_block:
                 self._fail_block()
             else:

@@ -18,11 +18,13 @@ from catalog.schema import Table
 from catalog.system.objects import qualified_name
 from engine.ddl import names
 from engine.ddl.drop import emptied
+from engine.ddl.views import refuse_whole_rows
 from engine.session import planning, running
 from engine.session.ddl import SessionDdl, definition, execute
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.analyze.routines import expanded
+from engine.sql.analyze.views import sources_of, stored_query
 from engine.sql.deparse import deparse_query
 from engine.sql.parser import parse_select
 from engine.txn.locks import TABLE_MODES
@@ -52,6 +54,7 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
     made = session.environment.find_relation(created.relation.schema, created.relation.name)
     assert isinstance(made, Table)
     columns = [column.name for column in made.columns]
+    refuse_whole_rows(analyzed.statement)
     text = deparse_query(analyzed.statement, session.catalog, names=columns)
     relations = tuple(oid for oid in analyzed.relations if oid in session.catalog.objects)
     if any(isinstance(item := session.catalog.get(oid), Table) and item.persistence == "t" for oid in relations):
@@ -60,7 +63,8 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
     if created.with_data:
         count = await _fill(session, made, text)
     made = session.catalog.table(made.oid)
-    _change(session, replace(made, query=text, depends_on=relations, populated=created.with_data))
+    sources = sources_of(text, session.environment)
+    _change(session, replace(made, query=text, sources=sources, depends_on=relations, populated=created.with_data))
     return f"SELECT {count}" if created.with_data else "CREATE MATERIALIZED VIEW"
 
 
@@ -84,6 +88,7 @@ async def refresh(session: Session, statement: ast.RefreshMatViewStmt) -> str:
         _refuse_concurrently(session, found)
     transaction.begin_statement()
     assert found.query is not None
+    text = deparse_query(stored_query(found, session.environment), session.catalog)
     if statement.concurrently:
         _change(session, replace(found, query=None))
         await _run(session, ast.DeleteStmt(_name(session, found)))
@@ -91,7 +96,7 @@ async def refresh(session: Session, statement: ast.RefreshMatViewStmt) -> str:
         context = SessionDdl(session)
         context.change(emptied(context, replace(found, query=None)))
     if statement.with_data:
-        await _fill(session, found, found.query)
+        await _fill(session, found, text)
     left = session.catalog.table(found.oid)
     _change(session, replace(left, query=found.query, populated=statement.with_data))
     return "REFRESH MATERIALIZED VIEW"
@@ -129,6 +134,7 @@ async def _fill(session: Session, item: Table, text: str) -> int:
 
 async def _run(session: Session, statement: ast.Node) -> int:
     prepared = planning.prepare(session, ast.Statement(statement, session.query_text), ())
+    prepared.tally = session.node.statements.nested
     return await running.run_to_count(session, prepared, ())
 
 

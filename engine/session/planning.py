@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
-from catalog.types.datetime import reading_constants
+from catalog.types.datetime import OfThisMoment, reading_constants
 from engine.columnar.generate import generate, generate_dml
 from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
 from engine.execute.context import ExecContext, Field
@@ -28,10 +28,11 @@ from engine.partitions.expand import concerns, expand
 from engine.partitions.parts import parts_of
 from engine.partitions.plans import plan_by_parameters
 from engine.session.positioned import placed
-from engine.session.prepared import Prepared, utf8
+from engine.session.prepared import Prepared, may_read_past, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.routines import expanded
+from engine.sql.normalize import described
 from engine.sql.parser import parse, parse_type_name
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
@@ -84,17 +85,28 @@ def cacheable(prepared: Prepared) -> bool:
     return prepared.lasting and (prepared.kind != "utility" or isinstance(prepared.statement.tree, ast.TransactionStmt))
 
 
-def prepare(session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool = False) -> Prepared:
+def prepare(
+    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool = False, literals: int = 0
+) -> Prepared:
     """Plans one parsed statement. Errors carry their position in the whole query string. `with_places`: that of a
-    cursor, whose plan is to give the places of its rows too (engine/session/positioned.py)."""
+    cursor, whose plan is to give the places of its rows too (engine/session/positioned.py). `literals`: see
+    tree.Analyzed."""
+    session.node.activity.planned += 1
     if session.status == "E":
         session.refuse_in_failed_block(statement)
+    if may_read_past(statement.text):
+        from engine.session import past
+
+        if (found := past.prepared_as_of(session, statement, types)) is not None:
+            return found
     if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
         transaction = session.transaction
         try:
             with reading_constants(transaction.start_time if transaction is not None else None) as reading:
-                prepared = _prepare_query(session, statement, types, with_places)
+                prepared = _prepare_query(session, statement, types, with_places, literals)
             prepared.lasting = not reading.timely
+            if len(statement.text) >= LONG_TEXT:
+                prepared.description = described(statement, prepared.relations, session.key.conforming)
             return prepared
         except RecursionError:
             hint = "Simplify the statement: it nests too deeply."
@@ -104,16 +116,33 @@ def prepare(session: Session, statement: ast.Statement, types: Sequence[int], wi
     from engine.session import utility
 
     fields = utility.fields(session, statement.tree)
+    types = _types_within(session, statement, types)
     return Prepared("utility", statement, tuple(types), fields, session.catalog, session.key)
+
+
+def _types_within(session: Session, statement: ast.Statement, types: Sequence[int]) -> Sequence[int]:
+    """The types of the parameters of a cursor, or of a query whose rows become a table: as the query wants them."""
+    node: ast.Node = statement.tree
+    if isinstance(node, ast.DeclareCursorStmt | ast.CreateTableAsStmt):
+        node = node.query
+    elif isinstance(node, ast.SelectStmt):
+        node = replace(node, into=None)
+    else:
+        return types
+    if "$" not in statement.text or not isinstance(node, ast.SelectStmt):
+        return types
+    return analyze(node, session.environment, types).parameter_types
 
 
 def _creates_table(node: ast.Node) -> bool:
     return isinstance(node, ast.SelectStmt) and node.into is not None
 
 
-def _prepare_query(session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool) -> Prepared:
+def _prepare_query(
+    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool, literals: int
+) -> Prepared:
     environment = session.environment
-    analyzed = analyze(statement.tree, environment, types)
+    analyzed = analyze(statement.tree, environment, types, literals)
     if session.catalog.routines:
         from engine.session import routines
 
@@ -152,6 +181,7 @@ def planned(
         written=analyzed.written,
         analyzed=analyzed,
         locks=_lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked),
+        temporary=not marked and _are_temporary(session, analyzed.written),
     )
     session.check_privileges(analyzed)
     inherited = concerns(analyzed, session.catalog)
@@ -189,6 +219,14 @@ def move_to_columnar(session: Session, prepared: Prepared) -> None:
         if error.sqlstate != "0A000":
             raise
         prepared.row = row
+
+
+def _are_temporary(session: Session, written: Sequence[int]) -> bool:
+    """Whether there are such tables, and all of them are temporary ones of the session."""
+    temporary = session.temporary_schema
+    if temporary is None or not written:
+        return False
+    return all(session.catalog.table(oid).schema == temporary for oid in written)
 
 
 def _lockable(session: Session, relations: Sequence[int]) -> list[int]:
@@ -276,7 +314,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes) -> Prepared |
         statements = parse(utf8(template))
         if len(statements) != 1 or not isinstance(statements[0].tree, QUERY_STATEMENTS):
             return None
-        prepared = prepare(session, statements[0], types)
+        prepared = prepare(session, statements[0], types, literals=len(types))
     except SqlError:
         return None  # the text with its literals in place gives the error, or works
     if prepared.kind != "row" or not prepared.lasting:
@@ -294,6 +332,18 @@ def _literal_decoder(tag: str, oid: int, prepared: Prepared) -> Callable[[bytes]
     return lambda literal: decode(utf8(literal))
 
 
+def decode_parameters(
+    session: Session, prepared: Prepared, parameters: list[bytes | None], formats: tuple[int, ...]
+) -> list[object]:
+    """Bind's parameters in internal form; 'now' is when the session's transaction began."""
+    try:
+        return prepared.decode(parameters, formats)
+    except OfThisMoment:
+        transaction = session.transaction
+        with reading_constants(transaction.start_time if transaction is not None else None):
+            return prepared.decode(parameters, formats)
+
+
 def decode_literals(prepared: Prepared, literals: Sequence[bytes], tags: bytes) -> list[object]:
     """Lifted literals in internal form."""
     return [decode(literal) for decode, literal in zip(prepared.literal_decoders, literals, strict=True)]
@@ -301,6 +351,8 @@ def decode_literals(prepared: Prepared, literals: Sequence[bytes], tags: bytes) 
 
 def renew(session: Session, prepared: Prepared) -> Prepared:
     """The statement planned against today's catalog. Raises 0A000 when its result would have other columns."""
+    if prepared.kind == "past":
+        return prepared  # it is planned when it runs
     if prepared.kind == "unplanned":
         return prepare_text(session, prepared.statement.text.encode(), prepared.declared_types)
     again = prepare(session, prepared.statement, prepared.declared_types, prepared.places is not None)

@@ -6,13 +6,15 @@ for it. `wire_cache` is a place where the protocol layer keeps what it makes onc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog
 from catalog.types import lookup
+from catalog.types.datetime import outside_of_plans
 from catalog.types.oids import NAMED_TYPES
 from engine.columnar.generate import ColumnarDml
 from engine.columnar.interface import ColumnarQuery, ResultStream
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
     from engine.session.compound import CompoundPlan
     from engine.session.positioned import Places, Positions
     from engine.session.routing import Route
+    from engine.statistics.statements import Tally
 
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 ParameterDecoder = Callable[[bytes], object]
 _NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
+_TIMELESS = _NUMBERS | {16, 17, 18, 19, 25, 114, 1042, 1043, 2950, 3802}  # types whose texts never mean a time
 _SAFE_DIGITS = {20: 18, 21: 4, 23: 9}  # so many digits are always within int8, int2, int4
 
 
@@ -66,12 +70,19 @@ class Prepared:
 
     lasting: bool = True  # not made of constants like 'now', which mean the time at which they were read
 
+    temporary: bool = False  # it writes temporary tables only, as a read-only transaction may
+
     text_formats: tuple[int, ...] = ()  # every result column as text, as simple queries get them
     text_run: RunRow | None = None
 
     places: tuple[Places, ...] | None = None  # of a cursor: what its plan selects in front of `fields`
 
     control: ast.TransactionStmt | None = None  # the statement, if it is BEGIN, COMMIT and their kin
+
+    description: tuple[int, str] | None = None  # of a long text: made where it was planned, in a thread
+    tally: Tally | None = None  # where its executions are counted, once there was one
+
+    past: object = None  # of kind 'past': how it is run (engine/session/past.py)
 
     route: Route | None = None  # where it may run, on a node that has asked (engine/session/routing.py)
 
@@ -138,7 +149,8 @@ class Prepared:
     def text_decoder(self, oid: int) -> Callable[[str], object]:
         """The input function of a type under the statement's settings; the reg types read names of its catalog."""
         if oid not in NAMED_TYPES:
-            return lookup(oid).text_decoder(self.key.format)
+            decode = lookup(oid).text_decoder(self.key.format)
+            return decode if oid in _TIMELESS else outside_of_plans(decode)
         key = self.key
         environment = Environment(self.catalog, key.search_path, key.user, format=key.format)
         return lambda text: read_literal(environment, text, oid, -1, -1)
@@ -202,12 +214,28 @@ class StalePlan(Exception):  # noqa: N818 - not an error: the statement is plann
     """The schema has changed since the plan was made: while it waited for a lock, or between Bind and Execute."""
 
 
+_AS_OF = re.compile(r"\bas\s+of\s+(lsn|timestamp)\b", re.IGNORECASE)
+
+
+def may_read_past(text: str) -> bool:
+    """Whether a statement may have AS OF in it, by its text: then engine/session/past.py tells, on the engine's
+    thread."""
+    return _AS_OF.search(text) is not None
+
+
+class PastWait(Exception):  # noqa: N818 - not an error: the statement is planned again
+    """The past that a statement reads has to be made first: await `ready()`."""
+
+    def __init__(self, ready: Callable[[], Awaitable[None]]) -> None:
+        self.ready = ready
+
+
 class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
 
     __slots__ = (
-        "chunks", "count", "done", "error", "formats", "held", "holdable", "kept", "name", "parameters", "pending",
-        "pending_rows", "position", "positions", "prepared", "rows", "scroll", "started", "stream",
+        "chunks", "count", "done", "error", "formats", "held", "holdable", "kept", "name", "parameters", "path",
+        "pending", "pending_rows", "position", "positions", "prepared", "rows", "scroll", "started", "stream", "took",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -232,6 +260,8 @@ class Portal:
         self.held: Mapping[Hashable, int] | None = None  # the table locks from before the statement, once it has some
         self.error: SqlError | None = None  # what the next FETCH raises
         self.positions: Positions | None = None  # where a cursor's rows lie, if it can be changed through
+        self.path = "utility"  # that it took, once it has run: utility, row, columnar
+        self.took = 0  # nanoseconds of execution so far
         self.rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
 
     def take(self, limit: int) -> tuple[bytes, int]:

@@ -12,14 +12,14 @@ A relation that is not found counts as pg_default's, where it may be by now.
 from __future__ import annotations
 
 from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Table, Tablespace
+from engine.replica import HOME
 from engine.session.routing import Needs, Route
 from engine.sql.analyze.environment import Environment
 from engine.touching import UntoldError, add_touched, tables_behind
 
 Reached = frozenset[bytes]
-"""Tablespaces by their ids; pg_default is HOME."""
+"""Tablespaces by their ids, HOME for pg_default."""
 
-HOME = b""
 AT_HOME: Reached = frozenset((HOME,))
 NOWHERE: Reached = frozenset()
 

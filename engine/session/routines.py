@@ -178,6 +178,7 @@ async def _run_body(
     rows: list[bytes] = []
     for number, analyzed in enumerate(statements, 1):
         prepared = planning.planned(session, portal.prepared.statement, analyzed, session.environment)
+        prepared.tally = session.node.statements.nested
         last = number == len(statements) and found.call.type.oid != oids.VOID
         collector = Collector()
         inner = Portal(prepared, values, formats if last else prepared.text_formats)

@@ -41,6 +41,9 @@ class Needs(IntEnum):
 # What draws from sequences, or has an effect on others, or shows what only the leader knows.
 LEADER_FUNCTIONS = frozenset((
     "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint", "shoal_check",
+    "pg_export_snapshot", "shoal_backup", "shoal_backup_progress",
+    "shoal_change_stream_advance",
+    "shoal_hold_snapshot", "shoal_release_snapshot", "shoal_stage", "shoal_drop_stage", "shoal_key_ranges",
     "lo_create", "lo_creat", "lo_open", "lo_close", "loread", "lowrite", "lo_lseek", "lo_lseek64", "lo_tell",
     "lo_tell64", "lo_truncate", "lo_truncate64", "lo_unlink", "lo_from_bytea", "lo_get", "lo_put", "lo_import",
     "lo_export",
@@ -208,7 +211,7 @@ def _is_shared(node: ast.Node) -> bool:
 def _reaches_everything(node: ast.Node) -> bool:
     if isinstance(node, ast.SelectStmt):
         return node.into is not None
-    return isinstance(node, ast.FuncCall) and node.names[-1] in ("shoal_check", "shoal_checkpoint")
+    return isinstance(node, ast.FuncCall) and node.names[-1] in ("shoal_check", "shoal_checkpoint", "shoal_backup")
 
 
 def needs(statement: ast.Node) -> Needs:
@@ -219,6 +222,8 @@ def needs(statement: ast.Node) -> Needs:
     if isinstance(statement, ast.NotifyStmt):
         return Needs.LEADER if statement.kind.lower() == "notify" else Needs.NOTHING
     if isinstance(statement, ast.SetStmt):
+        if statement.name == "TRANSACTION SNAPSHOT":
+            return Needs.LEADER
         names_role = statement.name.lower() in ("role", "session_authorization")
         return Needs.READ if names_role else Needs.NOTHING
     if isinstance(statement, ast.SelectStmt):

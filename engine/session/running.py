@@ -12,23 +12,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import RowPathFull
-from engine.session import planning, serializing
+from engine.session import planning, serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
-from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, utf8
+from engine.session.prepared import PastWait, Portal, Prepared, RunRow, StalePlan, may_read_past, utf8
 from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
 from engine.sql.parser import parse
+from engine.statistics.statements import COLUMNAR, ROW
 from engine.txn.interface import SERIALIZABLE, LockWait
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+
+# As in PostgreSQL: what EXECUTE runs is counted itself.
+UNCOUNTED = (ast.PrepareStmt, ast.ExecuteStmt, ast.DeallocateStmt)
 
 
 async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
@@ -40,10 +45,14 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     if not statements:
         sink.empty()
     for number, statement in enumerate(statements, 1):
-        if long and len(statements) == 1:
+        if long and len(statements) == 1 and not may_read_past(statement.text):
             prepared = await asyncio.to_thread(planning.prepare, session, statement, ())
         else:
-            prepared = planning.prepare(session, statement, ())
+            try:
+                prepared = planning.prepare(session, statement, ())
+            except PastWait as wait:
+                await wait.ready()
+                prepared = planning.prepare(session, statement, ())
         if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
             session.cache.put(sql, prepared)
         last = number == len(statements) or _ends_implicit(session, statement)
@@ -69,7 +78,7 @@ async def _run_simple(
 
         formats = utility.simple_formats(session, prepared)
     held = session.table_locks()
-    if prepared.kind not in ("utility", "empty"):
+    if prepared.kind not in ("utility", "empty", "past"):
         prepared = await current(session, prepared, fixed=False)
         formats = prepared.text_formats
     portal = Portal(prepared, parameters, formats)
@@ -91,6 +100,35 @@ def _ends_implicit(session: Session, statement: ast.Statement) -> bool:
 
 async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
     """Runs or resumes a portal: rows, then complete or suspended. Raises SqlError; the caller calls `fail`."""
+    began, counted = perf_counter_ns() - session.waited, portal.done
+    alone, ended_before = session.transaction is None, session.commits + session.rollbacks
+    if not session.depth:
+        session.began = began
+        session.shown = portal.prepared
+    session.depth += 1
+    try:
+        await _run(session, portal, limit, sink)
+    finally:
+        session.depth -= 1
+        session.waited = 0
+        session.ended = ended = perf_counter_ns()
+        portal.took += ended - began
+        if ended - began >= session.log_over and portal.path != ROW and not session.depth:
+            statement_log.ran(session, portal.prepared, ended - began)
+    if portal.done and not counted and portal.path != "row":
+        _count(session, portal)
+        if alone and session.transaction is None and session.commits + session.rollbacks == ended_before:
+            session.commits += 1  # SET, SHOW, ... need no transaction, and are one each to whoever counts them
+
+
+def _count(session: Session, portal: Portal) -> None:
+    """What did not run on the row path, which counts for itself (Session.execute_row)."""
+    prepared = portal.prepared
+    if prepared.kind != "empty" and not isinstance(prepared.statement.tree, UNCOUNTED):
+        session.node.statements.executed(prepared, portal.path, portal.took, portal.count)
+
+
+async def _run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
     prepared = portal.prepared
     if session.status == "E" and not ends_transaction(prepared):
         raise aborted()
@@ -99,13 +137,16 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
             raise SqlError("55000", f'portal "{portal.name.decode()}" cannot be run')
         sink.complete(f"{prepared.command} 0")
         return
+    if prepared.kind == "past":
+        from engine.session import past
+
+        await past.run(session, portal, limit, sink)
+        return
     if not portal.started:
         session.check_leads()
         if not isinstance(prepared.statement.tree, ast.TransactionStmt | ast.SetStmt | ast.ShowStmt):
             await session.catch_up()
         portal.started = True
-        session.query_text = prepared.statement.text
-        session.query_start = session.node.clock()
         if prepared.kind == "empty":
             portal.done = True
             sink.empty()
@@ -134,6 +175,7 @@ async def start(session: Session, portal: Portal) -> None:
                 session, prepared, prepared.run_row(portal.formats), portal.parameters
             )
             portal.pending_rows = portal.count if prepared.fields is not None else 0
+            portal.path = ROW
             return
         except StalePlan:
             prepared = portal.prepared = await current(session, prepared)
@@ -148,17 +190,24 @@ async def start(session: Session, portal: Portal) -> None:
         session.begin_implicit()
         prepared = portal.prepared = await locked(session, prepared)
         planning.columnar_of(session, prepared)
-    assert session.transaction is not None
-    if session.transaction.isolation == SERIALIZABLE:
-        async with serializing.watched(session, prepared):
+    transaction = session.transaction
+    assert transaction is not None
+    await session.met_durable(transaction)
+    try:
+        if transaction.isolation == SERIALIZABLE:
+            async with serializing.watched(session, prepared):
+                await _begin(session, portal, prepared, held)
+        else:
             await _begin(session, portal, prepared, held)
-    else:
-        await _begin(session, portal, prepared, held)
+    except SqlError:
+        await session.met_durable(transaction)
+        raise
 
 
 async def _begin(session: Session, portal: Portal, prepared: Prepared, held: Mapping[Hashable, int]) -> None:
     transaction = session.transaction
     assert transaction is not None
+    portal.path = COLUMNAR
     if prepared.compound is not None:
         from engine.session import compound
 
@@ -235,7 +284,7 @@ async def locked(session: Session, prepared: Prepared, fixed: bool = True) -> Pr
         if prepared.catalog is session.catalog:
             break
         prepared = _again(session, prepared, fixed)
-    if prepared.writes:
+    if prepared.writes and not prepared.temporary:
         transaction.refuse_if_read_only(prepared.command)
     return prepared
 

@@ -20,23 +20,26 @@ They are one object, not several, because the cached path reads all of it for ev
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
 
 from catalog.errors import SqlError
 from catalog.schema import Role, VirtualTable
 from engine.execute.context import RowPathFull
 from engine.node import Node
-from engine.session import planning, running, serializing
+from engine.session import past, planning, running, serializing, statement_log
 from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error
 from engine.session.leadership import LedSession
 from engine.session.planning import LONG_TEXT
-from engine.session.prepared import Portal, Prepared, RunRow, StalePlan
+from engine.session.prepared import PastWait, Portal, Prepared, RunRow, StalePlan, may_read_past, utf8
 from engine.session.system import SessionSurroundings
 from engine.session.transactions import ends_block, ends_transaction
 from engine.session.virtual_rows import VirtualRows
+from engine.session.waiting import wait_for_met
 from engine.sql import ast
 from engine.sql.lift import lift
+from engine.statistics.statements import GATHERED, NEVER
 from engine.txn.interface import SERIALIZABLE
 from engine.txn.transaction import Transaction
 
@@ -55,9 +58,12 @@ class Session(LedSession):
     """`database` is the name that goes with the OID; `parameters` are the settings of the startup packet. Raises what
     their SET does."""
 
+    _unwatched: Callable[[Prepared, RunRow, Sequence[object]], tuple[bytes, int, int]]
+
     def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
         super().__init__(node, role, database_oid, database, parameters)
         self.process_id, self.secret = node.register(self)
+        node.activity.opened(self)
         self._surroundings: SessionSurroundings | None = None
 
     def _settings_changed(self) -> None:
@@ -71,6 +77,9 @@ class Session(LedSession):
             self.__dict__["execute_row"] = self._execute_row_serializable
         else:
             self.__dict__.pop("execute_row", None)
+        if self.log_over != NEVER:  # the same of a log of what took long
+            self._unwatched = self.execute_row
+            self.__dict__["execute_row"] = self._execute_row_watched
         if self.key.conforming:
             self.__dict__.pop("find", None)
         else:
@@ -86,6 +95,14 @@ class Session(LedSession):
         if self.transaction is None and self.status != "E":
             self.begin_implicit()
         return type(self).execute_row(self, prepared, run, parameters)
+
+    def _execute_row_watched(
+        self, prepared: Prepared, run: RunRow, parameters: Sequence[object]
+    ) -> tuple[bytes, int, int]:
+        began = perf_counter_ns() - self.waited
+        found = self._unwatched(prepared, run, parameters)
+        statement_log.ran(self, prepared, perf_counter_ns() - began)
+        return found
 
     @property
     def surroundings(self) -> SessionSurroundings:
@@ -110,6 +127,7 @@ class Session(LedSession):
         """A cached plan for the text of a simple Query, and its parameters; None sends the text to `run`."""
         prepared = self._find.get(sql)
         if prepared is not None:
+            self.shown = sql
             return (prepared, ()) if prepared.catalog is self.committed_catalog and self.plain() else None
         lifted = lift(sql)
         if lifted is None:
@@ -129,6 +147,7 @@ class Session(LedSession):
             return self.find(sql)
         elif not self.plain():
             return None
+        self.shown = sql
         try:
             return prepared, planning.decode_literals(prepared, literals, tags)
         except SqlError:
@@ -144,6 +163,7 @@ class Session(LedSession):
 
         Raises LockWait, RowPathFull and StalePlan (the caller goes to `run`), SqlError (the caller calls `fail`).
         """
+        self.began = began = perf_counter_ns()
         node = self.node
         transaction = self.transaction
         context = self._context
@@ -158,6 +178,12 @@ class Session(LedSession):
                 context.catalog = prepared.catalog
                 context.made = None
                 data, count = run(context, parameters)
+                tally = prepared.tally or node.statements.tally(prepared)
+                tally.rows += count
+                times = tally.alone
+                times.append(perf_counter_ns() - began)
+                if len(times) >= GATHERED:
+                    tally.fold()
                 logged = node.sequences.last_logged_lsn
                 return data, count, logged if logged > node.store.durable_lsn else 0
             transaction = self.begin_implicit()
@@ -176,7 +202,7 @@ class Session(LedSession):
         # Only now nobody can change the tables any more; somebody may have while the locks were waited for.
         if prepared.catalog is not (self.catalog if transaction.changed_objects else node.catalogs[self.database_oid]):
             raise StalePlan
-        if prepared.writes and transaction.read_only:
+        if prepared.writes and transaction.read_only and not prepared.temporary:
             transaction.refuse_if_read_only(prepared.command)
         try:
             data, count = run(context, parameters)
@@ -188,31 +214,73 @@ class Session(LedSession):
             transaction.rollback_to(mark)
             if self.advisory_held is not None and not isinstance(error, SqlError):
                 self.advisory_held.restart()
+            if transaction.met and isinstance(error, SqlError):
+                wait_for_met(self, transaction)
             if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
                 for taken in list(held)[held_before:]:
                     transaction.unlock_table(taken)
             raise
+        tally = prepared.tally or node.statements.tally(prepared)
+        tally.rows += count
+        times = tally.inside
+        if self.waited:
+            began -= self.waited
+            self.waited = 0
+        times.append(perf_counter_ns() - began)
+        if len(times) >= GATHERED:
+            tally.fold()
         return data, count, 0
+
+    def execute_control(self, prepared: Prepared) -> tuple[str, int]:
+        """Runs a transaction statement: its command tag, and the LSN to wait for. Raises as transaction_statement."""
+        assert prepared.control is not None
+        self.began = began = perf_counter_ns()
+        name, lsn = self.transaction_statement(prepared.control)
+        tally = prepared.tally or self.node.statements.tally(prepared)
+        times = tally.inside
+        times.append(perf_counter_ns() - began)
+        if len(times) >= GATHERED:
+            tally.fold()
+        return name, lsn
 
     # ---- prepared statements and portals ----------------------------------------------------------------------------
 
     def parse(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> Prepared:
         """Parse: plans a statement and keeps it under the name. Raises 42P05 for a name in use."""
         self._refuse_known(name)
+        self._begins(sql)
         return self._keep(name, planning.prepare_text(self, sql, types))
 
     async def parse_long(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> Prepared:
-        """`parse` for a text of LONG_TEXT bytes or more: in a thread, unless the plan is known."""
+        """`parse` for a text of LONG_TEXT bytes or more, or one that reads the past: in a thread, or when that is made,
+        unless the plan is known."""
         self._refuse_known(name)
+        self._begins(sql)
         prepared = planning.cached_text(self, sql, types)
         if prepared is None:
-            planned = await asyncio.to_thread(planning.plan_text, self, sql, types)
+            if may_read_past(sql.decode(errors="replace")):
+                planned = await self._plan_past(sql, types)
+            else:
+                planned = await asyncio.to_thread(planning.plan_text, self, sql, types)
             prepared = planning.remembered(self, sql, types, planned)
         return self._keep(name, prepared)
 
+    async def _plan_past(self, sql: bytes, types: tuple[int, ...]) -> Prepared:
+        """The plan of a text that reads the past, which may have to be made first."""
+        try:
+            return planning.plan_text(self, sql, types)
+        except PastWait as wait:
+            await wait.ready()
+            return planning.plan_text(self, sql, types)
+
+    def _begins(self, sql: bytes) -> None:
+        """This is what others see from now on."""
+        self.shown = sql
+        self.began = perf_counter_ns()
+
     def _refuse_known(self, name: bytes) -> None:
-        if name and name in self.prepared:
-            raise SqlError("42P05", f'prepared statement "{name.decode()}" already exists')
+        if name and utf8(name) and name in self.prepared:
+            raise SqlError("42P05", f'prepared statement "{utf8(name)}" already exists')
 
     def _keep(self, name: bytes, prepared: Prepared) -> Prepared:
         if self.status == "E":
@@ -224,7 +292,7 @@ class Session(LedSession):
         """The prepared statement of that name, planned again if the schema changed. Raises 26000."""
         prepared = self.prepared.get(name)
         if prepared is None:
-            shown = f'prepared statement "{name.decode()}"' if name else "unnamed prepared statement"
+            shown = f'prepared statement "{utf8(name)}"' if name else "unnamed prepared statement"
             raise SqlError("26000", f"{shown} does not exist")
         if prepared.catalog is not self.committed_catalog or not self.plain() or prepared.key is not self.key:
             prepared = self.prepared[name] = planning.renew(self, prepared)
@@ -251,6 +319,7 @@ class Session(LedSession):
                 if unnamed.stream is not None:
                     return None
                 del self.portals[b""]  # as Bind does
+        self.shown = prepared
         return prepared
 
     def refuse_in_failed_block(self, statement: ast.Statement) -> None:
@@ -270,8 +339,8 @@ class Session(LedSession):
         prepared = self.statement(statement)
         if self.status == "E" and not ends_transaction(prepared):
             raise aborted()
-        if name and name in self.portals:
-            raise SqlError("42P03", f'cursor "{name.decode()}" already exists')
+        if name and utf8(name) and name in self.portals:
+            raise SqlError("42P03", f'cursor "{utf8(name)}" already exists')
         if isinstance(prepared.statement.tree, ast.FetchStmt):  # its columns are those of the cursor that there is now
             prepared = planning.prepare(self, prepared.statement, prepared.declared_types)
         if len(parameters) != len(prepared.parameter_types):
@@ -281,7 +350,7 @@ class Session(LedSession):
             )
             raise SqlError("08P01", message)
         try:
-            values = prepared.decode(parameters, parameter_formats)
+            values = planning.decode_parameters(self, prepared, parameters, parameter_formats)
         except SqlError as error:
             prepared.explain_parameter(error, name, parameters, parameter_formats)
             raise
@@ -298,7 +367,7 @@ class Session(LedSession):
         if portal is None:
             if self.status == "E" and name in self.failed_portals:
                 raise aborted()
-            raise SqlError("34000", f'portal "{name.decode()}" does not exist')
+            raise SqlError("34000", f'portal "{utf8(name)}" does not exist')
         return portal
 
     # ---- everything that may wait -----------------------------------------------------------------------------------
@@ -306,6 +375,7 @@ class Session(LedSession):
     async def simple_query(self, sql: bytes, sink: Sink) -> None:
         """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
         calls `fail`. What is acknowledged is durable."""
+        self._begins(sql)
         await running.simple_query(self, sql, sink)
 
     async def run_simple(
@@ -334,4 +404,7 @@ class Session(LedSession):
 
                 await ddl.drop_temporary(self)
         finally:
+            past.leave(self)
+            self.node.activity.closed(self)
+            statement_log.disconnected(self)
             self.node.unregister(self.process_id)

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from catalog.encodings import usable_encoding
 from catalog.errors import SqlError
+from catalog.functions.text_search import configuration_named
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
 from catalog.types.oids import INTERVAL
@@ -27,7 +29,8 @@ SERVER_VERSION_NUM = "150000"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`check` gives the canonical value or raises SqlError. context: internal (read-only), backend, user."""
+    """`check` gives the canonical value or raises SqlError. context: internal (read-only), superuser (who may SET it),
+    user."""
 
     name: str
     default: str
@@ -112,9 +115,13 @@ def _milliseconds(name: str, value: str) -> str:
     return f"{total}ms" if total else "0"
 
 
+def _log_duration(name: str, value: str) -> str:
+    return "-1" if value.strip() == "-1" else _milliseconds(name, value)
+
+
 def milliseconds(value: str) -> int:
     """The number of milliseconds in a canonical duration."""
-    found = re.fullmatch(r"(\d+)(ms|s|min|h|d|)", value)
+    found = re.fullmatch(r"(-?\d+)(ms|s|min|h|d|)", value)
     assert found is not None
     return int(found[1]) * int(_TIME_UNITS[found[2]])
 
@@ -123,6 +130,11 @@ def _read_token(name: str, value: str) -> str:
     parse_token(value)
     return value.strip()
 
+
+LOG_LEVELS = (
+    "debug5", "debug4", "debug3", "debug2", "debug1", "info", "notice", "warning", "error", "log", "fatal", "panic",
+)  # fmt: skip
+_log_level = _choice(*LOG_LEVELS)
 
 _DATE_STYLES = {"iso": "ISO", "sql": "SQL", "postgres": "Postgres", "german": "German"}
 _DATE_ORDERS = {
@@ -171,9 +183,17 @@ def _time_zone(name: str, value: str) -> str:
 
 
 def _encoding(name: str, value: str) -> str:
-    if "".join(filter(str.isalnum, value)).upper() in ("UTF8", "UNICODE"):  # PostgreSQL passes over the rest
-        return "UTF8"
-    raise SqlError("0A000", f"client encoding {value} is not supported", hint="Shoal speaks UTF8 only.")
+    found = usable_encoding(value)
+    if found is None:
+        raise _invalid(name, value)
+    return found.name
+
+
+def _text_search(name: str, value: str) -> str:
+    found = configuration_named(value)
+    if found is None:
+        raise _invalid(name, value)
+    return f"pg_catalog.{found}"
 
 
 def _isolation(name: str, value: str) -> str:
@@ -259,6 +279,13 @@ _DEFINITIONS = (
     Definition("server_version_full", "Shoal 0.1.0", _text, "internal"),
     Definition("synchronous_commit", "on", _synchronous_commit, kind="enum"),
     Definition(
+        "as_of",
+        "",
+        _text,
+        "internal",
+        description="The LSN or time as of which the session reads, read-only; empty for now. SET and RESET change it.",
+    ),
+    Definition(
         "read_consistency",
         "strong",
         _choice("strong", "bounded", "session", "eventual"),
@@ -315,9 +342,22 @@ _DEFINITIONS = (
     Definition("join_collapse_limit", "8", _integer(1, 2**31 - 1), has_effect=False, kind="integer"),
     Definition("cursor_tuple_fraction", "0.1", _real, has_effect=False, kind="real"),
     Definition("log_statement", "none", _choice("none", "ddl", "mod", "all"), has_effect=False, kind="enum"),
-    Definition("log_min_duration_statement", "-1", _integer(-1, 2**31 - 1), has_effect=False, kind="integer"),
+    Definition(
+        "log_min_duration_statement",
+        "-1",
+        _log_duration,
+        "superuser",
+        kind="integer",
+        unit="ms",
+        description="Statements that take as long are logged; -1: none.",
+    ),
+    Definition("log_min_messages", "warning", _log_level, "superuser", kind="enum"),
+    Definition("log_min_error_statement", "error", _log_level, "superuser", kind="enum"),
+    Definition("log_connections", "off", _boolean, "superuser", kind="bool"),
+    Definition("log_disconnections", "off", _boolean, "superuser", kind="bool"),
     Definition("vacuum_cost_delay", "0", _text, has_effect=False, kind="real"),
     Definition("default_toast_compression", "pglz", _choice("pglz", "lz4"), has_effect=False, kind="enum"),
+    Definition("default_text_search_config", "pg_catalog.english", _text_search),
     Definition("array_nulls", "on", _choice("on"), kind="bool"),
     Definition("backslash_quote", "safe_encoding", _text, has_effect=False, kind="enum"),
     Definition("escape_string_warning", "on", _boolean, has_effect=False, kind="bool"),
@@ -352,6 +392,16 @@ class PlanKey(NamedTuple):
     format: FormatSettings
     path: str = "auto"
     conforming: bool = True  # standard_conforming_strings
+
+
+def is_for_superusers(name: str) -> bool:
+    """Whether only superusers may SET it."""
+    definition = DEFINITIONS.get(name.lower())
+    return definition is not None and definition.context == "superuser"
+
+
+def not_permitted(name: str) -> SqlError:
+    return SqlError("42501", f'permission denied to set parameter "{name}"')
 
 
 class SettingsState(NamedTuple):
@@ -484,6 +534,7 @@ class Settings:
             timezone=self._values["timezone"],
             bytea_output=self._values["bytea_output"],
             extra_float_digits=int(self._values["extra_float_digits"]),
+            text_search=self._values["default_text_search_config"].removeprefix("pg_catalog."),
         )
 
     def search_path(self, user: str) -> tuple[str, ...]:

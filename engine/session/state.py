@@ -7,9 +7,11 @@ those are kept as one `PlanKey`: when a setting changes, the session moves to th
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from catalog.encodings import encoding_named
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
 from catalog.privileges import may, may_columns
@@ -20,14 +22,17 @@ from engine.node import Node, PlanCache
 from engine.session import privileges
 from engine.session.positioned import current_row
 from engine.session.prepared import Portal, Prepared
-from engine.session.settings import IDENTITIES, PlanKey, Settings, milliseconds
+from engine.session.settings import IDENTITIES, PlanKey, Settings, is_for_superusers, milliseconds, not_permitted
 from engine.session.waiting import Work
 from engine.sql import tree
 from engine.sql.analyze import Environment
+from engine.sql.lift import lift
+from engine.statistics.statements import threshold
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import Savepoint, Transaction
 
 if TYPE_CHECKING:
+    from engine.bulk.progress import CopyProgress
     from engine.session.advisory import AdvisoryLocks
     from engine.session.large_objects import LargeObjects
     from engine.session.notifications import SessionNotifications
@@ -73,6 +78,8 @@ class SessionState:
 
     def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
         self.node = node
+        self.past_reader: object = None  # what the last statement with AS OF was run by (engine/session/past.py)
+        self.present = node  # the same, unless the session reads the past (engine/session/past.py)
         self.role = role
         self.database_oid = database_oid
         self.database_name = database
@@ -100,12 +107,18 @@ class SessionState:
         self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
         self.large_objects_held: LargeObjects | None = None  # once it has used large objects
         self.work: dict[str, Work] = {}  # what functions wait for, by their names
+        self.copying: CopyProgress | None = None  # while a COPY runs
         self.temporary_schema: int | None = None
         self.task: asyncio.Task[None] | None = None
         self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
         self.cancel_error: SqlError | None = None
-        self.query_text = ""
-        self.query_start = 0
+        self.shown: Prepared | bytes | str = ""  # the statement that runs, or ran last
+        self.began = 0  # when it began: time.perf_counter_ns(), 0 before the first one
+        self.ended = 0  # the same of the end of the last one that may have waited
+        self.waited = 0  # nanoseconds that the statement has waited for locks, before it runs again
+        self.depth = 0  # statements under way, one inside the other, that may wait
+        self.commits = 0
+        self.rollbacks = 0
         self.client_address: tuple[str, int] | None = None  # host and port; None over a Unix-domain socket
         self.server_address: tuple[str, int] | None = None
         self.backend_start = node.clock()
@@ -115,20 +128,34 @@ class SessionState:
         self._context.next_row_number = node.next_row_number
         self._context.written = node.written
 
+    def stand_on(self, node: Node) -> None:
+        """From now on the session reads another node: the present one, or one of the past."""
+        self.node = node
+        self._context.next_row_number = node.next_row_number
+        self._context.written = node.written
+        self._settings_changed()
+
     def _start_settings(self, parameters: dict[str, str]) -> None:
-        """ALTER DATABASE ... SET, then ALTER ROLE ... SET, then the startup packet. Raises what the latter's SET does;
-        the former's are older than the values that are valid now, so what is wrong there is a warning."""
+        """The server's own defaults, ALTER DATABASE ... SET, ALTER ROLE ... SET, then the startup packet. Raises what
+        the latter's SET does; the former's are older than the values that are valid now, so what is wrong there is a
+        warning."""
         catalog = self.node.shared_catalog
         database, role = catalog.get(self.database_oid), catalog.get(self.role.oid)
+        for name, value in self.node.default_settings.items():
+            self.settings.set(name, value)
         for item in (database, role):
             for name, value in item.settings if isinstance(item, Database | Role) else ():
                 try:
+                    self._check_encoding(name, value)
                     self.settings.set(name, value)
                 except SqlError as error:
                     self.warn(error.sqlstate, error.message)
         for name, value in parameters.items():
             if name.lower() in IDENTITIES:
                 not_supported(f"{name.lower()} in the startup packet")
+            if is_for_superusers(name) and not self.role.superuser:
+                raise not_permitted(name)
+            self._check_encoding(name, value)
             self.settings.set(name, value)
         self.settings.become_defaults()
 
@@ -167,7 +194,46 @@ class SessionState:
         isolation = settings.get("default_transaction_isolation")
         self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
         self.default_read_only = settings.get("default_transaction_read_only") == "on"
+        self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
         self.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
+
+    # ---- what others see of it -------------------------------------------------------------------------------------
+
+    @property
+    def query_text(self) -> str:
+        """The statement that runs, or ran last."""
+        shown = self.shown
+        if isinstance(shown, Prepared):
+            return shown.statement.text
+        return shown.decode(errors="replace") if isinstance(shown, bytes) else shown
+
+    @property
+    def query_id(self) -> int | None:
+        """The number that pg_stat_statements has for it, once it has run."""
+        plan = self.known_plan
+        return None if plan is None or plan.tally is None else plan.tally.queryid
+
+    @property
+    def known_plan(self) -> Prepared | None:
+        """Its plan, if that is known."""
+        shown = self.shown
+        if not isinstance(shown, bytes):
+            return shown if isinstance(shown, Prepared) else None
+        lifted = lift(shown)
+        return self._find.get(shown) or (None if lifted is None else self._find.get((lifted[0], lifted[2])))
+
+    @property
+    def query_start(self) -> int:
+        """When it began, in microseconds since 2000-01-01 UTC; 0: there was none."""
+        return self._wall(self.began)
+
+    @property
+    def query_end(self) -> int:
+        """When the last one ended. What runs at once takes microseconds, so its end is not looked at."""
+        return self._wall(max(self.began, self.ended))
+
+    def _wall(self, counter: int) -> int:
+        return self.node.clock() - (time.perf_counter_ns() - counter) // 1000 if counter else 0
 
     @property
     def committed_catalog(self) -> Catalog:
@@ -259,6 +325,11 @@ class SessionState:
             raise SqlError("42704", f'role "{self.user_name}" does not exist')
         return user
 
+    def require_superuser(self, function: str) -> None:
+        """42501 unless the user is a superuser."""
+        if self.settings.get("is_superuser") != "on":
+            raise SqlError("42501", f"permission denied for function {function}")
+
     def check_letters(self, item: Table | View | SequenceObject, letters: str, columns: Sequence[int] = ()) -> None:
         """42501 unless the user holds any of these letters (catalog/privileges.py) on a relation, or on these columns
         of it."""
@@ -279,10 +350,20 @@ class SessionState:
         return self.settings.get(name)
 
     def check_setting(self, name: str, value: str | None) -> None:
-        """What a setting's own check cannot know. Raises 22023 for a `default_tablespace` that does not exist."""
+        """What a setting's own check cannot know. Raises 22023 for a `default_tablespace` that does not exist, 0A000
+        for an encoding that nodes of a cluster do not speak, 42501 for what is for superusers."""
+        if is_for_superusers(name) and not (self.user is not None and self.user.superuser):
+            raise not_permitted(name)
+        self._check_encoding(name, value)
         if name.lower() == "default_tablespace" and value and value not in self.catalog.tablespaces:
             message = f'invalid value for parameter "{name}": "{value}"'
             raise SqlError("22023", message, detail=f'Tablespace "{value}" does not exist.')
+
+    def _check_encoding(self, name: str, value: str | None) -> None:
+        if name.lower() == "client_encoding" and value and self.node.cluster_view is not None:
+            found = encoding_named(value)
+            if found is not None and not found.is_utf8:
+                not_supported(f"client_encoding {found.name} in a cluster")
 
     def set_setting(self, name: str, value: str, local: bool) -> None:
         if name.lower() in IDENTITIES:

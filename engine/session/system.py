@@ -15,7 +15,7 @@ import itertools
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -35,17 +35,25 @@ from engine.columnar.worker.values import to_arrow
 from engine.replica import token
 from engine.session import sizes
 from engine.session.advisory import MODE_NAMES, LockName
+from engine.session.change_streams import StreamCalls
 from engine.session.cluster import cluster_rows
 from engine.session.errors import canceled
+from engine.session.history import History
+from engine.session.key_ranges import key_ranges
 from engine.session.settings import DEFINITIONS, milliseconds
+from engine.session.snapshots import ExportedSnapshots
+from engine.session.staging import Stages
 from engine.session.virtual_rows import RowCache
 from engine.session.waiting import result_of
 from engine.sql import tree
-from engine.sql.analyze import Environment, analyze, analyze_expression
+from engine.sql.analyze import Environment, analyze_expression
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.targets import column_name
+from engine.sql.analyze.views import stored_query
 from engine.sql.deparse import deparse_expression, deparse_query
-from engine.sql.parser import parse_expression, parse_select
+from engine.sql.normalize import hide_passwords
+from engine.sql.parser import parse_expression
+from engine.statistics.statements import Tally
 from engine.txn.locks import TABLE_MODES
 
 if TYPE_CHECKING:
@@ -142,7 +150,8 @@ def _batches(part: Part, surroundings: SessionSurroundings) -> list[Any]:
         return [_made(part, [], surroundings)]
     sliced: dict[int, list[Item]] = {}
     for item in part.items(surroundings.catalog):
-        sliced.setdefault(item[0].oid >> SLICE_BITS, []).append(item)
+        number = 0 if item[0] is None else item[0].oid >> SLICE_BITS  # an extension that could be there has no object
+        sliced.setdefault(number, []).append(item)
     key = (id(part), surroundings.catalog.database, *surroundings.session_key(part.scope))
     old = cache.slices.pop(key, {})
     new: dict[int, tuple[list[Item], Any]] = {}
@@ -276,7 +285,7 @@ class SessionSurroundings:
     def write_checkpoint(self, run: object) -> int:
         """shoal_checkpoint(): the LSN of the checkpoint. Raises LockWait until it is written, 42501, 55000."""
         write = self.session.node.write_checkpoint
-        self._require_superuser("shoal_checkpoint")
+        self.session.require_superuser("shoal_checkpoint")
         if write is None:
             hint = "CHECKPOINT flushes what is in memory."
             raise SqlError("55000", "this node is not part of a cluster: it has no store for checkpoints", hint=hint)
@@ -285,15 +294,33 @@ class SessionSurroundings:
     def begin_check(self, run: object) -> str:
         """shoal_check(): the id of the check, 32 hexadecimal digits. Raises LockWait until it is on its way, 42501,
         25006, 55000."""
-        self._require_superuser("shoal_check")
+        self.session.require_superuser("shoal_check")
         if self.session.transaction is not None:
             self.session.transaction.refuse_if_read_only("shoal_check()")
         found = result_of(self.session, "shoal_check", run, self.session.node.checks.request)
         return cast(bytes, found).hex()
 
-    def _require_superuser(self, function: str) -> None:
-        if self.session.settings.get("is_superuser") != "on":
-            raise SqlError("42501", f"permission denied for function {function}")
+    @property
+    def history(self) -> History:
+        """What is known of backups, LSNs and times."""
+        return History(self.session)
+
+    @property
+    def change_streams(self) -> StreamCalls:
+        """What the functions of change streams do."""
+        return StreamCalls(self.session, self.catalog, self.user)
+
+    def key_ranges(self, oid: int, parts: int) -> Sequence[str]:
+        """shoal_key_ranges(). Raises 42P01, 42501, 22023."""
+        return key_ranges(self.session, oid, parts)
+
+    @property
+    def stages(self) -> Stages:
+        return self.session.node.stages
+
+    @property
+    def snapshots(self) -> ExportedSnapshots:
+        return self.session.node.exported
 
     def signal(self, process_id: int, terminate: bool) -> bool:
         """Cancels what a session runs, or ends the session. False, with a warning, if there is no such session.
@@ -352,10 +379,7 @@ class SessionSurroundings:
         return self.cache.text(key, lambda: self._printed_view(view, pretty))
 
     def _printed_view(self, view: View | Table, pretty: bool) -> str:
-        assert view.query is not None
-        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
-        query = analyze(parse_select(view.query), inside).statement
-        assert isinstance(query, tree.Query)
+        query = stored_query(view, Environment(self.catalog, user_name=self.session.user_name))
         names = tuple(column.name for column in view.columns)
         return deparse_query(query, self.catalog, self.path, names, pretty) + ";"
 
@@ -366,6 +390,7 @@ _LOCK_MODES = {
     number: "".join(word.capitalize() for word in name.split()) + "Lock" for name, number in TABLE_MODES.items()
 }
 _INET = types.lookup(oids.INET).text_decoder()
+_MILLISECOND = 1_000_000  # nanoseconds
 _BYTES = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
@@ -404,8 +429,7 @@ class NodeStatus:
         """One row a session; the query texts of others are for superusers."""
         rows = []
         catalog = self._session.catalog
-        user = catalog.get(catalog.roles.get(self._session.user_name, 0))
-        sees_all = isinstance(user, Role) and user.superuser
+        _, sees_all = self._user()
         for session in self._node.sessions.values():
             transaction = session.transaction
             visible = sees_all or session.user_name == self._session.user_name
@@ -416,13 +440,18 @@ class NodeStatus:
                 "backend_type": "client backend", "query": "<insufficient privilege>",
             }  # fmt: skip
             if visible:
-                waiting = transaction is not None and transaction.waiting is not None
+                state = state_of(session)
+                wait_type, wait = _waits_for(session)
+                began = session.query_start if state == "active" else 0  # a read may need no transaction
+                began = began if transaction is None else transaction.start_time
+                started = session.query_start  # both are made of two clocks, to the microsecond
+                changed = started if state == "active" else max(started, session.query_end)
                 row |= {
-                    "backend_start": session.backend_start, "state": _state(session),
-                    "xact_start": transaction.start_time if transaction is not None else None,
-                    "query_start": session.query_start or None, "state_change": session.query_start or None,
-                    "wait_event_type": "Lock" if waiting else None, "wait_event": "relation" if waiting else None,
-                    "query": session.query_text,
+                    "backend_start": session.backend_start, "state": state,
+                    "xact_start": began or None,
+                    "query_start": started or None, "state_change": changed or session.backend_start,
+                    "wait_event_type": wait_type, "wait_event": wait, "query_id": session.query_id,
+                    "query": hide_passwords(session.query_text),
                 }  # fmt: skip
                 if session.client_address is not None:
                     row["client_addr"] = _INET(session.client_address[0])
@@ -497,22 +526,48 @@ class NodeStatus:
         names = ("name", "abbrev", "utc_offset", "is_dst")
         return [dict(zip(names, row, strict=True)) for row in timezone_names()]
 
+    def copies(self) -> list[dict[str, object]]:
+        """pg_stat_progress_copy: every COPY that runs; how far it is, for its user and for superusers."""
+        _, sees_all = self._user()
+        rows: list[dict[str, object]] = []
+        for session in self._node.sessions.values():
+            progress = session.copying
+            if progress is None:
+                continue
+            row: dict[str, object] = {
+                "pid": session.process_id, "datid": session.database_oid, "datname": session.database_name,
+            }  # fmt: skip
+            if sees_all or session.user_name == self._session.user_name:
+                row |= {
+                    "relid": progress.relation, "command": progress.command, "type": "PIPE",
+                    "bytes_processed": progress.bytes, "bytes_total": 0, "tuples_processed": progress.rows,
+                    "tuples_excluded": progress.excluded,
+                }  # fmt: skip
+            rows.append(row)
+        return rows
+
     def databases(self) -> list[dict[str, object]]:
-        """pg_stat_database: who is connected; what is not counted is zero."""
-        counters = (
-            "xact_commit", "xact_rollback", "blks_read", "blks_hit", "tup_returned", "tup_fetched", "tup_inserted",
-            "tup_updated", "tup_deleted", "conflicts", "temp_files", "temp_bytes", "deadlocks", "sessions",
-            "sessions_abandoned", "sessions_fatal", "sessions_killed",
-        )  # fmt: skip
+        """pg_stat_database. What has no counterpart here (blocks, temporary files) is zero."""
+        zeros = ("blks_read", "blks_hit", "conflicts", "temp_files", "temp_bytes", "sessions_abandoned",
+                 "sessions_fatal")  # fmt: skip
         times = ("blk_read_time", "blk_write_time", "session_time", "active_time", "idle_in_transaction_time")
-        return [
-            {
-                "datid": oid, "datname": name,
-                "numbackends": sum(session.database_oid == oid for session in self._node.sessions.values()),
-                **dict.fromkeys(counters, 0), **dict.fromkeys(times, 0.0),
-            }
-            for name, oid in self._session.catalog.databases.items()
-        ]  # fmt: skip
+        node = self._node
+        rows: list[dict[str, object]] = []
+        for name, oid in self._session.catalog.databases.items():
+            sessions = [session for session in node.sessions.values() if session.database_oid == oid]
+            known = node.activity.now(oid, sessions)
+            fetched = node.statements.rows_fetched(oid)
+            catalog = node.catalogs.get(oid)
+            inserted, updated, deleted = (0, 0, 0) if catalog is None else node.written.of_database(catalog)
+            rows.append({
+                "datid": oid, "datname": name, "numbackends": len(sessions),
+                "xact_commit": known.commits + node.statements.single_reads(oid), "xact_rollback": known.rollbacks,
+                "tup_returned": fetched, "tup_fetched": fetched, "tup_inserted": inserted, "tup_updated": updated,
+                "tup_deleted": deleted, "deadlocks": known.deadlocks, "sessions": known.sessions,
+                "sessions_killed": known.killed, "stats_reset": node.started,
+                **dict.fromkeys(zeros, 0), **dict.fromkeys(times, 0.0),
+            })  # fmt: skip
+        return rows
 
     def sequence_values(self) -> list[tuple[int, int | None]]:
         """(OID, last value or None) of every sequence."""
@@ -556,6 +611,27 @@ class NodeStatus:
     def started(self) -> int:
         return self._node.started
 
+    def statements(self) -> list[content.StatementRow]:
+        """Every statement that has run; the texts of other users' are for superusers."""
+        user, sees_all = self._user()
+        return [
+            _statement_row(tally, sees_all or (user is not None and user.oid == tally.user))
+            for tally in self._node.statements.entries()
+        ]
+
+    def statements_info(self) -> tuple[int, int]:
+        return self._node.statements.dropped, self._node.statements.since
+
+    def reset_statements(self, user: int, database: int, queryid: int) -> None:
+        self._node.statements.reset(user, database, queryid)
+
+    def _user(self) -> tuple[Role | None, bool]:
+        """The session's user, and whether it sees what all sessions do."""
+        catalog = self._session.catalog
+        user = catalog.get(catalog.roles.get(self._session.user_name, 0))
+        found = user if isinstance(user, Role) else None
+        return found, found is not None and found.superuser
+
     def cluster(self, view: str) -> list[dict[str, object]]:
         return cluster_rows(self._session, view)
 
@@ -584,8 +660,40 @@ def _advisory_rows(session: Session) -> list[dict[str, object]]:
     return rows
 
 
-def _state(session: Session) -> str:
-    if session.carried == "active" or (session.task is not None and not session.task.done()):
+def _statement_row(tally: Tally, readable: bool) -> content.StatementRow:
+    mean = tally.total / tally.calls
+    deviation = max(tally.squares / tally.calls - mean * mean, 0.0) ** 0.5
+    return content.StatementRow(
+        tally.user,
+        tally.database,
+        tally.queryid,
+        tally.text,
+        tally.calls,
+        tally.total / _MILLISECOND,
+        tally.least / _MILLISECOND,
+        tally.most / _MILLISECOND,
+        mean / _MILLISECOND,
+        deviation / _MILLISECOND,
+        tally.rows,
+        readable,
+    )
+
+
+def _waits_for(session: Session) -> tuple[str | None, str | None]:
+    """wait_event_type and wait_event: the lock, or the client."""
+    transaction = session.transaction
+    ticket = None if transaction is None else transaction.waiting
+    if ticket is None:
+        return (None, None) if state_of(session) == "active" else ("Client", "ClientRead")
+    if ticket.owner is session.advisory_held:
+        return "Lock", "advisory"
+    return "Lock", "relation" if isinstance(ticket.name, int) else "transactionid"
+
+
+def state_of(session: Session) -> str:
+    """What pg_stat_activity.state shows."""
+    waits = session.transaction is not None and session.transaction.waiting is not None
+    if session.carried == "active" or waits or (session.task is not None and not session.task.done()):
         return "active"
     if session.carried:
         return {"I": "idle", "T": "idle in transaction"}.get(session.carried, "idle in transaction (aborted)")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Mapping
 from functools import partial
+from time import perf_counter_ns
 
 from catalog.errors import SqlError
 from engine.node import resolve
@@ -49,6 +50,10 @@ class TransactionalSession(SessionState):
         if self.large_objects_held is None:
             self.large_objects_held = LargeObjects(self)
         return self.large_objects_held
+
+    def export_snapshot(self) -> str:
+        """pg_export_snapshot(): the identifier. Raises 25001, 0A000."""
+        return self.node.exported.export(self)
 
     def blockers(self, process_id: int) -> list[int]:
         """The process ids of the sessions for which that one waits."""
@@ -100,11 +105,13 @@ class TransactionalSession(SessionState):
             row = None if notifying is None else notifying.before_commit(transaction)
             lsn = self.node.commits.commit(transaction)
         except BaseException:
+            self.rollbacks += 1
             self.node.held.abandoned(changed)
             transaction.abort()
             if notifying is not None:
                 notifying.rolled_back()
             raise
+        self.commits += 1
         if lsn:
             self.last_commit = lsn
         if transaction.serial is not None:
@@ -113,8 +120,10 @@ class TransactionalSession(SessionState):
             self.node.publish_when_durable(lsn, transaction)
         elif exclusive:
             self.node.exclusive_tables -= 1
-        if not lsn and (logged := self.node.sequences.last_logged_lsn) > self.node.store.durable_lsn:
-            lsn = logged  # it may have drawn values from sequences
+        if not lsn:
+            lsn = self.late(transaction)  # its client has been told of what others committed
+            if (logged := self.node.sequences.last_logged_lsn) > self.node.store.durable_lsn:
+                lsn = self.node.commits.both(lsn, logged)  # it may have drawn values from sequences
         self.settings.end_transaction(True)
         if notifying is not None:
             notifying.committed(row, lsn, self.node.commits)
@@ -139,8 +148,10 @@ class TransactionalSession(SessionState):
 
     def fail(self, error: SqlError) -> None:
         """An error ended the statement: the transaction is over, or failed back to its last savepoint."""
+        self.waited = 0
         transaction = self.transaction
         if transaction is None:
+            self.rollbacks += 1  # of the statement alone
             return
         if not self.in_block:
             self._abort()
@@ -190,9 +201,15 @@ class TransactionalSession(SessionState):
         self.in_block = False
         self.status = "I"
         if transaction is not None:
+            self.rollbacks += 1
             self._let_go(transaction)
         self.settings.end_transaction(False)
         self._close_portals(committed=False)
+
+    def roll_back(self) -> None:
+        """Ends the transaction, if there is one, of a session that nobody talks to."""
+        if self.transaction is not None:
+            self._abort()
 
     # ---- portals end with their transaction -------------------------------------------------------------------------
 
@@ -279,7 +296,9 @@ class TransactionalSession(SessionState):
             self.set_deferrable(transaction, statement.deferrable)
 
     def set_read_only(self, transaction: Transaction, read_only: bool) -> None:
-        """READ ONLY and READ WRITE. Raises 25001 for what is to become READ WRITE too late."""
+        """READ ONLY and READ WRITE. Raises 25001 for what is to become READ WRITE too late, 25006 for the past."""
+        if not read_only and self.node is not self.present:
+            raise SqlError("25006", "a transaction that reads the past is read-only", hint="RESET as_of first.")
         if not read_only and transaction.read_only:
             if transaction.savepoints:
                 raise SqlError("25001", "cannot set transaction read-write mode inside a read-only transaction")
@@ -299,7 +318,8 @@ class TransactionalSession(SessionState):
         if transaction.has_writes or transaction.has_snapshot:
             raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
         self.asked_isolation = transaction, isolation
-        transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
+        if self.node is self.present:  # one that reads the past reads one moment in any case
+            transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
 
     def _end(self, statement: ast.TransactionStmt, committed: bool) -> tuple[str, int]:
         lsn = 0
@@ -315,6 +335,7 @@ class TransactionalSession(SessionState):
                     self._abort()
         elif self.status == "E" or not committed:
             committed = False
+            lsn = self.late(before) if before is not None else 0
             self._abort()
         else:
             lsn = self._commit()
@@ -392,6 +413,7 @@ class TransactionalSession(SessionState):
     async def wait_for(self, wait: LockWait) -> None:
         """Waits until the lock is granted. Raises what ended the wait: 57014, 55P03 (lock_timeout)."""
         ticket = wait.ticket
+        began = perf_counter_ns()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -412,6 +434,7 @@ class TransactionalSession(SessionState):
             raise ticket.error
         if isinstance(ticket, Ticket) and ticket.space is self.node.table_locks:
             await self.durable(self.node.store.sequenced_lsn)  # what held the lock is to be seen
+        self.waited += perf_counter_ns() - began
 
     def await_commit(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
         """CommitQueue.wait for the LSN of a commit of this session, before its client is told."""
@@ -419,6 +442,16 @@ class TransactionalSession(SessionState):
 
     async def catch_up(self) -> None:
         """Before a statement that may wait: what the session was told early is to be seen (deferring.py)."""
+
+    def late(self, transaction: Transaction) -> int:
+        """What to wait for before the client is told of what the transaction has met; 0: nothing."""
+        return self.node.commits.late(transaction.met) if transaction.met else 0
+
+    async def met_durable(self, transaction: Transaction) -> None:
+        """Waits until what the transaction has met is durable: for what only reads that, and before errors that come
+        of it, so that who looks for the reason finds it."""
+        if transaction.met and (late := self.node.commits.late(transaction.met)):
+            await self.durable(late)
 
     async def durable(self, lsn: Lsn) -> None:
         """Waits until the LSN is durable. Cannot be cancelled: a commit that is under way is not undone, so nobody is

@@ -45,6 +45,8 @@ def _check_work(session: TransactionalSession, transaction: Transaction) -> None
         not_supported("PREPARE TRANSACTION of a transaction that holds advisory locks")
     if session.notifying is not None and session.notifying.used:
         raise SqlError("0A000", "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY")
+    if session.node.exported.any_of(transaction):
+        raise SqlError("0A000", "cannot PREPARE a transaction that has exported snapshots")
     if any(portal.holdable and not portal.kept for portal in session.portals.values()):
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
     if session.temporary_schema is not None:

@@ -11,17 +11,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Database, Domain, Index, Table, View
+from catalog.schema import Database, Domain, Table, View
 from catalog.system.shared import acts_as
 from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_expression
-from engine.session import planning, routines
+from engine.session import past, planning, routines
 from engine.session.collect import Collector, reformatted
 from engine.session.notifications import UNLISTEN_ALL
 from engine.session.positioned import Positions, check_options, scrolls, separated
 from engine.session.prepared import Portal, Prepared
+from engine.session.reindex import reindex
 from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
@@ -45,7 +46,7 @@ DDL = (
     ast.DropDatabaseStmt, ast.AlterDatabaseStmt, ast.TablespaceStmt, ast.RoleStmt, ast.GrantStmt, ast.CommentStmt,
     ast.OwnedStmt, ast.DefaultPrivilegesStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
-    ast.CompositeTypeStmt, ast.AlterCompositeStmt, ast.ExtensionStmt,
+    ast.CompositeTypeStmt, ast.AlterCompositeStmt, ast.ExtensionStmt, ast.ChangeStreamStmt,
     ast.CreateFunctionStmt, ast.DropFunctionStmt, ast.AlterFunctionStmt, ast.DropFromTableStmt,
 )  # fmt: skip
 
@@ -162,8 +163,16 @@ async def _set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sink) 
     tag = "RESET" if tree.reset else "SET"
     if tree.modes is not None:
         _set_modes(session, tree)
+    elif name == "TRANSACTION SNAPSHOT":
+        if not session.in_block:
+            raise SqlError("25P01", "SET TRANSACTION SNAPSHOT can only be used in transaction blocks")
+        session.node.exported.import_into(session, tree.values[0])
     elif name.lower() == "all" and tree.reset:
+        if not in_transaction:
+            past.leave(session)
         session.settings.reset_all(in_transaction)
+    elif name.lower() == past.SETTING and not tree.local:
+        await past.set_as_of(session, ", ".join(tree.values) if tree.values else None)
     elif name.lower() in IDENTITIES:
         wanted = tree.values[0] if tree.values and tree.values[0].lower() != "default" else None
         session.set_identity(name.lower(), wanted, tree.local)
@@ -336,6 +345,7 @@ async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal
     prepared = planning.prepare(
         session, portal.prepared.statement.of(tree.query), portal.prepared.parameter_types, with_places=True
     )
+    prepared.tally = session.node.statements.nested
     assert prepared.analyzed is not None and isinstance(prepared.analyzed.statement, Query)
     check_options(tree.options, prepared.analyzed.statement)
     code = 1 if "binary" in tree.options else 0
@@ -434,7 +444,8 @@ async def _fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Si
         if portal.formats != cursor.formats:
             taken = reformatted(taken, cursor.prepared, cursor.formats, portal.formats)
         await sink.rows(b"".join(taken))
-    sink.complete(f"{'MOVE' if tree.move else 'FETCH'} {len(taken)}")
+    portal.count = len(taken)
+    sink.complete(f"{'MOVE' if tree.move else 'FETCH'} {portal.count}")
 
 
 def simple_formats(session: Session, prepared: Prepared) -> tuple[int, ...]:
@@ -471,7 +482,7 @@ async def _explain(session: Session, tree: ast.ExplainStmt, portal: Portal, sink
 async def _copy(session: Session, tree: ast.CopyStmt, portal: Portal, sink: Sink) -> None:
     from engine.session import copy
 
-    await copy.execute(session, tree, portal.prepared.statement, sink)
+    portal.count = await copy.execute(session, tree, portal.prepared.statement, sink)
 
 
 async def _refresh(session: Session, tree: ast.RefreshMatViewStmt, portal: Portal, sink: Sink) -> None:
@@ -538,32 +549,6 @@ async def _vacuum_table(session: Session, table: Table, is_vacuum: bool, mode: i
         session.warn("55P03", f'skipping {verb} of "{table.name}" --- lock not available')
 
 
-async def _reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink: Sink) -> None:
-    """Entries are written with their rows, in trees that stay balanced: there is nothing to build anew. The names are
-    checked, and the transaction block is refused where PostgreSQL does."""
-    if session.in_block and (tree.concurrently or tree.kind in ("schema", "database", "system")):
-        what = "REINDEX CONCURRENTLY" if tree.concurrently else f"REINDEX {tree.kind.upper()}"
-        raise SqlError("25001", f"{what} cannot run inside a transaction block")
-    schema, name = tree.name
-    if tree.kind in ("database", "system"):
-        if name != session.database_name:
-            raise SqlError("0A000", "can only reindex the currently open database")
-    elif tree.kind == "schema":
-        if not session.environment.schema_oid(name):
-            raise SqlError("3F000", f'schema "{name}" does not exist')
-    else:
-        found = session.environment.find_relation(schema, name)
-        shown = name if schema is None else f"{schema}.{name}"
-        if found is None:
-            raise SqlError("42P01", f'relation "{shown}" does not exist')
-        if not isinstance(found, Index if tree.kind == "index" else Table):
-            what = "an index" if tree.kind == "index" else "a table or materialized view"
-            raise SqlError("42809", f'"{name}" is not {what}')
-        if not acts_as(session.catalog, session.user, found.owner):
-            raise SqlError("42501", f"must be owner of {tree.kind} {name}")
-    sink.complete("REINDEX")
-
-
 async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink: Sink) -> None:
     if tree.target == "all":
         if session.in_block:
@@ -571,6 +556,8 @@ async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink
         session.prepared.clear()
         for name in list(session.portals):
             session.close_portal(name)
+        if session.transaction is None:
+            past.leave(session)
         session.set_identity("session_authorization", None)
         session.settings.reset_all(False)
         if session.transaction is None:
@@ -597,7 +584,10 @@ async def _checkpoint(session: Session, tree: ast.CheckPointStmt, portal: Portal
 async def _create_table_as(session: Session, tree: ast.Node, portal: Portal, sink: Sink) -> None:
     from engine.session import ddl
 
-    sink.complete(await ddl.create_table_as(session, tree, portal.prepared.statement, portal.parameters))
+    tag = await ddl.create_table_as(session, tree, portal.prepared.statement, portal.parameters)
+    if tag.startswith("SELECT "):
+        portal.count = int(tag[7:])
+    sink.complete(tag)
 
 
 async def _notify(session: Session, tree: ast.NotifyStmt, portal: Portal, sink: Sink) -> None:
@@ -624,7 +614,7 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.DeallocateStmt: _deallocate,
     ast.SetConstraintsStmt: _set_constraints,
     ast.RefreshMatViewStmt: _refresh,
-    ast.ReindexStmt: _reindex,
+    ast.ReindexStmt: reindex,
     ast.DeclareCursorStmt: _declare,
     ast.FetchStmt: _fetch,
     ast.ClosePortalStmt: _close,

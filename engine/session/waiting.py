@@ -1,21 +1,27 @@
-"""Functions that have to wait: shoal_check(), shoal_checkpoint().
+"""Waits for other things than locks: functions that have to wait, shoal_check(), shoal_checkpoint(); durability.
 
 Functions are plain synchronous calls. One that must wait begins its work and raises LockWait, as a statement does that
 meets a lock; the statement runs again when the work is done, and its call is then given the result. A statement that
 makes the call for several rows is given one result for all of them.
+
+An error that comes of a commit which is not durable yet (the key is there already) is told when it is: the client will
+look for what is in its way, and only what is durable is seen by a new transaction.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
+    from engine.node import Node
     from engine.session.state import SessionState
+    from engine.session.transactions import TransactionalSession
+    from engine.txn.transaction import Transaction
 
 
 class Work:
@@ -56,6 +62,47 @@ class Work:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
+
+
+class DurabilityWait:
+    """A wait until positions are durable, as a statement waits for a lock (engine.txn.interface.WaitTicket)."""
+
+    def __init__(self, node: Node, positions: Sequence[int]) -> None:
+        self.error: Exception | None = None
+        self._left = len(positions)
+        self._callbacks: list[Callable[[], None]] = []
+        for position in positions:
+            node.commits.wait(position, self._reached, self.cancel)
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        if self._left:
+            self._callbacks.append(callback)
+        else:
+            callback()
+
+    def cancel(self, error: Exception) -> None:
+        """Nobody waits any more."""
+        if self._left > 0:
+            self.error = error
+            self._end()
+
+    def _reached(self) -> None:
+        if self._left > 0:
+            self._left -= 1
+            if not self._left:
+                self._end()
+
+    def _end(self) -> None:
+        self._left = 0
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+def wait_for_met(session: TransactionalSession, transaction: Transaction) -> None:
+    """Before an error that may come of what the transaction has met. Raises LockWait unless that is durable."""
+    if late := session.late(transaction):
+        raise LockWait(DurabilityWait(session.node, [late]))
 
 
 def _as_error(error: BaseException | None) -> Exception | None:

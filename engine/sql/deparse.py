@@ -24,6 +24,7 @@ from engine.sql.deparse_expressions import (
     quote_identifier,
     quote_literal,
 )
+from engine.sql.deparse_names import merged_pairs, unused
 
 __all__ = ["deparse_expression", "deparse_query", "quote_identifier", "quote_literal"]
 
@@ -68,7 +69,7 @@ class _Printer(ExpressionPrinter):
 
     def query(self, query: tree.Query, names: Sequence[str] | None = None, named: bool = True) -> None:
         """get_query_def: a query level at the present indentation. `named`: something may refer to its columns."""
-        level = self.names_of(query.range_table, True)
+        level = self.names_of(query.range_table, True, query.from_items)
         level.windows, level.ctes = query.windows, query.ctes
         self.levels.append(level)
         outer = self.indent
@@ -297,7 +298,8 @@ class _Printer(ExpressionPrinter):
     def from_item(self, item: tree.FromItem) -> None:
         level = self.levels[-1]
         if isinstance(item, tree.FromRef):
-            self.entry(level.entries[item.relation], level.aliases[item.relation])
+            names = list(level.columns[item.relation].values())
+            self.entry(level.entries[item.relation], level.aliases[item.relation], names)
             return
         level.open_joins.add(item.relation)
         entry = level.entries[item.relation] if item.relation >= 0 else None
@@ -311,8 +313,8 @@ class _Printer(ExpressionPrinter):
         self.from_item(item.right)
         self.add(")" if apart else "")
         if isinstance(entry, tree.RangeJoin) and entry.merged:
-            using = ", ".join(quote_identifier(column.name) for column in entry.columns[: entry.merged])
-            self.add(f" USING ({using})")
+            using = [_name_in(level, pair[0]) for pair in merged_pairs(level.entries, item)]
+            self.add(f" USING ({', '.join(map(quote_identifier, using))})")
         elif item.condition is not None:
             self.add(" ON ")
             self.parenthesis("(")
@@ -321,10 +323,26 @@ class _Printer(ExpressionPrinter):
         self.add(")" if aliased or not self.pretty else "")
         if isinstance(entry, tree.RangeJoin) and aliased:
             self.add(f" {quote_identifier(level.aliases[item.relation])}")
-            names = [column.name for column in entry.columns]
-            if len(set(names)) < len(names) or names != [_name_in(level, expr) for expr in entry.expressions]:
+            names = self.join_names(item, entry)
+            if names:
                 self.add(f"({', '.join(map(quote_identifier, names))})")
         level.open_joins.discard(item.relation)
+
+    def join_names(self, item: tree.FromJoin, entry: tree.RangeJoin) -> list[str]:
+        """The column names behind the alias of a join, where it needs some: of all columns that it has by now."""
+        level = self.levels[-1]
+        named = {
+            (expr.relation, expr.column): column.name
+            for column, expr in zip(entry.columns, entry.expressions, strict=True)
+            if isinstance(expr, tree.Var)
+        }
+        merged = [column.name for column in entry.columns[: entry.merged]]
+        used = {*merged, *named.values()}
+        rest = _columns_of_join(level, item)[entry.merged :]
+        names = merged + [named.get(key) or unused(level.columns[key[0]][key[1]], used) for key in rest]
+        real = [_name_in(level, pair[0]) for pair in merged_pairs(level.entries, item)]
+        real += [level.columns[relation][column] for relation, column in rest]
+        return names if len(set(names)) < len(names) or names != real else []
 
     def is_bare_join(self, item: tree.FromItem) -> bool:
         """Whether an item is a join without an alias, which would have parentheses of its own."""
@@ -343,9 +361,8 @@ class _Printer(ExpressionPrinter):
             self.expression(sample.seed, False)
             self.add(")")
 
-    def entry(self, entry: tree.RangeEntry, alias: str) -> None:
+    def entry(self, entry: tree.RangeEntry, alias: str, names: Sequence[str]) -> None:
         """One relation in FROM, with its alias where that says something."""
-        names = [column.name for column in entry.columns]
         if isinstance(entry, tree.RangeTable):
             self.add(f"{'ONLY ' if entry.only else ''}{self.relation_name(entry.table.oid)}")
             known = None if entry.aliased else entry.table.name
@@ -406,6 +423,22 @@ class _Printer(ExpressionPrinter):
             for column in entry.columns
         ]
         self.add(f" {'AS ' if anonymous else ''}{quote_identifier(alias)}({', '.join(columns)})")
+
+
+def _columns_of_join(level: Level, item: tree.FromItem) -> list[tuple[int, int]]:
+    """The columns (entry, column) that a FROM item has by now, those that it merges first."""
+    if isinstance(item, tree.FromRef):
+        return [(item.relation, column) for column in level.columns[item.relation]]
+    pairs = merged_pairs(level.entries, item)
+    gone = {(var.relation, var.column) for pair in pairs for var in pair}
+    entry = level.entries[item.relation]
+    assert isinstance(entry, tree.RangeJoin)
+    merged = [
+        (expr.relation, expr.column) if isinstance(expr, tree.Var) else (item.relation, number)
+        for number, expr in enumerate(entry.expressions[: entry.merged], 1)
+    ]
+    sides = [*_columns_of_join(level, item.left), *_columns_of_join(level, item.right)]
+    return merged + [key for key in sides if key not in gone]
 
 
 def _name_in(level: Level, expr: tree.Expr) -> str:

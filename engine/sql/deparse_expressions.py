@@ -18,6 +18,7 @@ from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
 from engine.sql.analyze.typeinfo import ANY, type_name
+from engine.sql.deparse_names import called, columns_of_using, present_names
 from engine.sql.parser.keywords import KEYWORDS
 
 STANDARD, JOIN, VARIABLE = 8, 4, 4  # columns of indentation
@@ -86,23 +87,29 @@ class ExpressionPrinter:
 
     # ---- names ----------------------------------------------------------------------------------------------------
 
-    def names_of(self, entries: Sequence[tree.RangeEntry], qualified: bool) -> Level:
-        """Aliases that are unique over this level and those around it (set_rtable_names)."""
+    def names_of(
+        self, entries: Sequence[tree.RangeEntry], qualified: bool, from_items: Sequence[tree.FromItem] = ()
+    ) -> Level:
+        """Aliases that are unique over this level and those around it (set_rtable_names), and the names of columns."""
         used = {alias for level in self.levels for alias in level.aliases}
         aliases = []
         for entry in entries:
-            alias = entry.alias
+            alias = name = called(entry)
             if isinstance(entry, tree.RangeJoin) and alias == "unnamed_join":
                 aliases.append("")
                 continue
             number = 0
             while alias in used:
                 number += 1
-                alias = f"{entry.alias}_{number}"
+                alias = f"{name}_{number}"
             used.add(alias)
             aliases.append(alias)
         columns = []
-        for entry in entries:
+        merged = columns_of_using(entries, from_items)
+        for place, entry in enumerate(entries):
+            if isinstance(entry, tree.RangeTable) and entry.given is not None:
+                columns.append(present_names(entry, entry.given | {number for at, number in merged if at == place}))
+                continue
             if isinstance(entry, tree.RangeTable):
                 numbers = [column.number for column in entry.table.columns]
             else:

@@ -441,6 +441,7 @@ class RangeTable:
     aliased: bool = False  # the alias was written, even if it is the table's own name
     sample: Sample | None = None
     only: bool = False
+    given: frozenset[int] | None = None  # in a stored text: the columns (attnums) that are named by the alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -764,3 +765,4 @@ class Analyzed:
     declared_types: tuple[
         int, ...
     ] = ()  # parameter_types with domains in place of their base types; () if there are none
+    literals: int = 0  # so many parameters, from $1 on, are literals of the text: none of them is NULL

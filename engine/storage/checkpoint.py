@@ -85,6 +85,12 @@ class Checkpoint:
             self.tablespace = transaction.get(b"tablespace") or b""
             self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
 
+    @property
+    def file_bytes(self) -> tuple[int, int]:
+        """Bytes of the file, and those of its pages that have ever been used."""
+        pages = self.environment.info()["last_pgno"] + 1
+        return os.path.getsize(os.path.join(self.path, "data.mdb")), pages * self.environment.stat()["psize"]
+
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
         """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took.
 

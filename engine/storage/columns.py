@@ -36,7 +36,7 @@ Column = Any  # pyarrow.Array
 _TEXTS = frozenset(
     (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.JSONB, oids.JSONPATH,
      oids.XML, oids.BIT, oids.VARBIT, oids.ACLITEM, oids.PG_NODE_TREE, oids.CITEXT,
-     oids.HSTORE)
+     oids.HSTORE, oids.TSVECTOR, oids.TSQUERY)
 )  # fmt: skip
 _VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)  # they start at 0
 _UNSHAPED = (*_VECTORS, oids.RECORD_ARRAY)
@@ -44,6 +44,7 @@ _STORED_IS_ARROW = {
     oids.INT2: pa.int16(),
     oids.INT4: pa.int32(),
     oids.INT8: pa.int64(),
+    oids.MONEY: pa.int64(),
     oids.FLOAT4: pa.float32(),
     oids.FLOAT8: pa.float64(),
     oids.TIME: pa.time64("us"),

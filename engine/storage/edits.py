@@ -114,6 +114,13 @@ class Edits:
         return cls(writes, list(_decode_runs(body, place, runs)), dropped)
 
 
+def runs_of(body: bytes) -> list[RunReference]:
+    """The bulk segments that an entry's body refers to, without decoding the rest where there are none."""
+    if body[0] == FORMAT and body[1] == 0 and _HEAD.unpack_from(body)[3] == 0:
+        return []
+    return Edits.decode(body).runs
+
+
 @lru_cache(maxsize=4096)
 def _lengths(count: int) -> struct.Struct:
     return struct.Struct(f"{_HEAD.format}{count}H{count}I")

@@ -12,11 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 
+from catalog.durations import durations
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.interface import EngineThread
 from engine.storage.views import Layer
 
 LONGEST_REST = 0.05
+
+_FLUSHES = durations("shoal_flush_seconds")
 
 
 class Flusher:
@@ -53,7 +56,9 @@ class Flusher:
         try:
             self._checkpoint.delete_dropped(self._rest)
             while (layer := self._jobs.get()) is not None:
+                began = time.perf_counter_ns()
                 self._checkpoint.write(layer, self._rest)
+                _FLUSHES.add(time.perf_counter_ns() - began)
                 self._engine_thread(partial(self._on_flushed, layer))
                 if layer.drops:
                     self._checkpoint.delete_dropped(self._rest)

@@ -42,6 +42,7 @@ _BIASED = {
     oids.INT2: ("H", 1 << 15),
     oids.INT4: ("I", 1 << 31),
     oids.INT8: ("Q", 1 << 63),
+    oids.MONEY: ("Q", 1 << 63),
     oids.DATE: ("I", 1 << 31),
     oids.TIMESTAMP: ("Q", 1 << 63),
     oids.TIMESTAMPTZ: ("Q", 1 << 63),

@@ -1,11 +1,12 @@
 """Committed versions in memory, each tagged with its LSN.
 
-    versions:  key -> [lsn, value | None, older version | None] -> [lsn, value, None]
+    versions:  key -> [lsn, value | None, older version | None, left] -> [lsn, value, None, left]
 
 The newest version of a key is at the head of its chain; None as value is a deletion. A reader at LSN L takes the first
 version of the chain with lsn <= L, and looks in older layers when there is none. Versions that no reader can want any
-more (older than the newest one at or below the horizon) are cut off whenever their key is written again, so that a row
-which is updated all the time does not fill the memory.
+more (older than the newest one at or below the horizon) are cut off when their key is written again, so that a row
+which is updated all the time does not fill the memory. A chain of which much is still wanted is not walked at every
+write: `left` counts down the writes until it is worth the walk.
 
 Keys are in no order until somebody scans: written keys wait in lists, and a storage id's list is sorted into its
 SortedList by the first scan that needs it. Point work never pays for order.
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 from sortedcontainers import SortedList
 
 Version = list[Any]
-"""[lsn: int, value: bytes | None, older: Version | None]"""
+"""[lsn: int, value: bytes | None, older: Version | None, left: int]; those of bulk runs lack the last."""
 
 VERSION_BYTES = 160  # what CPython spends on a version beside key and value: list, dict slot, two bytes objects
 ENTRY_BYTES = 120
@@ -32,6 +33,7 @@ SCAN_CHUNK = 256
 SLICE = 512
 SIZE_SAMPLE = 64
 COUNT_SAMPLE = 4096
+KEYS_SAMPLED = 1024
 
 
 class Memtable:
@@ -69,20 +71,21 @@ class Memtable:
         size = ENTRY_BYTES
         for key, value in writes.items():
             old = find(key)
+            left = 0
             if old is None:
                 fresh.append(key)
                 size += len(key) + VERSION_BYTES
             else:
-                version = old
-                while version[0] > horizon and version[2] is not None:
-                    version = version[2]
-                if (cut := version[2]) is not None:
-                    version[2] = None
-                    size -= VERSION_BYTES + len(cut[1] or b"")
                 size += VERSION_BYTES
+                if old[2] is not None:
+                    if old[3]:
+                        left = old[3] - 1
+                    else:
+                        left, cut = _cut(old, horizon)
+                        size -= cut
             if value is not None:
                 size += len(value)
-            versions[key] = [lsn, value, old]
+            versions[key] = [lsn, value, old, left]
         self.size += size
         self._entries.append((lsn, tuple(writes)))
         self.last_lsn = lsn
@@ -203,6 +206,16 @@ class Memtable:
                 added += more * len(keys) // len(some)
         return added
 
+    def sample(self, prefix: bytes) -> list[tuple[bytes, float]]:
+        """Some of the keys of a storage id, evenly taken, with how many keys each stands for."""
+        self._sort_out()
+        found: list[tuple[bytes, float]] = []
+        for keys in (self._unordered.get(prefix), self._ordered.get(prefix)):
+            if keys:
+                step = -(-len(keys) // KEYS_SAMPLED)
+                found.extend((key, step) for key in keys[::step])
+        return found
+
     def _sort_out(self) -> None:
         if self._fresh:
             unordered = self._unordered
@@ -227,3 +240,18 @@ class Memtable:
 
 def _entry_lsn(entry: tuple[int, tuple[bytes, ...]]) -> int:
     return entry[0]
+
+
+def _cut(newest: Version, horizon: int) -> tuple[int, int]:
+    """Cuts off what no reader from the horizon on sees under a key: after how many more writes it is worth looking
+    again, and how many bytes are gone."""
+    version, kept = newest, 0
+    while version[0] > horizon and version[2] is not None:
+        version = version[2]
+        kept += 1
+    cut, version[2] = version[2], None
+    size = 0
+    while cut is not None:
+        size += VERSION_BYTES + len(cut[1] or b"")
+        cut = cut[2]
+    return kept, size

@@ -69,6 +69,15 @@ class _Edited:
             present[place] = self._found[keys[place].as_py()] is not None
         return known, present
 
+    def values(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Column] | None:
+        """Which of the keys it knows, and what it has under them (None: deleted); None if it knows none."""
+        answer = self.look_up(keys, first, last)
+        if answer is None:
+            return None
+        known = answer[0]
+        pairs = zip(keys.to_pylist(), known.tolist(), strict=True)
+        return known, pa.array([self._found[key] if here else None for key, here in pairs], pa.binary())
+
 
 class _Run:
     """A bulk run's keys of the storage id."""
@@ -103,6 +112,17 @@ class _Run:
                 here[here] = valid[places.drop_null().to_numpy()]
             present |= here
         return (known, present) if known.any() else None
+
+    def values(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Column] | None:
+        """As _Edited.values."""
+        known = np.zeros(len(keys), np.bool_)
+        found = pa.nulls(len(keys), pa.binary())
+        for part in self._run.between(first, last + b"\0"):
+            places = pc.index_in(keys, value_set=part.column(0))
+            here = places.is_valid()
+            found = pc.if_else(here, part.column(1).take(places), found)
+            known |= here.to_numpy(zero_copy_only=False)
+        return (known, found) if known.any() else None
 
 
 _Level = _Edited | _Run
@@ -209,6 +229,31 @@ class NewestRows:
                 undecided &= ~known
         self._look_in_store(keys, first, last, found, undecided)
         return found
+
+    def values(self, keys: Column) -> Column:
+        """What is under each of the keys (a binary array), NULL for nothing."""
+        found = pa.nulls(len(keys), pa.binary())
+        if not len(keys):
+            return found
+        bounds = pc.min_max(keys)
+        first, last = bounds["min"].as_py(), bounds["max"].as_py()
+        undecided = np.ones(len(keys), np.bool_)
+        for level in self._levels:
+            answer = level.values(keys, first, last)
+            if answer is not None:
+                known, values = answer
+                found = pc.if_else(pa.array(known & undecided), values, found)
+                undecided &= ~known
+        generation = self._generation
+        assert generation is not None
+        cursor: Any = generation.transaction.cursor()
+        if undecided.any() and cursor.set_range(first) and cursor.key() <= last:
+            wanted = keys.filter(pa.array(undecided)).to_pylist()
+            stored = dict(cursor.getmulti(wanted))
+            if stored:
+                there = pa.array([stored.get(key) for key in wanted], pa.binary())
+                found = pc.replace_with_mask(found, pa.array(undecided), there)
+        return one_array(found)
 
     def _look_in_store(self, keys: Column, first: bytes, last: bytes, found: Numbers, undecided: Numbers) -> None:
         """Marks the undecided keys that LMDB has; a range in which it has nothing costs one look."""

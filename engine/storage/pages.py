@@ -23,12 +23,14 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from catalog.errors import SqlError
 
 SAMPLE = 32
+SAMPLED_LEAVES = 1024
+SAMPLED_KEYS = 4  # of a leaf
 _HEAD = 16
 _HEAD_TAIL = struct.Struct("<8xHHHH")  # pad, flags, lower, upper
 _NODE = struct.Struct("<HHHH")
@@ -115,6 +117,32 @@ class PageCounter:
     def entries_in(self, low: bytes, high: bytes) -> int:
         """How many keys are in [low, high): exact for up to SAMPLE pages, else judged by as many of them."""
         return round(self._total(*self._range(low, high), low, high, _one))
+
+    def sample(self, low: bytes, high: bytes) -> list[tuple[bytes, float]]:
+        """Some keys in [low, high), in order, with about how many keys each stands for: a few of each of up to
+        SAMPLED_LEAVES pages."""
+        found: list[tuple[bytes, float]] = []
+        if self._root == _NO_PAGE:
+            return found
+        for page, weight in self._some_leaves(self._root, low, high, SAMPLED_LEAVES, 1.0):
+            places = range(bisect_left(page, low), bisect_left(page, high))
+            step = -(-len(places) // SAMPLED_KEYS) or 1
+            found.extend((page[place], step * weight) for place in places[::step])
+        return found
+
+    def _some_leaves(
+        self, number: int, low: bytes, high: bytes, most: int, weight: float
+    ) -> Iterator[tuple[_Page, float]]:
+        """Evenly chosen leaves below a page, with how many leaves each stands for."""
+        page = self._page(number)
+        if page.leaf:
+            yield page, weight
+            return
+        children = range(bisect_right(page, low) - 1, bisect_left(page, high))
+        chosen = children[:: -(-len(children) // most) or 1]
+        for place in chosen:
+            share = weight * len(children) / len(chosen)
+            yield from self._some_leaves(page.child(place), low, high, max(most // len(chosen), 1), share)
 
     def get(self, key: bytes) -> bytes | None:
         """What is stored under a key, as of the same moment."""

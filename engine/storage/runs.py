@@ -30,7 +30,7 @@ from catalog.errors import SqlError
 from engine.storage.columns import Column, Numbers, one_array
 from engine.storage.edits import RunReference
 from engine.storage.keys import PREFIX_BYTES, prefix_range
-from engine.storage.memtable import SIZE_SAMPLE, Memtable, Version
+from engine.storage.memtable import KEYS_SAMPLED, SIZE_SAMPLE, Memtable, Version
 from engine.storage.views import overlay
 
 BATCH_ROWS = 65_536
@@ -216,7 +216,8 @@ def _as_numbers(keys: Column) -> Numbers | None:
     return padded.view(">u8").reshape(-1).astype(np.uint64)
 
 
-def _checksum(path: str) -> int:
+def file_checksum(path: str) -> int:
+    """CRC32C of a file."""
     crc = 0
     with open(path, "rb") as file:
         while data := file.read(_CRC_SLICE):
@@ -230,9 +231,10 @@ class BulkRun:
     def __init__(self, path: str, reference: RunReference | None = None, verify: bool = False) -> None:
         self.path = path
         if reference is None:
-            reference = RunReference(os.path.basename(path), 0, _checksum(path))
-        elif verify and (not os.path.exists(path) or _checksum(path) != reference.checksum):
+            reference = RunReference(os.path.basename(path), 0, file_checksum(path))
+        elif verify and (not os.path.exists(path) or file_checksum(path) != reference.checksum):
             raise SqlError("XX001", f'bulk segment "{reference.name}" is missing or damaged')
+        self.recorded: object = None  # of a run whose changes change streams know: what they know of it
         self._source: Any = pa.memory_map(path)
         reader = pa.ipc.open_file(self._source)
         batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
@@ -373,6 +375,15 @@ class BulkLayer:
                 known = sum(below(key) is not None for key in some)
                 added += part.num_rows - part.column(1).null_count - known * part.num_rows // len(some)
         return added
+
+    def sample(self, prefix: bytes) -> list[tuple[bytes, float]]:
+        low, high = prefix_range(prefix)
+        found = self._edits.sample(prefix)
+        parts = [part.column(0) for run in self.runs for part in run.between(low, high)]
+        step = -(-sum(map(len, parts)) // KEYS_SAMPLED) or 1
+        for part in parts:
+            found.extend((key, min(step, len(part))) for key in part[::step].to_pylist())
+        return found
 
     def size_of(self, prefix: bytes) -> int:
         low, high = prefix_range(prefix)

@@ -4,6 +4,7 @@
                     that a node without others pays nothing
     ObservedStores  the same for one transaction: it remembers where the transaction looked at what is sequenced
     CurrentStores   the newest durable state of all
+    SequencedStores the same with what is sequenced and not durable yet
     StoresSnapshot  a snapshot of all, taken at one moment
 
 A key belongs to the tablespace that its storage id (its first four bytes) is registered for by `route`; all others
@@ -28,7 +29,7 @@ from functools import partial
 from catalog.errors import SqlError
 from engine.storage.edits import Edits
 from engine.storage.interface import Joint
-from engine.storage.moments import MAX_SLOT, Moment, position
+from engine.storage.moments import MAX_SLOT, Lsn, Moment, lsn_in, position
 from engine.storage.runs import BulkRun
 from engine.storage.tablespace import Tablespace
 from engine.storage.views import CurrentView, Snapshot
@@ -150,7 +151,7 @@ class Stores:
         return self._of(storage_id.to_bytes(PREFIX, "big"))
 
     def _of(self, key: bytes) -> Tablespace:
-        return self._space(self.slots.get(key[:PREFIX], 0))
+        return self.space(self.slots.get(key[:PREFIX], 0))
 
     def open_spaces(self) -> list[Tablespace]:
         return [space for space in self.spaces if space is not None]
@@ -200,7 +201,7 @@ class Stores:
         for space in self.usable() if everywhere else ():
             parts.setdefault(space.slot, Edits())
         for slot in observed:
-            if slot not in parts and (space := self._space(slot)).sequenced_lsn > space.durable_lsn:
+            if slot not in parts and (space := self.space(slot)).sequenced_lsn > space.durable_lsn:
                 parts[slot] = Edits()
         for slot in concerned:
             parts.setdefault(slot, Edits())
@@ -227,7 +228,8 @@ class Stores:
             self._outstanding[slot].append((lsn, outstanding))
         return position(spaces[0][0], joint.lsns[0])
 
-    def _space(self, slot: int) -> Tablespace:
+    def space(self, slot: int) -> Tablespace:
+        """The tablespace of a slot. Raises 57P03."""
         space = self.spaces[slot] if slot < len(self.spaces) else None
         if space is None:
             raise not_here()
@@ -237,7 +239,7 @@ class Stores:
         """As `_space`, for what only its leader may do."""
         if slot in self._guarded:
             raise self._guarded[slot]()
-        return self._space(slot)
+        return self.space(slot)
 
     def _split(self, edits: Edits, runs: Sequence[BulkRun]) -> dict[int, Edits]:
         """The edits of each tablespace, by slot."""
@@ -354,6 +356,36 @@ class CurrentStores:
         return self._views.get(low[:PREFIX], self._first).scan(low, high, reverse)
 
 
+class SequencedStores:
+    """Rows as of a moment that may not be durable, for a transaction that has met such rows; good within one turn of
+    the loop. Its commit stands on every tablespace that it reads so."""
+
+    __slots__ = ("_observed", "_stores", "_views", "lsn")
+
+    def __init__(self, stores: Stores, observed: set[int], lsn: Lsn) -> None:
+        self._stores = stores
+        self._observed = observed
+        self._views: dict[int, CurrentView] = {}
+        self.lsn = lsn
+
+    def _view(self, key: bytes) -> CurrentView:
+        slot = self._stores.slots.get(key[:PREFIX], 0)
+        view = self._views.get(slot)
+        if view is None:
+            space = self._stores.space(slot)
+            view = self._views[slot] = space.view(max(lsn_in(slot, self.lsn), space.durable_lsn))
+            if view.lsn > space.durable_lsn:
+                self._observed.add(slot)
+        return view
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._view(key).get(key)
+
+    def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Keys in [low, high), which lie within one storage id."""
+        return self._view(low).scan(low, high, reverse)
+
+
 class StoresSnapshot:
     """Rows as of one moment; close it. What lies in a tablespace that is younger than it, it does not see."""
 
@@ -387,6 +419,15 @@ class StoresSnapshot:
         part = self._part(low)
         return iter(()) if part is None else part.scan(low, high, reverse)
 
+    def again(self) -> StoresSnapshot:
+        """The same once more, with an end of its own."""
+        shared: list[Snapshot | None] = []
+        for part, space in zip(self._parts, self._stores.spaces, strict=False):
+            if part is not None and space is None:
+                raise SqlError("40001", "a tablespace has left this node since the snapshot was taken", hint="Retry.")
+            shared.append(None if part is None or space is None else space.share(part))
+        return StoresSnapshot(self._stores, shared)
+
     def close(self) -> None:
         """Lets go of what it holds; closing twice is the same as once."""
         for part in self._parts:
@@ -418,6 +459,14 @@ class ObservedStores:
     def durable_lsn(self) -> Moment:
         return self._stores.durable_lsn
 
+    @property
+    def sequenced_lsn(self) -> Moment:
+        return self._stores.sequenced_lsn
+
+    def view(self, lsn: Lsn) -> SequencedStores:
+        """As Tablespace.view, of all of them."""
+        return SequencedStores(self._stores, self.observed, lsn)
+
     def of(self, storage_id: int) -> Tablespace:
         space = self._stores.of(storage_id)
         self.observed.add(space.slot)
@@ -433,6 +482,12 @@ class ObservedStores:
 
     def snapshot(self) -> StoresSnapshot:
         return self._stores.snapshot()
+
+    def share(self, snapshot: Snapshot | StoresSnapshot) -> StoresSnapshot:
+        """Another snapshot of the same moment, to be closed for itself."""
+        if isinstance(snapshot, Snapshot):  # from a time when there was only pg_default
+            return self.adopt(self._stores.of(0).share(snapshot))
+        return snapshot.again()
 
     def adopt(self, snapshot: Snapshot) -> StoresSnapshot:
         """A snapshot that was taken when there was only pg_default."""

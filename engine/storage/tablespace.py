@@ -7,9 +7,11 @@
 
 Start-up opens LMDB at its flushed LSN and applies the changelog after it: the same `_apply` that a commit goes through.
 
-**Which old versions are kept.** No reader is below the *horizon*: the smaller of the durable LSN and the oldest open
-snapshot. Memtables cut off what is below it, and a flushed layer is kept (as *history*) while a snapshot is open that
-is older than its end, so that `newest` can tell such a snapshot's owner exactly which keys have changed since.
+**Which old versions are kept.** No reader is below the *horizon*: the smallest of the durable LSN, the oldest open
+snapshot, and the LSN of `keep_from`, by which the recent past stays readable. Memtables cut off what is below it, and a
+flushed layer is kept (as *history*) while a snapshot is open, or the past is kept, that is older than its end: so that
+`newest` can tell a snapshot's owner exactly which keys have changed since, and so that a snapshot can be taken of the
+kept past: of history over the read transactions of LMDB from before those flushes (`_bases`).
 
 Everything here runs on the engine's thread.
 """
@@ -19,9 +21,11 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint
@@ -34,9 +38,14 @@ from engine.storage.pages import PageCounter
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
 
+if TYPE_CHECKING:
+    from engine.storage.stores import StoresSnapshot
+
 FLUSH_BYTES = 32 << 20
 FLUSH_VERSIONS = 200_000
 FROZEN_LIMIT = 2  # full memtables that wait for the flush before writers have to
+NO_LSN = 1 << 62
+TIMES_SPARE = 10_000  # commit times that are known beyond what is kept
 FROZEN_LAYERS = 32  # the same for layers of any size: every read looks through them
 
 OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException], None]], Changelog]
@@ -87,6 +96,9 @@ class Tablespace:
         self._active = Memtable(flushed + 1)
         self._frozen: list[Layer] = []  # newest first
         self._history: list[Layer] = []  # newest first: flushed, and older snapshots are open
+        self._kept_from = NO_LSN
+        self._bases: list[Generation] = []  # newest first: those before the one of now that the kept past needs
+        self._times: list[int] = []  # commit times of the newest LSNs, in order
         self._flush_waiters: list[tuple[int, Callable[[], None]]] = []
         self._generation = Generation(self._checkpoint.environment, self._checkpoint.rows, flushed)
         self.current = CurrentView(flushed, (self._active,), self._generation)
@@ -160,7 +172,8 @@ class Tablespace:
     def recover(self) -> None:
         """Applies what the changelog has beyond the checkpoint. Raises XX001."""
         referred: set[str] = set()
-        for lsn, _, body in self._changelog.read(self.flushed_lsn):
+        for lsn, commit_time, body in self._changelog.read(self.flushed_lsn):
+            self._note_time(commit_time)
             self.sequenced_lsn = self.durable_lsn = self._horizon = lsn
             edits = Edits.decode(body)
             self._apply(lsn, edits, self._bulk_layer(lsn, edits, verify=True))
@@ -190,19 +203,22 @@ class Tablespace:
             files = tuple(run.name for run in edits.runs)
         self._changelog.submit(lsn, edits.encode(), commit_time, schema_version, files, joint)
         self.sequenced_lsn = lsn
+        self._note_time(commit_time)
         self._apply(lsn, edits, bulk)
         return lsn
 
     # --- following, and changing places with the leader --------------------------------------------------------
 
-    def apply(self, lsn: int, body: bytes) -> Edits:
+    def apply(self, lsn: int, body: bytes, commit_time: int = 0) -> Edits:
         """Applies an entry that the leader has committed, the next one in LSN order; its bulk segments lie at the
-        changelog's `bulk_path`. Raises XX001 for one that is damaged."""
+        changelog's `bulk_path`. `commit_time` in microseconds since 2000-01-01 UTC. Raises XX001 for one that is
+        damaged."""
         if lsn != self.sequenced_lsn + 1 or self.sequenced_lsn != self.durable_lsn:
             raise SqlError("XX000", f"entry {lsn} does not follow {self.sequenced_lsn}, of which {self.durable_lsn}")
         edits = Edits.decode(body)
         bulk = self._bulk_layer(lsn, edits, verify=True)
         self.sequenced_lsn = lsn
+        self._note_time(commit_time)
         self._apply(lsn, edits, bulk)
         self._committed(lsn)
         return edits
@@ -217,6 +233,7 @@ class Tablespace:
         self._frozen = [kept for layer in self._frozen if (kept := _up_to(layer, lsn)) is not None]
         self._active = self._active.up_to(lsn)
         self._active.first_lsn = min(self._active.first_lsn, lsn + 1)
+        del self._times[max(0, len(self._times) - (self.sequenced_lsn - lsn)) :]
         self.sequenced_lsn = lsn
         self._renew()
         self._committed(lsn)
@@ -289,7 +306,7 @@ class Tablespace:
         self.durable_lsn = self.current.lsn = lsn
         if self._closed:
             return
-        self._horizon = min(min(self._snapshots, default=lsn), lsn)
+        self._horizon = min(min(self._snapshots, default=lsn), lsn, self._kept_from)
         if self._frozen:
             self._hand_over()
         for callback in self._durable_callbacks:
@@ -393,6 +410,16 @@ class Tablespace:
                 for prefix in (storage_prefix(storage_id),)
             }
 
+    def sample_keys(self, storage_id: int) -> list[tuple[bytes, float]]:
+        """Some keys of a storage id at about even distances, with how many keys each stands for; in no order. Keys that
+        are deleted and not yet flushed may be among them."""
+        prefix = storage_prefix(storage_id)
+        with closing(self._checkpoint.pages()) as pages:
+            found = pages.sample(*prefix_range(prefix))
+        for layer in (self._active, *self._frozen):
+            found += layer.sample(prefix)
+        return found
+
     def rows_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
         """About how many keys each storage id has: exact while they are few (engine/storage/pages.py)."""
         layers = (self._active, *self._frozen)
@@ -411,16 +438,83 @@ class Tablespace:
         return self._checkpoint.drops_in(generation.transaction)
 
     def snapshot(self, lsn: int | None = None) -> Snapshot:
-        """A view that stays as it is: at the durable LSN, or at a given one that is not older than any open snapshot.
+        """A view that stays as it is: at the durable LSN, or at a given one that is not older than any open snapshot,
+        or than what is kept.
 
         Raises 72000 (snapshot too old) for an LSN below the horizon.
         """
-        at = self.durable_lsn if lsn is None else lsn
-        if at < self._horizon or at < self._generation.flushed_lsn:
-            raise SqlError("72000", f"snapshot too old: LSN {at} is no longer kept")
+        layers: tuple[Layer, ...] = (self._active, *self._frozen)
+        generation = self._generation
+        at = self.durable_lsn
+        if lsn is not None:
+            at = lsn
+            if at < generation.exact_from:
+                generation = next((base for base in self._bases if base.exact_from <= at), generation)
+                layers += tuple(layer for layer in self._history if layer.last_lsn > generation.flushed_lsn)
+            if at < self._horizon or at < generation.exact_from:
+                raise SqlError("72000", f"snapshot too old: LSN {at} is no longer kept")
         self._snapshots[at] = self._snapshots.get(at, 0) + 1
         self._horizon = min(self._horizon, at)
-        return Snapshot(at, (self._active, *self._frozen), self._generation, self._release)
+        return Snapshot(at, layers, generation, self._release)
+
+    def keep_from(self, lsn: int) -> None:
+        """From now on readers at this LSN, which only grows, and at later ones find what they saw then: `snapshot`."""
+        self._kept_from = lsn
+        self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn, lsn)
+        self._forget_history()
+
+    @property
+    def readable_from(self) -> int:
+        """The oldest LSN that `snapshot` takes."""
+        return self._horizon
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the memtables hold that is not flushed yet, as their sizes are counted."""
+        return self._active.size + sum(layer.size for layer in self._frozen)
+
+    @property
+    def changelog_bytes(self) -> int | None:
+        """Bytes of the changelog's segments, where they are files of this node alone."""
+        segments = getattr(self._changelog, "segments", None)
+        return None if segments is None else sum(size for _, size in segments())
+
+    @property
+    def frozen(self) -> int:
+        """Memtables and bulk runs that wait for the flush."""
+        return len(self._frozen)
+
+    @property
+    def file_bytes(self) -> tuple[int, int]:
+        """Bytes of the tables' file, and those of its pages that have ever been used."""
+        return self._checkpoint.file_bytes
+
+    def _note_time(self, commit_time: int) -> None:
+        """One more LSN. Where the clock was set back the later of two times counts, so that times have an order."""
+        times = self._times
+        times.append(commit_time if not times or commit_time > times[-1] else times[-1])
+
+    def time_of(self, lsn: int) -> int | None:
+        """The commit time of an LSN, in microseconds since 2000-01-01 UTC; None if it is no longer known."""
+        place = lsn - self.first_timed_lsn
+        return self._times[place] if 0 <= place < len(self._times) else None
+
+    @property
+    def first_timed_lsn(self) -> int:
+        """The first LSN whose commit time is known; the next one if none is."""
+        return self.sequenced_lsn - len(self._times) + 1
+
+    def lsn_at(self, time: int) -> int | None:
+        """The last durable LSN of those before the first commit that was later than a time; None if that is older than
+        what is known, or nothing is."""
+        place = bisect_right(self._times, time)
+        return min(self.first_timed_lsn + place - 1, self.durable_lsn) if place else None
+
+    def share(self, snapshot: Snapshot | StoresSnapshot) -> Snapshot:
+        """Another snapshot of the same moment, to be closed for itself."""
+        assert isinstance(snapshot, Snapshot)
+        self._snapshots[snapshot.lsn] += 1
+        return snapshot.again(self._release)
 
     @property
     def in_use(self) -> bool:
@@ -434,7 +528,7 @@ class Tablespace:
             return
         del self._snapshots[lsn]
         if lsn == self._horizon:
-            self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn)
+            self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn, self._kept_from)
         self._forget_history()
 
     def changed_since(self, storage_id: int, lsn: int, upto: int | None = None) -> list[tuple[int, bytes]]:
@@ -515,7 +609,10 @@ class Tablespace:
         self._frozen.remove(layer)
         self._history.insert(0, layer)
         self.flushed_lsn = layer.last_lsn
-        self._generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
+        self._bases.insert(0, self._generation)
+        self._generation = Generation(
+            self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn, self._handed_over
+        )
         self._renew()
         self._forget_history()
         self._flusher.hurry = self._behind
@@ -528,7 +625,14 @@ class Tablespace:
                 self._flush_waiters.append((lsn, done))
 
     def _forget_history(self) -> None:
-        oldest = min(self._snapshots, default=self.durable_lsn)
+        kept = min(self.durable_lsn, self._kept_from)
+        spare = kept - TIMES_SPARE - self.first_timed_lsn
+        if spare > TIMES_SPARE:
+            del self._times[:spare]
+        bases = self._bases
+        while bases and (bases[-2] if len(bases) > 1 else self._generation).exact_from <= kept:
+            bases.pop()
+        oldest = min(min(self._snapshots, default=kept), bases[-1].flushed_lsn if bases else kept)
         while self._history and self._history[-1].last_lsn <= oldest:
             self._drop_files(self._history.pop())
 

@@ -38,6 +38,9 @@ class Layer(Protocol):
     def size_of(self, prefix: bytes) -> int:
         """About how many bytes the keys and values of a storage id take here."""
 
+    def sample(self, prefix: bytes) -> list[tuple[bytes, float]]:
+        """Some of the keys of a storage id, evenly taken, with how many keys each stands for; in no order."""
+
     def rows_added(self, prefix: bytes, below: Callable[[bytes], bytes | None]) -> int:
         """About how many keys of a storage id more there are than without the layer; `below` reads what is under it."""
 
@@ -48,12 +51,14 @@ class Layer(Protocol):
 class Generation:
     """What LMDB held after one flush: a read transaction that stays open as long as anything refers to it."""
 
-    __slots__ = ("flushed_lsn", "get", "transaction")
+    __slots__ = ("exact_from", "flushed_lsn", "get", "transaction")
 
-    def __init__(self, environment: Any, rows: Any, flushed_lsn: int) -> None:
+    def __init__(self, environment: Any, rows: Any, flushed_lsn: int, exact_from: int = 0) -> None:
+        """`exact_from`: layers up to this LSN were on their way into LMDB, and some of it may be seen already."""
         self.transaction = environment.begin(db=rows)
         self.get: Callable[[bytes], bytes | None] = self.transaction.get
         self.flushed_lsn = flushed_lsn
+        self.exact_from = max(exact_from, flushed_lsn)
 
     def scan(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         cursor = self.transaction.cursor()
@@ -118,6 +123,10 @@ class Snapshot(View):
     ) -> None:
         super().__init__(lsn, layers, generation)
         self._release: Callable[[int], None] | None = release
+
+    def again(self, release: Callable[[int], None]) -> Snapshot:
+        """The same once more, with an end of its own."""
+        return Snapshot(self.lsn, self._layers, self._generation, release)
 
     def close(self) -> None:
         """Lets go of layers and LMDB pages; closing twice is the same as once."""

@@ -16,17 +16,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from catalog.durations import durations
 from catalog.errors import SqlError
 from engine.storage.edits import Edits
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
+    from engine.storage.moments import Lsn
     from engine.storage.tablespace import Tablespace
 
 Acknowledge = Callable[[], None]
 Lost = Callable[[SqlError], None]
+Capture = Callable[[Transaction, int], None]
 
 
 class CommitQueue:
@@ -34,15 +38,22 @@ class CommitQueue:
         self._store = store
         self._clock = clock
         self._waiting: deque[tuple[int, Acknowledge, Lost]] = deque()
+        self._measured: tuple[int, int] | None = None  # one LSN of those that wait, and since when
+        self._durations = durations("shoal_commit_seconds")
         self.schema_version = 0
+        self.capture: Capture | None = None
+        """Adds what change streams are to know to the writes of a transaction, which is sequenced next at a time."""
 
     def commit(self, transaction: Transaction, touched: Iterable[bytes] = ()) -> int:
         """Sequences the write set and lets the locks go. Returns the LSN to wait for (0: it wrote nothing). `touched`:
         further keys; where there are several tablespaces, the commit has a part in each of theirs."""
         lsn = 0
         if transaction.has_writes:
+            now = self._clock()
+            if self.capture is not None:
+                self.capture(transaction, now)
             edits = Edits(transaction.writes, [run.reference for run in transaction.runs], transaction.dropped_storage)
-            lsn = self._store.sequence(edits, self._clock(), self.schema_version)
+            lsn = self._store.sequence(edits, now, self.schema_version)
         if not transaction.changed_objects:
             transaction.release()
         return lsn
@@ -55,12 +66,19 @@ class CommitQueue:
         """An LSN that is durable when both are; 0 is none."""
         return max(first, second)
 
+    def late(self, met: Lsn) -> int:
+        """What to wait for until everything up to there is durable, 0 if it is."""
+        assert isinstance(met, int)
+        return met if met > self._store.durable_lsn else 0
+
     def wait(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
         """Calls back on the engine's thread when `lsn` is durable; at once if it is. `lost` is called instead if that
         will never be (40001), or if nobody knows (08007)."""
         if lsn <= self._store.durable_lsn:
             acknowledge()
             return
+        if self._measured is None:
+            self._measured = lsn, perf_counter_ns()
         waiting = self._waiting
         if waiting and waiting[-1][0] > lsn:
             # A position behind the newest commit (an old sequence range): in its place, order is what matters.
@@ -74,12 +92,17 @@ class CommitQueue:
 
     def on_durable(self, lsn: int) -> None:
         """Tells everybody who waited for an LSN up to this one, in order."""
+        measured = self._measured
+        if measured is not None and measured[0] <= lsn:
+            self._durations.add(perf_counter_ns() - measured[1])
+            self._measured = None
         waiting = self._waiting
         while waiting and waiting[0][0] <= lsn:
             waiting.popleft()[1]()
 
     def give_up(self, lsn: int, error: SqlError) -> None:
         """Tells everybody who waits for an LSN above this one that it is not to be waited for."""
+        self._measured = None
         waiting = self._waiting
         while waiting and waiting[-1][0] > lsn:
             waiting.pop()[2](error)

@@ -26,6 +26,10 @@ REPEATABLE_READ = "repeatable read"
 SERIALIZABLE = "serializable"
 
 
+class EmptiedStorage(int):
+    """A storage id that is dropped because TRUNCATE has emptied the table, which goes on under another."""
+
+
 class WaitTicket(Protocol):
     def add_done_callback(self, callback: Callable[[], None]) -> None:
         """Called on the engine's thread when the lock was granted, or the wait was ended (then `error` is set)."""

@@ -20,7 +20,7 @@ from engine.storage.edits import Edits
 from engine.storage.moments import LSN_MASK, SEVERAL, SLOT_SHIFT, Lsn, position
 from engine.storage.stores import ObservedStores, Stores
 from engine.storage.tablespace import Tablespace
-from engine.txn.commit import Acknowledge, CommitQueue, Lost
+from engine.txn.commit import Acknowledge, Capture, CommitQueue, Lost
 from engine.txn.transaction import Transaction
 
 
@@ -56,6 +56,15 @@ class JointCommits:
         return self._queues[slot]
 
     @property
+    def capture(self) -> Capture | None:
+        """As CommitQueue.capture."""
+        return self._first.capture
+
+    @capture.setter
+    def capture(self, capture: Capture) -> None:
+        self._first.capture = capture
+
+    @property
     def schema_version(self) -> int:
         return self._first.schema_version
 
@@ -71,13 +80,14 @@ class JointCommits:
             observed = store.observed if isinstance(store, ObservedStores) else set()
             if self._last_logged() > self._stores.durable_lsn:
                 observed.add(0)
+            now = self._clock()
+            if self.capture is not None:
+                self.capture(transaction, now)
             edits = Edits(transaction.writes, [], transaction.dropped_storage)
             changed = transaction.changed_objects
             kept = store.concerned if isinstance(store, ObservedStores) else ()
             concerned = self._concerned(changed) if changed else {*kept, *self._stores.slots_of(touched)}
-            at = self._stores.sequence(
-                edits, self._clock(), self.schema_version, transaction.runs, observed, concerned=concerned
-            )
+            at = self._stores.sequence(edits, now, self.schema_version, transaction.runs, observed, concerned=concerned)
         if not transaction.changed_objects:
             transaction.release()
         return at
@@ -102,6 +112,15 @@ class JointCommits:
         number = next(self._numbers)
         self._pairs[number] = first, second
         return position(SEVERAL, number)
+
+    def late(self, met: Lsn) -> int:
+        """As CommitQueue.late."""
+        durable = self._stores.durable_lsn
+        at = 0
+        for slot, lsn in enumerate((met,) if isinstance(met, int) else met.lsns):
+            if lsn > durable.of(slot):
+                at = self.both(at, position(slot, lsn))
+        return at
 
     def wait(self, lsn: Lsn, acknowledge: Acknowledge, lost: Lost) -> None:
         """As CommitQueue.wait. A position that `both` has made is to be waited for once."""

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from time import perf_counter_ns
 from typing import Protocol
 
+from catalog.durations import durations
 from catalog.errors import SqlError
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from engine.txn.serializable import SerializableSpace
@@ -78,7 +80,7 @@ class Owner(Protocol):
 class Ticket:
     """A wait for a lock. `add_done_callback` is called on the engine's thread once: granted, or ended with `error`."""
 
-    __slots__ = ("_callbacks", "done", "error", "mode", "name", "owner", "space")
+    __slots__ = ("_callbacks", "began", "done", "error", "mode", "name", "owner", "space")
 
     def __init__(self, space: LockSpace, name: Hashable, owner: Owner, mode: int) -> None:
         self.space = space
@@ -86,6 +88,7 @@ class Ticket:
         self.owner = owner
         self.mode = mode
         self.done = False
+        self.began = perf_counter_ns()
         self.error: Exception | None = None
         self._callbacks: list[Callable[[], None]] = []
 
@@ -104,6 +107,7 @@ class Ticket:
 
     def finish(self) -> None:
         self.done = True
+        self.space.waits.add(perf_counter_ns() - self.began)
         self.owner.waiting = None
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -125,7 +129,13 @@ class LockSpace:
         self.conflicts = conflicts
         self.serializable = SerializableSpace()  # of the transactions whose tables are locked here
         self.moved: dict[Hashable, bytes] = {}  # rows that got another key lately: what becomes of them is told right
+        self.waits = durations("shoal_lock_wait_seconds")  # of all spaces, until they end
         self._held: dict[Hashable, Owner | Contended] = {}
+
+    @property
+    def held(self) -> int:
+        """How many locks there are."""
+        return len(self._held)
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
         """Takes the lock and returns None, or queues and returns the ticket. Raises 40P01.
@@ -198,6 +208,11 @@ class LockSpace:
     def blockers(self, ticket: Ticket) -> list[int]:
         """The process ids of those for whom the ticket waits: holders, and waiters before it."""
         return list(dict.fromkeys(owner.process_id for owner in self._blockers(ticket)))
+
+    def is_held_by(self, owner: Owner, name: Hashable) -> bool:
+        """Whether the owner has the lock in some mode, whatever it waits for."""
+        place = self._held.get(name)
+        return place is owner or (isinstance(place, Contended) and owner in place.holders)
 
     def holders(self, name: Hashable) -> dict[Owner, int]:
         """Who holds it, with the modes; a lone owner's mode shows as 0 (its own dict has it)."""
@@ -280,12 +295,20 @@ class LockSpace:
             if owner.waiting is None or id(owner) in seen:
                 continue
             seen.add(id(owner))
-            for blocker in self._blockers(owner.waiting):
-                edges = [*path, (owner, blocker)]
+            ticket = owner.waiting
+            # Whoever stands before one that only queues, for the same mode, waits for none for whom that one does not.
+            queues = not ticket.space.is_held_by(owner, ticket.name)
+            for blocker in self._blockers(ticket):
                 if blocker is start or blocker.process_id == start.process_id:  # a session may own by two names
-                    return edges
-                stack.append((blocker, edges))
+                    return [*path, (owner, blocker)]
+                other = blocker.waiting
+                if other is not None and not (queues and _alike(other, ticket)):
+                    stack.append((blocker, [*path, (owner, blocker)]))
         return []
+
+
+def _alike(one: Ticket, other: Ticket) -> bool:
+    return one.name == other.name and one.mode == other.mode and one.space is other.space
 
 
 class TableLocks(LockSpace):
@@ -297,6 +320,13 @@ class TableLocks(LockSpace):
     def __init__(self) -> None:
         super().__init__(TABLE_CONFLICTS)
         self._weak: set[Owner] = set()  # whoever may hold a mode that `_held` does not show
+
+    @property
+    def held(self) -> int:
+        owners = set(self._weak)
+        for place in self._held.values():
+            owners.update(place.holders if isinstance(place, Contended) else (place,))
+        return sum(len(owner.table_locks) for owner in owners)
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
         if name not in self._held:

@@ -12,7 +12,8 @@ for Snapshot Databases"; PostgreSQL's src/backend/storage/lmgr/README-SSI and pr
 
 Reads and writes are compared key by key, where PostgreSQL coarsens to pages and tables: of two transactions that do not
 meet fewer fail here. What a reader must not miss is what is not visible to it: a commit that is sequenced and not yet
-durable counts as concurrent with a snapshot that does not show it.
+durable counts as concurrent with a snapshot that does not show it. Nor is it known which of two such commits in
+different tablespaces snapshots will show first: either may count as the first to commit (`may_precede`).
 
 Everything is in memory of the one node that leads: transactions that write or are SERIALIZABLE run there.
 """
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
+from engine.storage.moments import SLOT_SHIFT
 
 if TYPE_CHECKING:
     from engine.storage.moments import Lsn
@@ -72,10 +74,11 @@ class SerializableSpace:
         self.prune()
 
     def prune(self) -> None:
-        """Forgets committed transactions that nobody overlaps any more."""
+        """Forgets committed transactions that nobody overlaps any more. Whoever comes before a commit is durable does
+        not see it, and overlaps it."""
         active = [item for item in self._transactions if not item.committed]
         for item in [item for item in self._transactions if item.committed]:
-            if not any(other.overlaps(item) for other in active):
+            if item.durable and not any(other.overlaps(item) for other in active):
                 del self._transactions[item]
 
 
@@ -84,8 +87,8 @@ class Serial:
     `outs` write. `began`, `prepared`, `committed` are ticks, 0 before."""
 
     __slots__ = (
-        "_points", "_ranges", "_space", "_transaction", "_written", "began", "committed", "doomed", "ins", "lsn",
-        "outs", "prepared", "read_only", "wrote",
+        "_durable_then", "_points", "_ranges", "_space", "_transaction", "_written", "began", "committed", "doomed",
+        "ins", "lsn", "outs", "prepared", "read_only", "wrote",
     )  # fmt: skip
 
     def __init__(self, space: SerializableSpace, transaction: Transaction) -> None:
@@ -95,7 +98,8 @@ class Serial:
         self._ranges: set[tuple[bytes, bytes]] = set()
         self._written: set[bytes] = set()  # keys, and storage ids alone for whole tables
         self.began = self.prepared = self.committed = 0
-        self.lsn: Lsn = 0
+        self.lsn = 0
+        self._durable_then: Lsn = 0  # when it committed
         self.doomed = self.wrote = self.read_only = False
         self.ins: set[Serial] = set()
         self.outs: set[Serial] = set()
@@ -108,6 +112,18 @@ class Serial:
         if not self.committed or not other.began or self.committed > other.began:
             return False
         return not self.lsn or bool(self.lsn <= other._transaction.snapshot_lsn)
+
+    def may_precede(self, other: Serial) -> bool:
+        """Whether it may be the first of the two to commit, as snapshots show them; it is prepared itself."""
+        if not other.committed or self.prepared <= other.committed:
+            return True
+        apart = self.lsn >> SLOT_SHIFT != other.lsn >> SLOT_SHIFT
+        return bool(apart and other.lsn and not other.lsn <= self._durable_then)
+
+    @property
+    def durable(self) -> bool:
+        """Whether every snapshot from now on shows what it has committed."""
+        return not self.lsn or bool(self.lsn <= self._transaction.store.durable_lsn)
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -205,7 +221,7 @@ class Serial:
 
     def is_pivot_before(self, tick: int) -> bool:
         """Whether it is committed and has read what another had written that committed before it, and before a tick."""
-        return any(out.committed and out.committed < self.committed and out.committed <= tick for out in self.outs)
+        return any(out.committed and out.may_precede(self) and out.committed <= tick for out in self.outs)
 
     def _conflict(self, reader: Serial, writer: Serial) -> None:
         """A new edge from reader to writer, one of which is this transaction (OnConflict_CheckForSerializationFailure).
@@ -234,9 +250,10 @@ class Serial:
                 near.doomed = True
         self.prepared = self._space.tick()
 
-    def commit(self, lsn: Lsn) -> None:
-        """It is sequenced at this LSN (0: it wrote nothing)."""
+    def commit(self, lsn: int) -> None:
+        """It is sequenced at this position (0: it wrote nothing)."""
         self.committed = self._space.tick()
+        self._durable_then = self._transaction.store.durable_lsn
         self.lsn = lsn
         self.read_only = self.read_only or not self.wrote
         self._space.prune()
@@ -249,12 +266,12 @@ class Serial:
 
 def _writer_is_pivot(reader: Serial, writer: Serial) -> bool:
     """reader --> writer --> t2, where t2 was the first to commit."""
-    if writer.committed and any(t2.committed and t2.committed < writer.committed for t2 in writer.outs):
+    if writer.committed and any(t2.committed and t2.may_precede(writer) for t2 in writer.outs):
         return True
     return any(
         t2.prepared
-        and (not reader.committed or t2.prepared <= reader.committed)
-        and (not writer.committed or t2.prepared <= writer.committed)
+        and t2.may_precede(reader)
+        and t2.may_precede(writer)
         and (not reader.read_only or t2.prepared <= reader.began)
         for t2 in writer.outs
     )
@@ -265,9 +282,7 @@ def _reader_is_pivot(reader: Serial, writer: Serial) -> bool:
     if not writer.prepared or reader.read_only:
         return False
     return any(
-        not t0.doomed
-        and (not t0.committed or t0.committed >= writer.prepared)
-        and (not t0.read_only or t0.began >= writer.prepared)
+        not t0.doomed and writer.may_precede(t0) and (not t0.read_only or t0.began >= writer.prepared)
         for t0 in reader.ins
     )
 

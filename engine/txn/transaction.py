@@ -9,7 +9,9 @@
 
 READ COMMITTED, two writers of one row: the second waits for the first one's lock, runs its statement again, and
 `get_locked` gives it the newest *sequenced* version. That version may not be durable yet; the second's own commit has a
-higher LSN, and LSNs become durable in order, so nobody is ever told of a commit that stands on a lost one.
+higher LSN, and LSNs become durable in order, so nobody is ever told of a commit that stands on a lost one. From then on
+(`met`) its statements read what is sequenced too: what a transaction has seen once does not go away again. Who was told
+of such a version and writes nothing waits for it at the end.
 
 REPEATABLE READ: `get_locked` finds a version newer than the snapshot: 40001, the first updater has won.
 """
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from engine.session.settings import SettingsState
     from engine.storage.moments import Lsn
     from engine.storage.runs import BulkRun
-    from engine.storage.stores import CurrentStores, ObservedStores, StoresSnapshot
+    from engine.storage.stores import CurrentStores, ObservedStores, SequencedStores, StoresSnapshot
     from engine.storage.tablespace import Tablespace
     from engine.storage.views import CurrentView
 
@@ -80,6 +82,7 @@ class Transaction:
         "exclusive",
         "in_block",
         "isolation",
+        "met",
         "process_id",
         "read_only",
         "row_locks",
@@ -118,7 +121,7 @@ class Transaction:
         self.table_locks: dict[Hashable, int] = {}
         self.waiting: Ticket | None = None
         self._snapshot: Snapshot | StoresSnapshot | None = None
-        self._base: CurrentView | Snapshot | CurrentStores | StoresSnapshot | Tracked = store.current
+        self._base: CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked = store.current
         self.snapshot_lsn: Lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
         self.catalog: Catalog | None = None  # the catalog with this transaction's own DDL; None while it has none
@@ -129,6 +132,7 @@ class Transaction:
         self.deferred: Deferred | None = None
         self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
         self.exclusive = False  # holds, or waits for, a table lock that shuts out readers
+        self.met: Lsn = 0  # what was sequenced when it last looked at a version that was not durable
 
     # ---- where it reads and writes ----------------------------------------------------------------------------------
 
@@ -137,7 +141,7 @@ class Transaction:
         return self._store
 
     @property
-    def base(self) -> CurrentView | Snapshot | CurrentStores | StoresSnapshot | Tracked:
+    def base(self) -> CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked:
         """What lies under its own writes, as of the statement."""
         return self._base
 
@@ -163,8 +167,13 @@ class Transaction:
     def begin_statement(self) -> int:
         """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
         if self.isolation == READ_COMMITTED:
-            self._base = self._store.current
-            self.snapshot_lsn = self._store.durable_lsn
+            met = self.met
+            if met and not met <= self._store.durable_lsn:
+                self._base = self._store.view(met)  # type: ignore[arg-type]
+                self.snapshot_lsn = met
+            else:
+                self._base = self._store.current
+                self.snapshot_lsn = self._store.durable_lsn
         elif self._snapshot is None:
             self._snapshot = self._store.snapshot()
             self._base = self._snapshot
@@ -173,6 +182,21 @@ class Transaction:
                 self._base = self.serial.track(self._snapshot)
             self.snapshot_lsn = self._snapshot.lsn
         return len(self._undo)
+
+    def hold_snapshot(self) -> None:
+        """Keeps the moment that it sees now for others (engine/session/snapshots.py), until it ends."""
+        if self._snapshot is None:
+            self._snapshot = self._store.snapshot()
+
+    @property
+    def snapshot(self) -> Snapshot | StoresSnapshot | None:
+        """What it holds, from its first statement on where it sees one moment."""
+        return self._snapshot
+
+    def share_snapshot(self, snapshot: Snapshot | StoresSnapshot) -> None:
+        """From now on it sees this moment, whoever else holds it."""
+        self._snapshot = self._base = self._store.share(snapshot)
+        self.snapshot_lsn = self._snapshot.lsn
 
     def get(self, key: bytes) -> bytes | None:
         if self.writes:
@@ -190,6 +214,7 @@ class Transaction:
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """As scan, over the newest sequenced versions instead of the snapshot: what uniqueness and references need."""
+        self.met = self._store.sequenced_lsn
         return self._over(self._store.scan_newest(low, high, reverse), low, high, reverse)
 
     def _over(
@@ -255,11 +280,15 @@ class Transaction:
             if own is not MISSING:
                 return own  # type: ignore[return-value]
         newest = self._store.newest(key)
+        if self.serial is not None and (newest is None or newest[1] is None):
+            self.serial.read_key(key)  # that it is not there; a row that is there is locked
         if newest is None:
             return None
         if self.isolation != READ_COMMITTED and newest[0] > self.snapshot_lsn:
             what = "update" if newest[1] is not None or self._has_moved(key, newest[0]) else "delete"
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
+        if newest[0] > self._store.durable_lsn:
+            self.met = self._store.sequenced_lsn
         return newest[1]
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
@@ -283,7 +312,11 @@ class Transaction:
         if not isinstance(own, _Missing):
             return own
         newest = self._store.newest(key)
-        return None if newest is None else newest[1]
+        if newest is None:
+            return None
+        if newest[0] > self._store.durable_lsn:
+            self.met = self._store.sequenced_lsn
+        return newest[1]
 
     def deferral(self) -> Deferred | None:
         """Where deferred constraints are put off to, None outside a block."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from replication.interface import (
@@ -119,9 +120,17 @@ class Committer:
         multi = Multi(parts, leader.now())
         for part in parts:
             part.multi = multi
-        task = asyncio.ensure_future(self._run(multi))
+        task = asyncio.ensure_future(self._run(multi, self._send(multi)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _send(self, multi: Multi) -> Awaitable[list[int]] | None:
+        """Its request, on its way at once and not only when its task comes to run; None without a connection."""
+        coordination = next(iter(multi.parts)).coordination
+        if coordination.state != "connected":
+            return None
+        multi.in_flight = True
+        return coordination.multi(multi.operations)
 
     def _ready(self, leader: LeaderLog) -> dict[LeaderLog, list[Group]]:
         """The groups that can be committed now, by tablespace, beginning with those of `leader`."""
@@ -143,27 +152,27 @@ class Committer:
                 break
         return taken
 
-    async def _run(self, multi: Multi) -> None:
+    async def _run(self, multi: Multi, sent: Awaitable[list[int]] | None) -> None:
         try:
-            await self._commit(multi)
+            await self._commit(multi, sent)
         except UnknowableError:
             for leader in multi.parts:
                 leader.tell_unknown()
             for leader in multi.parts:
                 leader.tell_gone()
 
-    async def _commit(self, multi: Multi) -> None:
+    async def _commit(self, multi: Multi, sent: Awaitable[list[int]] | None) -> None:
         coordination = next(iter(multi.parts)).coordination
-        while not multi.final:
-            if coordination.state == "lost":
+        while sent is not None or not multi.final:
+            if sent is None and coordination.state == "lost":
                 self._end(multi)
                 break
-            if coordination.state == "suspended":
+            if sent is None and coordination.state == "suspended":
                 await self._change()
                 continue
             multi.in_flight = True
             try:
-                versions = await coordination.multi(multi.operations)
+                versions = await (sent or coordination.multi(multi.operations))
             except OutcomeUnknownError:
                 multi.doubtful = True
             except CoordinationUnavailableError:
@@ -176,13 +185,13 @@ class Committer:
                 self._done(multi, versions[1::2])
                 return
             finally:
-                multi.in_flight = False
+                multi.in_flight, sent = False, None
         await self._settle(multi)
 
     def _done(self, multi: Multi, versions: list[int]) -> None:
         for (leader, part), version in zip(multi.parts.items(), versions, strict=True):
             leader.multi = None
-            leader.took(leader.now() - multi.began)
+            leader.took(multi.began)
             leader.advance(part, version)
         for leader in multi.parts:  # before anybody is told: store and coordination work meanwhile
             self._next(leader)

@@ -6,9 +6,10 @@
 **Group commit.** When nothing is on its way, what one turn of the loop submitted goes off as one object. While
 something is, later entries gather. One multi is under way at a time, and carries the head over every object that is
 stored by then; so with a quick store the next object is cut when the multi has ended: sooner it would only wait, and
-those behind it would need another. With others an object goes off when the way to the store is free, when there is
-much to send (`eager_bytes`), or, with a slow store, when a part of its usual answer time has passed: `max_puts` objects
-are on their way then, spread evenly.
+those behind it would need another. Where many write, it is cut a moment later (`_gathers`): those who have just been
+told come back with their next commits, and share the object and the multi. With other stores an object goes off when
+the way to the store is free, when there is much to send (`eager_bytes`), or, with a slow store, when a part of its
+usual answer time has passed: `max_puts` objects are on their way then, spread evenly.
 
 **Bulk files** lie in the folder of the ledger whose entry refers to them, so they live and are dropped with it. A
 ledger is not rolled while a file has been uploaded ahead of its entry.
@@ -29,11 +30,12 @@ import contextlib
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from catalog.durations import durations
 from catalog.errors import SqlError
 from replication.entry import MAX_BODY
 from replication.interface import (
@@ -67,6 +69,8 @@ log = logging.getLogger("shoal.log")
 State = Literal["leading", "draining", "resolving", "over"]
 
 QUICK_STORE = 1.0  # of a multi's time for a PUT, up to which an object is cut when the multi has ended
+MANY = 4  # entries of a multi from which on the next object gathers for a moment more
+GATHER = 0.75  # of a multi's time: for how long, at most
 SLOW_STORE = 0.02  # seconds for a PUT from which on objects are spread over its time: a busy machine is no slow store
 LEDGER_LIMIT = 16  # times its size: a ledger that waits for uploads is rolled nevertheless
 
@@ -96,6 +100,10 @@ class Told:
 
 class DeposedError(Exception):
     """Another epoch has begun."""
+
+
+_MULTIS = durations("shoal_changelog_multi_seconds")
+_PUTS = durations("shoal_changelog_put_seconds")
 
 
 class LeaderLog:
@@ -146,6 +154,8 @@ class LeaderLog:
         self._put_seconds = 0.0  # smoothed
         self._multi_seconds = 0.0  # the same
         self._last_put = float("-inf")
+        self._last_multi = float("-inf")  # when it ended
+        self._carried = 0  # entries of the last multi
         self._called = False
         self._pace: asyncio.TimerHandle | None = None
         self._watchdog: asyncio.TimerHandle | None = None
@@ -318,23 +328,36 @@ class LeaderLog:
         if not self.pending or self.state in ("resolving", "over") or self._rolls():
             return False
         if not self._puts:
-            return self.multi is None or self._put_seconds > QUICK_STORE * self._multi_seconds
+            if self._put_seconds > QUICK_STORE * self._multi_seconds:
+                return True
+            return self.multi is None and not self._gathers()
         if len(self._puts) >= self._settings.max_puts or self._put_bytes >= self._settings.max_put_bytes:
             return False
         return self._gathered >= self._settings.eager_bytes or self._paced()
 
+    def _gathers(self) -> bool:
+        """Whether the next object waits for those whom the last multi has answered, if there were many: until as many
+        entries are here again, or a part of a multi's usual time has passed."""
+        if self._carried < MANY or len(self.pending) >= self._carried:
+            return False
+        return not self._has_come(self._last_multi + GATHER * self._multi_seconds)
+
     def _paced(self) -> bool:
-        """Whether the last object went off long enough ago; sees to it that this is asked again."""
+        """Whether the last object went off long enough ago."""
         if self._put_seconds < SLOW_STORE:
             return False
-        left = self._last_put + self._put_seconds / self._settings.max_puts - self._clock.monotonic()
+        return self._has_come(self._last_put + self._put_seconds / self._settings.max_puts)
+
+    def _has_come(self, moment: float) -> bool:
+        """Whether it has; if not, sees to it that objects are formed then."""
+        left = moment - self._clock.monotonic()
         if left <= 0:
             return True
         if self._pace is None:
-            self._pace = asyncio.get_running_loop().call_later(left, self._paced_again)
+            self._pace = asyncio.get_running_loop().call_later(left, self._form_again)
         return False
 
-    def _paced_again(self) -> None:
+    def _form_again(self) -> None:
         self._pace = None
         self.form()
 
@@ -353,7 +376,7 @@ class LeaderLog:
         self.groups.append(group)
         for item in objects:
             self._put_bytes += len(item.data)
-            self._puts[item] = asyncio.ensure_future(self._store(item, group))
+            self._puts[item] = asyncio.ensure_future(self._store(item, group, self._send(item)))
         self._last_put = self._clock.monotonic()
 
     def _cut_one(self) -> GroupObject:
@@ -390,11 +413,23 @@ class LeaderLog:
         name = object_name(self.tablespace, item)
         return GroupObject(item, name, data, tuple(files), self._chain, last.commit_time, size, total, first.at)
 
-    async def _store(self, item: GroupObject, group: Group) -> None:
+    def _send(self, item: GroupObject) -> Awaitable[None] | None:
+        """The first try, on its way at once and not only when its task comes to run; None if files come before it."""
+        if item.files:
+            return None
+        try:
+            return self._stores(self._ledger_of(item).store).append(item.name, item.data)
+        except SqlError:
+            return None  # it fails again, where that is dealt with
+
+    def _ledger_of(self, item: GroupObject) -> Ledger:
+        return next(known for known in self.ledgers if known.ledger == item.item.ledger)
+
+    async def _store(self, item: GroupObject, group: Group, sent: Awaitable[None] | None) -> None:
         """Brings an object to the store, and before it what it refers to; again and again until the group is given
         up, which is for the watchdog to decide."""
         pause = self._settings.retry_pause
-        ledger = next(known for known in self.ledgers if known.ledger == item.item.ledger)
+        ledger = self._ledger_of(item)
         try:
             while not group.dropped:
                 began = self._clock.monotonic()
@@ -402,10 +437,11 @@ class LeaderLog:
                     for name in item.files:
                         await self._bring(name, ledger)
                         self._reserved.discard(name)
-                    await self._put(item, ledger)
+                    await self._put(item, ledger, sent)
                     break
                 except StoreUnavailableError as error:
                     log.warning("changelog object %s is not stored yet: %s", item.name, error)
+                sent = None
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, self._settings.max_retry_pause)
         except (SqlError, OSError) as error:
@@ -418,7 +454,9 @@ class LeaderLog:
             return
         for name in item.files:
             self._uploaded.pop(name, None)
-        self._put_seconds += (self._clock.monotonic() - began - self._put_seconds) / 8
+        seconds = self._clock.monotonic() - began
+        _PUTS.add_seconds(seconds)
+        self._put_seconds += (seconds - self._put_seconds) / 8
         item.stored = True
         self._committer.stored(group)
 
@@ -426,11 +464,11 @@ class LeaderLog:
         if self._puts.pop(item, None) is not None:
             self._put_bytes -= len(item.data)
 
-    async def _put(self, item: GroupObject, ledger: Ledger) -> None:
+    async def _put(self, item: GroupObject, ledger: Ledger, sent: Awaitable[None] | None) -> None:
         """Raises StoreUnavailableError, SqlError XX001 if another content has the name."""
         store = self._stores(ledger.store)
         try:
-            await store.append(item.name, item.data)
+            await (sent or store.append(item.name, item.data))
         except ObjectExistsError:
             try:
                 found = await store.get(item.name)
@@ -496,9 +534,11 @@ class LeaderLog:
     def now(self) -> float:
         return self._clock.monotonic()
 
-    def took(self, seconds: float) -> None:
-        """A multi was under way for so long."""
-        self._multi_seconds += (seconds - self._multi_seconds) / 8
+    def took(self, began: float) -> None:
+        """A multi that began at that clock time has ended."""
+        self._last_multi = self._clock.monotonic()
+        _MULTIS.add_seconds(self._last_multi - began)
+        self._multi_seconds += (self._last_multi - began - self._multi_seconds) / 8
 
     def advance(self, part: Part, version: int) -> None:
         """A multi has carried the head over its part."""
@@ -506,6 +546,7 @@ class LeaderLog:
             return
         for _ in range(part.groups):
             self.groups.popleft()
+        self._carried = part.head.lsn - self.head.lsn
         self.head, self.head_version = part.head, version
         self.pending_bytes -= sum(item.body_bytes for item in part.objects)
 

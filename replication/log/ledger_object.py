@@ -118,7 +118,7 @@ def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
     joint: Parts = ()
     if header.flags & HAS_FILES:
         try:
-            files, body = _split_files(body)
+            files, body = split_files(body)
         except (struct.error, ValueError):
             raise _damaged(item, f"entry {header.lsn} has no list of files") from None
     if header.flags & JOINT:
@@ -128,7 +128,9 @@ def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
     return LogEntry(header.lsn, header.epoch, header.commit_time, header.schema_version, files, body, joint)
 
 
-def _split_files(body: bytes) -> tuple[tuple[str, ...], bytes]:
+def split_files(body: bytes) -> tuple[tuple[str, ...], bytes]:
+    """The names of the files that a body with the flag HAS_FILES begins with, and the rest of it. Raises ValueError
+    or struct.error for damage."""
     (count,) = _COUNT.unpack_from(body, 0)
     offset, files = _COUNT.size, []
     for _ in range(count):

@@ -99,7 +99,7 @@ class _Written:
 
 
 class _OpenPack:
-    """A pack that this process has made. For the store's one appending thread."""
+    """A pack that this process has made. For one at a time, the loop or the store's appending thread."""
 
     def __init__(self, files: StoreFiles, path: str) -> None:
         self.path = path
@@ -339,7 +339,8 @@ class Appends:
                 fresh.setdefault(item.name, item)
         group = list(fresh.values())
         if group:
-            self._remember(*self._write(folder, group))
+            pack, offsets = self._write(folder, group)
+            self._remember(pack, group, offsets)
             for item in group:
                 self._tell(item.answer, None)
         for item in items:  # not before it is durable: whoever hears that it exists relies on that
@@ -354,8 +355,8 @@ class Appends:
         path, offset = found
         return os.path.lexists(path) and not os.path.lexists(dead_mark(path, offset))
 
-    def _write(self, folder: str, group: list[_Append]) -> tuple[_OpenPack, list[_Append], list[int]]:
-        """The pack in which the objects are durable now, the objects, and their offsets in it."""
+    def _write(self, folder: str, group: list[_Append]) -> tuple[_OpenPack, list[int]]:
+        """The pack in which the objects are durable now, and their offsets in it."""
         for _ in range(MAX_TRIES):
             pack = self._packs.pop(folder, None) or self._open(folder)
             try:
@@ -368,7 +369,7 @@ class Appends:
                 raise
             if in_place:
                 self._keep(folder, pack)
-                return pack, group, offsets
+                return pack, offsets
             pack.close()
             self._store.check_root()
             self._store.forget_folders()

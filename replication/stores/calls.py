@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from types import TracebackType
 
-from replication.interface import StoreUnavailableError
+from catalog.durations import durations
+from replication.interface import ObjectExistsError, ObjectMissingError, StoreUnavailableError
+
+_ANSWERS = (ObjectExistsError, ObjectMissingError)
 
 
 class Calls:
@@ -44,6 +48,7 @@ class Deadline:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._timeout = asyncio.timeout(calls.timeout)
+        self._began = time.monotonic()
 
     def extend(self, more: float = 0.0) -> None:
         """The call has got on: its seconds count from now, and so many more."""
@@ -67,6 +72,10 @@ class Deadline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._calls.running.discard(self)
+        outcome = "ok" if kind is None or kind in _ANSWERS else "error"
+        durations("shoal_store_seconds", store=self._calls.store, outcome=outcome).add_seconds(
+            time.monotonic() - self._began
+        )
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:

@@ -26,7 +26,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -121,13 +121,20 @@ class FileStore:
         async with self._calls.begin():
             await self.run(self._put, name, data)
 
-    async def append(self, name: str, data: bytes) -> None:
+    def append(self, name: str, data: bytes) -> Awaitable[None]:
         check_name(name)
         if len(data) > LARGEST:
-            await self.put(name, data)
-            return
+            return self.put(name, data)
+        try:
+            appended = self._appends.append(name, data)
+        except (OSError, RuntimeError) as error:
+            appended = asyncio.get_running_loop().create_future()
+            appended.set_exception(error)
+        return self._appended(appended)
+
+    async def _appended(self, appended: asyncio.Future[None]) -> None:
         async with self._calls.begin():
-            await self._outcome(lambda: self._appends.append(name, data))
+            await self._outcome(lambda: appended)
 
     def _open_sync(self, loop: asyncio.AbstractEventLoop, done: Done) -> Sync | None:
         """The kernel's, for a disk of this machine: others may let a write or a look at a name wait for long."""

@@ -166,11 +166,17 @@ class QuorumStore:
     # --- writing -------------------------------------------------------------------------------------------------
 
     async def put(self, name: str, data: bytes) -> None:
+        await self._put_bytes(name, data, lambda store: store.put(name, data))
+
+    async def append(self, name: str, data: bytes) -> None:
+        await self._put_bytes(name, data, lambda store: store.append(name, data))
+
+    async def _put_bytes(self, name: str, data: bytes, write: Callable[[ChangelogStore], Awaitable[None]]) -> None:
         check_name(name)
 
         async def put_one(member: Member) -> bool:
             try:
-                await member.store.put(name, data)
+                await write(member.store)
                 return True
             except ObjectExistsError:
                 if await member.store.get(name) != data:
@@ -178,20 +184,6 @@ class QuorumStore:
                 return False
 
         await self._put(name, len(data), put_one)
-
-    async def append(self, name: str, data: bytes) -> None:
-        check_name(name)
-
-        async def append_one(member: Member) -> bool:
-            try:
-                await member.store.append(name, data)
-                return True
-            except ObjectExistsError:
-                if await member.store.get(name) != data:
-                    raise
-                return False
-
-        await self._put(name, len(data), append_one)
 
     async def put_file(self, name: str, path: str) -> None:
         check_name(name)

@@ -1,7 +1,8 @@
 """ZooKeeper as the coordination service of `replication/interface.py`, through kazoo.
 
 address.py     zk:// URLs, credentials and TLS from the environment
-bridge.py      kazoo's thread and the event loop
+connection.py  the connection, whose socket is lent to the loop
+bridge.py      what else kazoo asks for: threads, sockets, the way of results
 session.py     requests, watches, states, how long the session is alive for sure
 cluster.py     opening a chroot; which cluster it holds
 """

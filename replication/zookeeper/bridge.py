@@ -1,9 +1,9 @@
 """kazoo on one side, the event loop on the other.
 
-kazoo runs a thread for the connection, and two more that call back. Here the connection's thread puts results, watches
-and changes of state straight into one inbox, in the order in which the server sent them, and wakes the loop once for
-all that have gathered: one hand-over instead of two, and ZooKeeper's order (a watch comes before the read that shows
-the change) survives. kazoo asks its *handler* for everything that concerns threads and sockets, so this is a handler.
+kazoo runs a thread for the connection, and two more that call back. Here the socket of a connection that stands is the
+loop's (connection.py), and results, watches and changes of state go through one inbox, in the order in which the server
+sent them: ZooKeeper's order (a watch comes before the read that shows the change) survives, wherever they come from.
+kazoo asks its *handler* for everything that concerns threads and sockets, so this is a handler.
 
 It also guards the session. kazoo opens a new one by itself when the old one has expired, and requests that were made
 for the old one would go on in it. So the handler refuses every connection once the session is over: there is no
@@ -22,7 +22,7 @@ import threading
 import time
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from kazoo.client import KazooClient, KazooState
@@ -32,6 +32,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import make_acl, make_digest_acl
 
 from replication.zookeeper.address import SASL, Address
+from replication.zookeeper.connection import Doorbell, LoopConnection
 
 # kazoo tells of every attempt to connect; what matters of that is told by the session, once.
 _kazoo_log = logging.getLogger("shoal.zookeeper.kazoo")
@@ -91,12 +92,15 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def __init__(self, loop: AbstractEventLoop, tls: ssl.SSLContext | None, connect_timeout: float) -> None:
         super().__init__()
-        self._loop = loop
+        self.loop = loop
         self._tls = tls
         self._connect_timeout = connect_timeout
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._awake = False
         self._socket: socket.socket | None = None
+        self.thread = threading.get_ident()  # the loop's
+        self.doorbell = Doorbell()
+        self.lend: Callable[[float | None], list[Any]]  # the connection's own, which sets it
         self.connecting = False
         self.over = False  # no connection is made any more
         self.last_error: OSError | None = None  # of the last attempt to connect
@@ -109,7 +113,16 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         if not self._awake:
             self._awake = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-                self._loop.call_soon_threadsafe(self._empty)
+                self.loop.call_soon_threadsafe(self._empty)
+
+    @contextlib.contextmanager
+    def one_turn(self) -> Iterator[None]:
+        """On the loop's thread: what is handed over meanwhile is called at the end, without waking the loop again."""
+        self._awake = True
+        try:
+            yield
+        finally:
+            self._empty()
 
     def _empty(self) -> None:
         # Cleared first: what is appended from here on either is seen below, or wakes the loop again.
@@ -131,6 +144,10 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def async_result(self) -> Result:
         return Result()
 
+    def create_socket_pair(self) -> tuple[Doorbell, Doorbell]:
+        """What wakes the connection when there is a request."""
+        return self.doorbell, self.doorbell
+
     def dispatch_callback(self, callback: Any) -> None:
         """A watch."""
         self.to_loop(callback.func, *callback.args)
@@ -142,7 +159,11 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
         kazoo waits for the answer to a new connection for as long as the session may last. A server that is just
         starting may never give it (an exception there leaves the connection open), so less time is given here.
+
+        Waiting for both, the server and requests, is what kazoo does with a connection that stands.
         """
+        if self.doorbell in read:
+            return self.lend(timeout), [], []
         if self.connecting and timeout is not None:
             timeout = min(timeout, self._connect_timeout)
         ready: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
@@ -239,6 +260,9 @@ def make_client(
             handler.to_loop(interrupted, "suspended")
 
     client.add_listener(listen)
+    client._connection = LoopConnection(
+        client, client._conn_retry.copy(), handler.loop, logger=_kazoo_log, sasl_options=sasl_options
+    )
     # kazoo keeps the session timeout that was agreed on to itself, and tells of the connection before it has
     # authenticated itself. This method of it knows both: it returns 2/3 of the timeout, in milliseconds.
     connect = client._connection._connect

@@ -34,7 +34,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -59,6 +59,7 @@ from kazoo.exceptions import (
     ZookeeperError,
 )
 
+from catalog.durations import durations
 from catalog.errors import SqlError
 from replication.interface import (
     Check,
@@ -280,10 +281,8 @@ class ZooKeeperCoordination:
         except ZookeeperError as error:
             self._refused(error, path)
 
-    async def multi(self, operations: Sequence[Operation]) -> list[int]:
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[int]]:
         check_size(operations)
-        if not operations:
-            return []
         transaction = self._client.transaction()
         for operation in operations:
             path = self._full(operation.path)
@@ -296,8 +295,12 @@ class ZooKeeperCoordination:
             else:
                 self._made.discard(operation.path)
                 transaction.delete(path, operation.version)
+        sent = self._request(transaction.commit_async, "write", by_leader=True)
+        return self._carried_out(operations, sent)
+
+    async def _carried_out(self, operations: Sequence[Operation], sent: asyncio.Future[list[Any]]) -> list[int]:
         try:
-            results = await self._request(transaction.commit_async, "write", by_leader=True)
+            results = await sent
         except ZookeeperError as error:
             self._refused(error, operations[0].path)
         return self._versions(operations, results)
@@ -419,6 +422,7 @@ class ZooKeeperCoordination:
         if request not in self._in_flight:
             return
         del self._in_flight[request]
+        durations("shoal_zookeeper_seconds", request=request.kind).add_seconds(time.monotonic() - request.sent)
         error = result.exception
         if error is None:
             if request.by_leader and request.sent > self._proven:

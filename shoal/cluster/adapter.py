@@ -123,7 +123,7 @@ class EngineReplica:
             self._spaces.arrivals.moved()
 
     def apply_now(self, entry: LogEntry) -> None:
-        self.node.applied(self.store.apply(entry.lsn, entry.body))
+        self.node.applied(self.store.apply(entry.lsn, entry.body, entry.commit_time))
 
     async def ready(self) -> None:
         while self.store.pressure:
@@ -164,8 +164,10 @@ class NodeReplica:
     def leads(self) -> bool:
         if not self._engine.leading:
             return False
-        now = self._clock()
-        return now < self._log.may_serve_until and self._spaces.leaderships.leads_all(now)
+        now, leaderships = self._clock(), self._spaces.leaderships
+        if now >= leaderships.looks_again_at:
+            leaderships.look(now, self._log.may_serve_until)
+        return now < leaderships.serves_until
 
     def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
         now = self._clock()

@@ -30,6 +30,8 @@ from replication.log.settings import Clock
 log = logging.getLogger("shoal.cluster")
 
 KEPT = 2
+LOOK = 30.0  # seconds, at most, between two looks whether it is time for a checkpoint
+LOOK_FOR_LEADING = 1.0  # the same while another node leads
 
 
 class CheckpointKeeper:
@@ -81,7 +83,8 @@ class CheckpointKeeper:
                         await self.write()
             except (SqlError, StoreUnavailableError, CoordinationUnavailableError, ConflictError) as error:
                 log.warning("no checkpoint was written: %s", error)
-            await asyncio.sleep(min(self._interval, 30.0))
+            # A new leader soon sees to the first one: it costs least while there is little to write.
+            await asyncio.sleep(min(self._interval, LOOK if self._leads() else LOOK_FOR_LEADING))
 
     async def write(self) -> int:
         """Writes a checkpoint of now, lists it, and removes what it replaces. Returns its LSN.

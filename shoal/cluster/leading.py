@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Tablespace as CatalogItem
+from engine.replica import HOME
 from engine.storage.stores import Stores
 from replication.interface import ConflictError, CoordinationUnavailableError
 from replication.log.interface import Leader
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.cluster")
 
 LOOK_PAUSE = 0.2  # seconds between two looks at who leads a tablespace that is waited for
-HOME = b""
+LOOKED = 0.005  # seconds for which it is known until when this node serves: asked for with every message
 
 
 class Leaderships:
@@ -54,6 +55,8 @@ class Leaderships:
     def __init__(self, spaces: ClusterTablespaces) -> None:
         self._spaces = spaces
         self.at_home = False  # this node leads pg_default
+        self.serves_until = float("-inf")  # clock time; all tablespaces
+        self.looks_again_at = float("-inf")
         self._gathering: dict[bytes, asyncio.Future[None]] = {}
 
     # --- what it leads -------------------------------------------------------------------------------------------
@@ -71,7 +74,7 @@ class Leaderships:
 
     @property
     def known(self) -> frozenset[bytes]:
-        """All tablespaces that the catalog knows, by id, with b"" for pg_default."""
+        """All tablespaces that the catalog knows, by id, with HOME for pg_default."""
         node = self._spaces.node
         if not isinstance(node.store, Stores):
             return frozenset((HOME,))
@@ -84,12 +87,17 @@ class Leaderships:
         replica = self._spaces.replica(identity)
         return replica is not None and replica.leading and now < replica.log.may_serve_until
 
-    def leads_all(self, now: float) -> bool:
-        """Whether it leads all of them."""
-        for replica in self._spaces.attached_replicas():
-            if not replica.leading or now >= replica.log.may_serve_until:
-                return False
-        return not self._spaces.node.held.lacking
+    def look(self, now: float, home_until: float) -> None:
+        """Finds out until when this node serves all of them. `home_until`: pg_default, which it leads.
+
+        What was found holds for a while: nobody else can lead before a time that was told once, unless this node gives
+        a leadership away, and then `gate` has it looked at anew.
+        """
+        replicas = self._spaces.attached_replicas()
+        apart = self._spaces.node.held.lacking or not all(replica.leading for replica in replicas)
+        until = min((replica.log.may_serve_until for replica in replicas), default=home_until)
+        self.serves_until = float("-inf") if apart else min(until, home_until)
+        self.looks_again_at = now + LOOKED
 
     def led_together(self, identities: Iterable[bytes]) -> bool:
         """Whether one node leads all of them, as far as is known."""
@@ -98,6 +106,7 @@ class Leaderships:
 
     def gate(self) -> None:
         """What this node does not lead is guarded."""
+        self.looks_again_at = float("-inf")
         store = self._spaces.node.store
         if not isinstance(store, Stores):
             return

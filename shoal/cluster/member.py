@@ -29,6 +29,8 @@ from catalog.functions.system import RELEASE
 from engine.checkpoint import EntryMark
 from engine.columnar.client import WorkerClient
 from engine.node import Node as EngineNode
+from engine.past.far import FarPast
+from engine.past.manager import Past
 from engine.storage.tablespace import Tablespace
 from replication.interface import (
     ChangelogStore,
@@ -49,6 +51,8 @@ from replication.observer import Observer
 from replication.stores import claim, open_store
 from replication.stores.members import parse_quorum
 from replication.zookeeper import join_cluster, open_coordination
+from shoal.archive.ledgers import LedgerLog
+from shoal.archive.writing import Backups
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica, ReplicasWait
 from shoal.cluster.checkpoints import CheckpointKeeper
 from shoal.cluster.controller import Controller, ControllerSettings, HandOvers
@@ -64,6 +68,7 @@ from shoal.cluster.membership import (
     write_identity,
 )
 from shoal.cluster.mending import StoreMender
+from shoal.cluster.past import ClusterPast
 from shoal.cluster.region import Region
 from shoal.cluster.seeing import connect
 from shoal.cluster.spaces import ClusterTablespaces, Place, SpaceReplica
@@ -81,8 +86,10 @@ LEASE_MARGINS = 12  # in a session timeout: a leader that is cut off stops answe
 class Member:
     """Made by `start`. `node` is ready for a Server when it returns."""
 
-    def __init__(self, config: Config, fatal: Callable[[BaseException], None]) -> None:
+    def __init__(self, config: Config, fatal: Callable[[BaseException], None], admin: str = "") -> None:
+        """`admin`: HOST:PORT of the node's administration port, for others to know."""
         self.config = config
+        self._admin = admin
         self.fatal = fatal
         self.name = ""
         self._cluster = ""  # its id, once it is known
@@ -146,7 +153,7 @@ class Member:
         await self._open_store()
         host, port = config.address
         self._registration = Registration(
-            Node(self.name, host, port, started=self.clock.wall(), version=RELEASE), self._measure
+            Node(self.name, host, port, admin=self._admin, started=self.clock.wall(), version=RELEASE), self._measure
         )
         await self._registration.register(coordination)
         self._undo.callback(self._registration.stop)
@@ -421,7 +428,11 @@ class Member:
             self._write_checkpoints,
             self.clock,
         )
+        self.node.past = Past(self.node, self.config.past_window, self._far_past(joined.tablespace))
+        self._undo.push_async_callback(self.node.past.close)
+        self.node.backups = Backups(self.node, self._log_source, str(self._data / "scratch"))
         await self._catch_up()
+        self.node.past.start()
 
     def _place(self, tablespace: bytes) -> None:
         """Takes part in what a cluster does by itself: is the controller if nobody else is, hands leaderships over when
@@ -503,6 +514,29 @@ class Member:
         """This program once more, in this process: sockets and files close by themselves."""
         logging.shutdown()
         os.execv(sys.executable, [sys.executable, "-m", "shoal", *sys.argv[1:]])
+
+    def _far_past(self, tablespace: bytes) -> FarPast:
+        """The past that is in the store."""
+        source = ClusterPast(
+            tablespace,
+            self._log_source(tablespace),
+            self._current_store,
+            lambda: self._sessions.current,
+            lambda: self._store.durable_lsn,
+        )
+        return FarPast(self.node, source, str(self._data / "past"))
+
+    def _log_source(self, tablespace: bytes) -> LedgerLog:
+        """The changelog of a tablespace, for backups."""
+        replica = self._spaces.replicas.get(tablespace)
+        log = self._log if replica is None else replica.log
+        return LedgerLog(
+            tablespace,
+            lambda: log.leader,
+            self._store_at,
+            lambda: self._sessions.current,
+            str(self._data / "scratch"),
+        )
 
     def _mark(self, lsn: int) -> EntryMark:
         """What the log knows of the entry at the durable LSN."""

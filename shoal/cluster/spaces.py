@@ -142,7 +142,7 @@ class SpaceReplica:
             self._spaces.holdings.may_be_seen(self)
 
     def apply_now(self, entry: LogEntry) -> None:
-        for storage_id in self.store.apply(entry.lsn, entry.body).drops:
+        for storage_id in self.store.apply(entry.lsn, entry.body, entry.commit_time).drops:
             self._spaces.node.columnar.forget(storage_id)
 
     async def ready(self) -> None:

@@ -5,6 +5,7 @@ are kept in the cache folder, for they do not change; a test that PostgreSQL its
 Shoal's are compared with them. `report.py` writes the table, docs/conformance.md, and a JSON file with all causes.
 
     suite.py          what a suite is, and the servers
+    beside.py         suites at the same time, each in a process of its own, ended when they take too long
     regress.py        PostgreSQL's regression scripts by statement; `script.py` cuts them as psql does
     isolation.py      PostgreSQL's isolation specs by permutation; `spec.py` reads them
     logic.py          SQLite's sqllogictest scripts by record

@@ -23,6 +23,7 @@ from tests.conformance.suite import OneByOne, Progress, Record, Records, Target,
 
 PLUGIN = pathlib.Path(__file__).parent / "plugin"
 TEST_LIMIT = 60  # seconds a test
+NAMES = 2  # how tests are named in the records: kept ones of another number are made again
 LOOK = 1.0  # seconds between looks at how far it is
 
 
@@ -62,8 +63,12 @@ class PytestSuite(OneByOne):
     def missing(self) -> str:
         return ""
 
+    def fetch(self) -> None:
+        packages.source(self._package)
+        packages.python()
+
     def fingerprint(self) -> str:
-        return packages.VERSIONS[self._package]
+        return f"{packages.VERSIONS[self._package]}-{NAMES}"
 
     def run(self, target: Target, progress: Progress) -> Records:
         self.cut = False
@@ -82,8 +87,8 @@ class PytestSuite(OneByOne):
             **self._environment(target),
         }
         command = [
-            str(packages.python()), "-m", "pytest", "-q", "--tb=short", "--maxfail=1000000",
-            "-p", "conformance_plugin", "-p", "no:cacheprovider", f"--timeout={TEST_LIMIT}",
+            str(packages.python()), "-m", "pytest", "-q", "--tb=native", "--maxfail=1000000",
+            "--rootdir=.", "-p", "conformance_plugin", "-p", "no:cacheprovider", f"--timeout={TEST_LIMIT}",
             *self._arguments(target), *self._paths,
         ]  # fmt: skip
         log = cache() / f"log-{self.name}-{target.name}"
@@ -176,9 +181,9 @@ def _sqlalchemy(name: str, title: str, paths: tuple[str, ...], floor: float, sec
 
 
 SUITES: tuple[PytestSuite, ...] = (
-    _sqlalchemy("sqlalchemy", "SQLAlchemy, dialect suite", ("test/dialect/test_suite.py",), 0.97, 900.0),
+    _sqlalchemy("sqlalchemy", "SQLAlchemy, dialect suite", ("test/dialect/test_suite.py",), 0.97, 600.0),
     _sqlalchemy(
-        "sqlalchemy-postgresql", "SQLAlchemy, test/dialect/postgresql", ("test/dialect/postgresql",), 0.75, 1800.0
+        "sqlalchemy-postgresql", "SQLAlchemy, test/dialect/postgresql", ("test/dialect/postgresql",), 0.75, 1500.0
     ),
     PytestSuite("asyncpg", "asyncpg", "asyncpg", ("tests",), 0.90, 900.0, only=("tests",)),
     PytestSuite(

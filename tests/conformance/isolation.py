@@ -31,7 +31,7 @@ class Isolation(OneByOne):
     title = "PostgreSQL isolation, part"
     unit = "permutations"
     floor = 0.70
-    seconds = 1800.0
+    seconds = 900.0
 
     def _specs(self) -> list[pathlib.Path]:
         place = corpora()

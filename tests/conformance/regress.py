@@ -36,7 +36,7 @@ class Regress(OneByOne):
     title = "PostgreSQL regress, part"
     unit = "statements"
     floor = 0.85
-    seconds = 1800.0
+    seconds = 900.0
 
     def _scripts(self) -> list[pathlib.Path]:
         place = corpora()

@@ -13,7 +13,8 @@ from tests.conformance.suite import Outcome
 
 HEAD = ("suite", "size", "PostgreSQL 15 passes", "Shoal passes", "share", "floor")
 REFUSED = re.compile(r"([\w\"'`(), .\[\]/*:=+-]{1,90}? (?:is|are) not supported[\w ]*)")
-RAISED = re.compile(r".*(?:0A000|FeatureNotSupported(?:Error)?[):]*) ", re.DOTALL)  # a driver's words before ours
+# A driver's words before ours; pg8000 gives the fields of the error as they came.
+RAISED = re.compile(r".*(?:(?:0A000|FeatureNotSupported(?:Error)?[):]*) |'M': ['\"])", re.DOTALL)
 PREFACE = """# Conformance
 
 What suites that others wrote say about Shoal, with PostgreSQL 15's own result as the ceiling: a test that PostgreSQL
@@ -28,20 +29,31 @@ NOTES = """
   counted, and shows another planner's plans.
 - isolation: a permutation passes when every step gives what it gives on PostgreSQL, and waits and ends where it does.
 - The drivers' suites run as their authors ship them, with the released driver.
-- A suite that its time limit has cut short is compared as far as it went.
+- A suite that its time limit has cut short is compared as far as it went. One that broke off has no figures.
 """
 
 
 def row(outcome: Outcome) -> tuple[str, ...]:
     """The cells of the table."""
+    floor = f"{100 * outcome.floor:g} %"
+    if outcome.broken:
+        return (outcome.title, "", "", f"broke off: {outcome.broken}", "", floor)
     return (
         outcome.title,
         f"{outcome.size:,} {outcome.unit}",
         f"{outcome.postgres:,}",
         f"{outcome.shoal:,}",
         f"{math.floor(10_000 * outcome.share) / 100:.2f} %",  # 100 only where nothing failed
-        f"{100 * outcome.floor:g} %",
+        floor,
     )
+
+
+def in_words(outcome: Outcome) -> str:
+    """One line: how much passes, or why it broke off."""
+    if outcome.broken:
+        return f"broke off: {outcome.broken}"
+    size, whole = f"{outcome.shoal:,} of {outcome.postgres:,} {outcome.unit}", row(outcome)
+    return f"{size}, {whole[4]} (floor {whole[5]}) in {outcome.seconds:.0f} s"
 
 
 def table(outcomes: list[Outcome]) -> str:

@@ -35,12 +35,13 @@ class Progress:
         self._title = title
         self._out = out
         self._told = 0.0
+        self._every = 5.0 if sys.stderr.isatty() else 30.0  # seconds
         self.deadline = time.monotonic() + limit
 
     def step(self, done: int, total: int, what: str = "") -> None:
-        """Says it, at most once in two seconds."""
+        """Says it, at most every few seconds; and the end of it."""
         now = time.monotonic()
-        if now - self._told > 2 or done == total:
+        if now - self._told > self._every or done == total:
             self._told = now
             self._out(f"  {self._title}: {done} of {total} {what}\n")
 
@@ -62,6 +63,9 @@ class Suite(Protocol):
     def missing(self) -> str:
         """Why it cannot run here; '' if it can."""
 
+    def fetch(self) -> None:
+        """Gets what it needs from PyPI, if that is not there yet. Raises what pip's failure is told by."""
+
     def fingerprint(self) -> str:
         """Changes when the suite does: PostgreSQL's records are kept under it."""
 
@@ -74,7 +78,7 @@ class Suite(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a suite. `failures`: test -> cause."""
+    """What came of a suite. `failures`: test -> cause. `broken`: why there is nothing to tell of it."""
 
     name: str
     title: str
@@ -85,6 +89,7 @@ class Outcome:
     floor: float
     seconds: float
     failures: dict[str, str] = field(default_factory=dict)
+    broken: str = ""
 
     @property
     def share(self) -> float:
@@ -97,6 +102,9 @@ class OneByOne:
     name = title = unit = ""
     floor = 0.0
     cut = False  # by its time limit, on the server that it ran on last
+
+    def fetch(self) -> None:
+        """Nothing."""
 
     def counts(self, record: Record) -> bool:
         """Whether PostgreSQL passes the test that gave this record."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import pytest
 
-from tests.conformance import exchange, isolation, report, spec
+from tests.conformance import beside, exchange, isolation, report, spec
 from tests.conformance.regress import Regress
 from tests.conformance.script import Script
 from tests.conformance.suite import Outcome, Records
@@ -119,8 +122,39 @@ def test_what_postgresql_does_not_repeat_is_not_counted() -> None:
 
 def test_a_refusal_is_named_without_the_drivers_words() -> None:
     cause = "failed: sqlalchemy.exc.NotSupportedError: (psycopg.errors.FeatureNotSupported) type x is not supported"
-    outcome = Outcome("s", "S", "tests", 1, 1, 0, 0.9, 1.0, {"t": cause})
-    assert report.refused([outcome]) == {"type x is not supported": 1}
+    fields = "failed: pg8000.ProgrammingError: {'S': 'ERROR', 'C': '0A000', 'M': 'type x is not supported', 'R': 'f'}"
+    outcome = Outcome("s", "S", "tests", 1, 1, 0, 0.9, 1.0, {"t": cause, "u": fields})
+    assert report.refused([outcome]) == {"type x is not supported": 2}
+
+
+@pytest.fixture
+def own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("SHOAL_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_a_suite_that_raises_is_told_as_broken_off(own_cache: pathlib.Path) -> None:
+    def run() -> Outcome:
+        raise RuntimeError("the server is gone\nand more")
+
+    place = own_cache / "outcome"
+    assert beside.write_outcome(isolation.Isolation(), run, place) == 1
+    outcome = Outcome(**json.loads(place.read_text()))
+    assert (outcome.broken, outcome.share) == ("the server is gone", 0.0)
+    assert "RuntimeError" in (own_cache / "broken-isolation").read_text()
+    assert "broke off: the server is gone" in report.table([outcome])
+    assert "| broke off: the server is gone |" in report.markdown([outcome])
+
+
+def test_a_suite_that_dies_or_does_not_end_does_not_keep_others(own_cache: pathlib.Path) -> None:
+    unknown = isolation.Isolation()
+    unknown.name = "unknown"
+    no_time = {"unknown": 60.0, "isolation": -beside.GRACE}
+    found = beside.run_beside([isolation.Isolation(), unknown], 2, lambda suite: no_time[suite.name], [])
+    assert {outcome.name: outcome.broken for outcome in found} == {
+        "isolation": "did not come to its end in time",
+        "unknown": "its process ended with status 2",
+    }
 
 
 def test_a_suite_that_was_cut_short_is_compared_as_far_as_it_went() -> None:

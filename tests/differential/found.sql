@@ -114,3 +114,7 @@ INSERT INTO drawing DEFAULT VALUES RETURNING id
 DROP SEQUENCE drawn_from_still CASCADE
 
 INSERT INTO drawing DEFAULT VALUES RETURNING id
+
+SELECT g, (g % (g - g)) <> ALL('{}'::int4[]) FROM generate_series(1, 3) g
+
+SELECT bool_or((-3)::int4 = ANY(NULL::int4[])), count(*) FROM generate_series(1, 3) g GROUP BY g % 2

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import psycopg
 
 from tests.differential.compare import Side, Tally, prepare, run_scenario, runner
+from tests.differential.partition import in_schema
 
 Connection: TypeAlias = "psycopg.Connection[tuple[object, ...]]"
 _SCHEMA = "differential"
@@ -23,6 +24,14 @@ def open_sides(postgres: Connection, row: Connection, columnar: Connection) -> t
     prepare(first.run, f"{_SCHEMA}_row", common)
     prepare(second.run, f"{_SCHEMA}_columnar", (*common, "SET shoal.path TO columnar"))
     return oracle, [first, second]
+
+
+def partition_sides(row: Connection, columnar: Connection) -> list[Side]:
+    """Shoal's two paths, each by itself in an empty schema of its own."""
+    return [
+        in_schema(Side("row path", runner(row)), "partitions_row"),
+        in_schema(Side("columnar path", runner(columnar)), "partitions_columnar", "SET shoal.path TO columnar"),
+    ]
 
 
 def run_seeds(first: int, seconds: float, postgres: Connection, row: Connection, columnar: Connection) -> Tally:

@@ -11,7 +11,8 @@ import pytest
 
 from tests.differential.compare import Outcome, Side, difference, prepare, run_scenario, runner
 from tests.differential.generate import Scenario, Statement
-from tests.differential.sides import Connection, open_sides, run_seeds
+from tests.differential.partition import in_schema, run_partitions
+from tests.differential.sides import Connection, open_sides, partition_sides, run_seeds
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
@@ -50,7 +51,7 @@ def test_what_was_found_before(connections: list[Connection]) -> None:
     assert not failures, "\n".join(failures)
 
 
-def _planted(run: Callable[[str], Outcome], old: str, new: str) -> Callable[[str], Outcome]:
+def planted(run: Callable[[str], Outcome], old: str, new: str) -> Callable[[str], Outcome]:
     """A server that means something else by a piece of SQL."""
     return lambda sql: run(sql.replace(old, new) if sql.startswith(("SELECT", "(SELECT", "WITH", "UPDATE")) else sql)
 
@@ -75,7 +76,7 @@ def test_planted_faults_are_found(postgres_server: PostgresServer, old: str, new
         psycopg.connect(postgres_server.dsn, autocommit=True) as first,
         psycopg.connect(postgres_server.dsn, autocommit=True) as second,
     ):
-        oracle, faulty = Side("PostgreSQL", runner(first)), Side("faulty", _planted(runner(second), old, new))
+        oracle, faulty = Side("PostgreSQL", runner(first)), Side("faulty", planted(runner(second), old, new))
         harmless = old.startswith("UPDATE")  # the fault changes nothing: nothing is to be found
         for seed in range(1, 16 if harmless else 200):
             prepare(oracle.run, "planted_oracle")
@@ -84,6 +85,28 @@ def test_planted_faults_are_found(postgres_server: PostgresServer, old: str, new
                 assert not harmless
                 return
         assert harmless
+
+
+def test_partitions_of_a_query_are_the_whole(shoal: ShoalServer) -> None:
+    with (
+        psycopg.connect(shoal.dsn, autocommit=True) as first,
+        psycopg.connect(shoal.dsn, autocommit=True) as second,
+    ):
+        found = run_partitions(FIRST_SEED, SECONDS / 3, lambda: partition_sides(first, second))
+    assert found.checked > 0
+    assert not found.failures, "\n".join(found.failures[:10])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(") IS NULL", ") IS NULL AND false"), ("CASE WHEN ", "CASE WHEN NOT "), ("WHERE NOT ", "WHERE ")]
+)
+def test_faults_of_a_part_are_found(postgres_server: PostgresServer, old: str, new: str) -> None:
+    with psycopg.connect(postgres_server.dsn, autocommit=True) as connection:
+        faulty = Side("faulty", planted(runner(connection), old, new))
+        for seed in range(1, 60):
+            if run_partitions(seed, 0, lambda: [in_schema(faulty, "planted_partitions")]).failures:
+                return
+    pytest.fail("nothing was noticed")
 
 
 def test_a_seed_gives_one_scenario() -> None:

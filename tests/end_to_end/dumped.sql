@@ -30,6 +30,16 @@ CREATE TABLE kinds (a bool, b int2, c int4, d int8, e float4, f float8, g numeri
     l date, m time(3), n timetz, o timestamp, p timestamptz, q interval, r uuid, s json, t jsonb, u inet, v inet, w int4[], x text[],
     y timestamptz[], z name);
 CREATE TABLE self (id int PRIMARY KEY, parent int, CONSTRAINT up FOREIGN KEY (parent) REFERENCES self (id));
+CREATE TABLE articles (id int PRIMARY KEY, body text, found tsvector GENERATED ALWAYS AS (to_tsvector('english', body)) STORED,
+    wanted tsquery);
+CREATE INDEX articles_found ON articles USING gin (found);
+CREATE VIEW about_cats AS SELECT a.id, ts_rank(a.found, to_tsquery('english', 'cats')) AS rank FROM articles a
+    WHERE a.found @@ to_tsquery('english', 'cats');
+INSERT INTO articles (id, body, wanted) VALUES (1, 'The fat cats', 'cat <-> fat'), (2, 'it''s a dog', NULL);
+CREATE TABLE prices (net cidr PRIMARY KEY, price money DEFAULT '1.50', paid money[]);
+INSERT INTO prices VALUES ('10.1.0.0/16', '-1234.56', '{1,2.5}'), ('1.2.3.4', DEFAULT, NULL);
+CREATE TABLE bookings (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, place int UNIQUE DEFERRABLE, during int4range,
+    EXCLUDE USING gist (during WITH &&), CONSTRAINT one_place EXCLUDE (place WITH =) WHERE (place > 0) DEFERRABLE);
 CREATE TABLE "Strange ""table""" ("select" int, "a b" text DEFAULT 'it''s');
 CREATE SEQUENCE numbers START 10 INCREMENT 5 MAXVALUE 1000 CYCLE;
 CREATE VIEW totals AS SELECT p.name, count(o.id) AS orders, max(o.placed) AS newest FROM people p
@@ -46,6 +56,7 @@ INSERT INTO kinds VALUES (true, -32768, 2147483647, -9223372036854775808, 1.5, '
     '10.0.0.0/8', '{{1,2},{3,NULL}}', '{"x,y","\"q\""}', '{"2024-01-01 00:00:00+00"}', 'a_name');
 INSERT INTO kinds (a) VALUES (NULL), (false);
 INSERT INTO kinds (e, f, g) VALUES ('NaN', '-Infinity', 'NaN'), (0.1, 1e-300, -0.00);
+INSERT INTO bookings SELECT g, g, int4range(g * 10, g * 10 + 10) FROM generate_series(1, 50) g;
 INSERT INTO self VALUES (1, NULL), (2, 1), (3, 3);
 INSERT INTO "Strange ""table""" VALUES (1, DEFAULT), (NULL, NULL);
 SELECT nextval('numbers'), nextval('numbers');

@@ -193,3 +193,19 @@ def test_whoever_writes_over_another_version_does_not_come_after_its_readers(dsn
         (1, "UPDATE accounts SET balance = 1 WHERE id = 1"), (1, "COMMIT"),
     )  # fmt: skip
     assert play(dsn, *steps)[:10] == [OK] * 9 + [FAILED]
+
+
+@pytest.mark.parametrize(
+    "look", ["UPDATE numbered SET by = 'x' WHERE n = {}", "SELECT 1 FROM numbered WHERE n = {} FOR UPDATE"]
+)
+def test_what_is_not_there_to_be_changed_or_locked_was_read(dsn: str, look: str) -> None:
+    """Each finds that the other's row is not there, and writes its own."""
+    steps = (
+        (1, look.format(11)),
+        (2, look.format(12)),
+        (1, "INSERT INTO numbered VALUES (12, 'a')"),
+        (2, "INSERT INTO numbered VALUES (11, 'b')"),
+        (1, "COMMIT"),
+        (2, "COMMIT"),
+    )
+    assert sorted(play(dsn, *steps)[-2:]) == [FAILED, OK]

@@ -56,13 +56,16 @@ class Asked:
     def answer(self) -> list[tuple[Any, ...]]:
         """The rows of its last result, as text. Raises what it ended with."""
         rows: list[tuple[Any, ...]] = []
+        error = b""
         while (result := self._pgconn.get_result()) is not None:
             if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
-                raise psycopg.OperationalError(result.error_message.decode())
+                error = result.error_message
             rows = [
                 tuple(result.get_value(row, column) for column in range(result.nfields))
                 for row in range(result.ntuples)
             ]
+        if error:
+            raise psycopg.OperationalError(error.decode())
         return rows
 
 

@@ -139,7 +139,9 @@ def check_logs(logs: Mapping[str, str]) -> list[str]:
     for name, text in logs.items():
         lines = text.splitlines()
         for number, line in enumerate(lines):
-            if line.startswith("Traceback") or "internal error" in line or " CRITICAL " in line:
+            # What ends a session is CRITICAL of its statement: its client is told, and judged by what it was told.
+            fatal = " CRITICAL " in line and " shoal.statement " not in line
+            if line.startswith("Traceback") or "internal error" in line or fatal:
                 end = next((i for i in range(number + 1, len(lines)) if not lines[i].startswith(" ")), number)
                 found.append(f"{name}: {lines[max(number - 1, 0)][:200]} | {line[:200]} | {lines[end][:300]}")
     return [*found[:SHOWN], *([f"... ({len(found)})"] if len(found) > SHOWN else [])]

@@ -33,18 +33,20 @@ from tests.torture.load import BALANCE, Load
 from tests.torture.nemesis import Nemesis
 from tests.torture.replicas import Replayed, replay
 
+HOOKS = ["tests.torture.steps.install"]
+LIMITS: dict[str, dict[str, float]] = {
+    "log": {"ledger_bytes": 200_000, "housekeeping": 2.0, "time_to_live": 3600.0},
+    "storage": {"flush_bytes": 400_000, "flush_versions": 4_000},
+}
+
 
 def main() -> int:
     options = _options()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
-    hooks = ["tests.torture.steps.install", *(f"tests.torture.faults.{name}" for name in options.hooks)]
-    limits: dict[str, dict[str, float]] = {
-        "log": {"ledger_bytes": 200_000, "housekeeping": 2.0, "time_to_live": 3600.0},
-        "storage": {"flush_bytes": 400_000, "flush_versions": 4_000},
-    }
+    hooks = [*HOOKS, *(f"tests.torture.faults.{name}" for name in options.hooks)]
     with ShoalCluster(
-        options.nodes, zookeepers=options.zookeepers, store=options.store, limits=limits, hooks=hooks
+        options.nodes, zookeepers=options.zookeepers, store=options.store, limits=LIMITS, hooks=hooks
     ) as cluster:
         run = Run(cluster, seed, only=options.only)
         found = run.run(options.seconds)

@@ -317,6 +317,8 @@ def _domain_rule(scope: Scope, node: tree.DomainRule) -> Piece:
 
 @makes(tree.ArrayCoerce)
 def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
+    if {element_of(node.argument.type.oid), element_of(node.type.oid)} & oids.NAMED_TYPES:
+        not_supported("names of objects from and to the elements of arrays on this query")
     piece = expression(scope, node.argument)
     name = scope.generation.alias()
     as_text = not piece.form.endswith("[]")

@@ -4,7 +4,8 @@ compares as it is    booleans, integers, floats (NaN is highest and equals itsel
                      order is the C collation), bytea, uuid, dates, times, interval (months of 30 days in both),
                      DECIMAL with DECIMAL, arrays and records of these
 by rtrim             bpchar: trailing blanks do not count
-by key               general numeric, jsonb, timetz, citext, hstore: bytes made by the type's key_encoder
+by key               general numeric, jsonb, timetz, citext, hstore, tsvector, inet, cidr: bytes made by the type's
+                     key_encoder
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, 
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import function_signature, is_composite, key_signature
 
-_BY_KEY = frozenset({oids.JSONB, oids.TIMETZ, oids.CITEXT, oids.HSTORE, *RANGE_OIDS})
+_BY_KEY = frozenset(
+    {oids.JSONB, oids.TIMETZ, oids.CITEXT, oids.HSTORE, oids.TSVECTOR, oids.INET, oids.CIDR, *RANGE_OIDS}
+)
 _INCOMPARABLE = frozenset({oids.JSON, oids.JSONPATH, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # fmt: off
@@ -29,7 +32,7 @@ _PREFIXES = (
     "bool", "int2", "int4", "int8", "int24", "int42", "int28", "int82", "int48", "int84", "float4", "float8", "float48",
     "float84", "text", "name", "nametext", "textname", "bytea", "oid", "char", "uuid_", "date_", "time_", "timestamp_",
     "timestamptz_", "interval_", "numeric_", "bpchar", "jsonb_", "timetz_", "array_", "record_", "enum_", "range_",
-    "citext_", "hstore_", "multirange_",
+    "citext_", "hstore_", "multirange_", "tsvector_", "network_",
 )
 # fmt: on
 

@@ -403,15 +403,18 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     if not array.form.endswith("[]"):
         not_supported("this array on this query")
     element = types.element_of(node.right.type.oid)
-    name = scope.generation.alias()
+    name, whole = scope.generation.alias(), left.sql
+    if not isinstance(node.left, tree.Var | tree.Const | tree.Param):
+        # It is computed, and may raise, also where the array is empty.
+        left = left._replace(sql=scope.generation.alias())
     pieces = [left, Piece(name, array.form[:-2])]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
     if COMPARISONS.get(node.function.source) == "=" and node.use_or and is_native(left, node.left.type.oid):
         comparable_element(element, array.form[:-2])
-        if not isinstance(node.right, tree.Const):
-            sql = f"CASE WHEN {array.sql} IS NULL THEN NULL ELSE ({left.sql} = ANY({array.sql})) END"
+        if not isinstance(node.right, tree.Const) or node.right.value is None:
+            sql = f"CASE WHEN {array.sql} IS NULL THEN NULL ELSE ({whole} = ANY({array.sql})) END"
             return Piece(sql, "BOOLEAN")
-        return Piece(f"({left.sql} = ANY({array.sql}))", "BOOLEAN")
+        return Piece(f"({whole} = ANY({array.sql}))", "BOOLEAN")
     # Every element's answer as a list: TRUE (for ANY) or FALSE (for ALL) anywhere decides, then NULL, then the other.
     answers = f"list_transform({array.sql}, lambda {name}: {test.sql})"
     deciding = "TRUE" if node.use_or else "FALSE"
@@ -421,6 +424,8 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
         f"WHEN list_contains({name}, {deciding}) THEN {deciding} "
         f"WHEN len(list_filter({name}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
     )
+    if left.sql != whole:
+        sql = f"list_transform([{whole}], lambda {left.sql}: {sql})[1]"
     return Piece(sql, "BOOLEAN")
 
 

@@ -47,6 +47,8 @@ def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -
         row = tuple((TypeRef(item.oid), udf_form(item.oid)) for item in fields)
         made = answered.make(scope.generation, [piece.sql for piece in arguments])
         return Piece(made, struct_form(fields) + "[]", row)
+    if found is not None and found.needs_session:
+        not_supported(f"function {function.name} on this query", hint="Read it into a table first.")
     if found is None or (found.python is None and found.python_for_types is None):
         not_supported(f"function {function.name}({type_names(argument_types)})")
     signature = set_signature(function, found, argument_types, node.type, fields)

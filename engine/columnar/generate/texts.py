@@ -31,6 +31,8 @@ _AS_STORED = TEXTS | {
     oids.REFCURSOR,
     oids.CITEXT,
     oids.HSTORE,
+    oids.TSVECTOR,
+    oids.TSQUERY,
 }
 WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 

@@ -54,7 +54,9 @@ def function_signature(
     """The UDF of a function called with arguments of these actual types."""
     if not name:
         name = f"f_{function.oid}"
-        if any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type)):
+        actual = tuple(argument.oid for argument in arguments)
+        polymorphic = any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type))
+        if polymorphic or (oids.CIDR in actual and actual != function.argument_types):  # read as what they are
             name += "".join(f"_{argument.oid}" for argument in arguments) + f"_{result.oid}"
     return UdfSignature(
         name=name,

@@ -3,6 +3,10 @@
 A query runs while it has one of a few *slots*, so that many queries do not run all at once, and gives the slot up while
 it waits for credit: portals that are left open keep nobody from running.
 
+Memory is shared by the queries that run at one time. One that found none left is sent again by the engine, to run
+alone: then nobody else gets a slot, and it begins when those who have one are done, or after PATIENCE beside them. So a
+query ends with 53200 because of its own size, not of its neighbours'.
+
 Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its
 reader has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.
 
@@ -15,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +28,7 @@ import pyarrow as pa
 from catalog.errors import SqlError
 from catalog.functions.duckdb_errors import translate
 from catalog.types.base import FormatSettings
+from engine.columnar import arrow_stream
 from engine.columnar.datarow import RowEncoder
 from engine.columnar.frames import Buffer, Header
 from engine.columnar.worker.database import careful_planning, is_fatal
@@ -30,6 +36,7 @@ from engine.columnar.worker.database import careful_planning, is_fatal
 WINDOW = 1 << 20
 ROWS_PER_BATCH = 8192
 INTERRUPT_AGAIN = 0.05  # seconds
+PATIENCE = 5.0  # seconds
 
 Send = Callable[[Header, Sequence[Buffer]], None]
 
@@ -64,7 +71,8 @@ class Slots:
     """How many queries run at once, and what wakes those that wait for a slot or for credit."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self._count = self._free = count
+        self._alone: Query | None = None  # runs alone, or is the next one that does
         self._changed = threading.Condition()
 
     def wait_for(self, query: Query, size: int) -> None:
@@ -78,16 +86,35 @@ class Slots:
                 query.left -= size
                 return
             self._give_up(query)
-            while not query.stopped and not (self._free and query.left > 0):
-                self._changed.wait()
+            patience = time.monotonic() + PATIENCE
+            while not query.stopped and not (self._may_run(query) and query.left > 0):
+                self._changed.wait(PATIENCE if query.alone else None)
+                if query.alone and time.monotonic() > patience:
+                    self._release(query)
             if query.stopped:
+                self._release(query)
                 raise cancelled()
             self._free -= 1
             query.has_slot = True
             query.left -= size
 
+    def _may_run(self, query: Query) -> bool:
+        if query.alone and self._alone is None:
+            self._alone = query
+        if self._alone is query:
+            return self._free == self._count
+        return self._free > 0 and self._alone is None
+
+    def _release(self, query: Query) -> None:
+        """It does not run alone any more, or never did."""
+        query.alone = False
+        if self._alone is query:
+            self._alone = None
+            self._changed.notify_all()
+
     def _give_up(self, query: Query) -> None:
         if query.has_slot:
+            self._release(query)
             query.has_slot = False
             self._free += 1
             self._changed.notify_all()
@@ -120,6 +147,7 @@ class Query:
         self._slots = slots
         self._ended = threading.Event()
         # Under the lock of `slots`:
+        self.alone = bool(header.get("alone"))
         self.has_slot = False
         self.left = WINDOW
         self.stopped = False
@@ -162,8 +190,10 @@ class Query:
         sql: Any = self._header["sql"]
         with careful_planning(self._cursor, sql):
             relation = self._cursor.sql(sql)
-            reader = relation.to_arrow_reader(ROWS_PER_BATCH if encoding else ROWS_PER_BATCH * 4)
+            reader = relation.to_arrow_reader(_rows_per_batch(encoding))
         try:
+            if encoding and encoding["kind"] == "copy_arrow":
+                return self._send_arrow(reader, encoding)
             return self._send_rows(reader, encoding) if encoding else self._send_batches(reader)
         finally:
             reader.close()
@@ -181,10 +211,24 @@ class Query:
         total = 0
         for batch in reader:
             for chunk, rows in encoder.encode(batch):
-                self._slots.wait_for(self, chunk.nbytes)
-                self._send({"op": "rows", "id": self.identifier, "rows": rows}, (chunk,))
+                self._send_chunk(chunk, rows)
                 total += rows
         return total
+
+    def _send_arrow(self, reader: Any, encoding: Any) -> int:
+        encoder = arrow_stream.ArrowEncoder(encoding["types"], encoding["names"], FormatSettings(*encoding["settings"]))
+        self._send_chunk(encoder.start(reader.schema), 0)
+        total = 0
+        for batch in reader:
+            for chunk, rows in encoder.encode(batch):
+                self._send_chunk(chunk, rows)
+                total += rows
+        self._send_chunk(encoder.end(), 0)
+        return total
+
+    def _send_chunk(self, chunk: memoryview, rows: int) -> None:
+        self._slots.wait_for(self, chunk.nbytes)
+        self._send({"op": "rows", "id": self.identifier, "rows": rows}, (chunk,))
 
     def _send_batches(self, reader: Any) -> int:
         total = 0
@@ -196,6 +240,12 @@ class Query:
             self._send({"op": "batch", "id": self.identifier, "rows": batch.num_rows}, (buffer,))
             total += batch.num_rows
         return total
+
+
+def _rows_per_batch(encoding: Any) -> int:
+    if not encoding:
+        return ROWS_PER_BATCH * 4
+    return arrow_stream.ROWS_PER_BATCH if encoding["kind"] == "copy_arrow" else ROWS_PER_BATCH
 
 
 def ipc_bytes(batch: pa.RecordBatch) -> memoryview:

@@ -36,12 +36,14 @@ __all__ = ["Environment", "analyze", "analyze_expression", "resolve_type", "type
 _LOADED = (calls, comparisons, expressions, subscripts)  # each registers the nodes that it analyses
 
 
-def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequence[int] = ()) -> tree.Analyzed:
+def analyze(
+    statement: ast.Node, environment: Environment, parameter_types: Sequence[int] = (), literals: int = 0
+) -> tree.Analyzed:
     """Analyses SELECT, VALUES, INSERT, UPDATE or DELETE.
 
     `parameter_types` are the OIDs that the client gave for $1, $2, ...; 0 leaves one to be inferred, 42P18 if nothing
-    says what it is; unknown is that of a literal in quotes, which differs where it is cast to a domain. Raises SqlError
-    with positions that count characters of the text that was parsed.
+    says what it is; unknown is that of a literal in quotes, which differs where it is cast to a domain. `literals`: as
+    in what comes back. Raises SqlError with positions that count characters of the text that was parsed.
     """
     shared = Shared(environment, base_types(tuple(parameter_types)))
     shared.domains = given_domains(environment.catalog, parameter_types)
@@ -54,7 +56,7 @@ def analyze(statement: ast.Node, environment: Environment, parameter_types: Sequ
     types = _parameter_types(shared, analysed) if shared.parameters else ()
     declared = tuple(map(shared.declared, range(1, len(types) + 1))) if shared.domains else ()
     relations, written = tuple(shared.relations), tuple(shared.written)
-    return tree.Analyzed(analysed, types, relations, written, _asks_table_oids(shared), declared)
+    return tree.Analyzed(analysed, types, relations, written, _asks_table_oids(shared), declared, literals)
 
 
 def _asks_table_oids(shared: Shared) -> bool:

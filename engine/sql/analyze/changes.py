@@ -19,7 +19,7 @@ from engine.sql.analyze.from_clause import from_clause
 from engine.sql.analyze.rules import TableRules, table_rules
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import NamespaceItem, State
-from engine.sql.analyze.targets import range_columns, settle, target_list
+from engine.sql.analyze.targets import expand_star, range_columns, settle, target_list
 from engine.sql.analyze.typeinfo import TEXT_REF, UNKNOWN, type_name
 from engine.sql.analyze.updatable import joined, view_target
 from engine.sql.analyze.walk import expressions_in, shift_levels
@@ -542,12 +542,15 @@ def _multiple(state: State, node: ast.MultiAssign, kind: str) -> list[tuple[ast.
     """SET (a, b) = ROW(x, y), or = (SELECT x, y ...), which becomes one scalar subquery a column."""
     source = node.source
     if isinstance(source, ast.RowExpr):
-        if len(source.elements) != len(node.targets):
+        values: list[tree.Expr | None] = []
+        for element in source.elements:
+            if isinstance(element, ast.ColumnRef) and element.names[-1] == "*":
+                values += [expr for _, expr in expand_star(state, element)]
+            else:
+                values.append(None if isinstance(element, ast.SetToDefault) else expression(state, element, kind))
+        if len(values) != len(node.targets):
             fail("42601", "number of columns does not match number of values", source)
-        return [
-            (target, None if isinstance(element, ast.SetToDefault) else expression(state, element, kind))
-            for target, element in zip(node.targets, source.elements, strict=True)
-        ]
+        return list(zip(node.targets, values, strict=True))
     if not isinstance(source, ast.SubLink):
         fail(
             "0A000",

@@ -231,7 +231,10 @@ def _build(
             element = _build(step, function_oid, inner, to_element, context, explicit, location)
         element = coerce_typmod(element, to_element, context == "e")
         return tree.ArrayCoerce(expr, element, target, location)
-    return tree.CoerceViaIO(expr, TypeRef(target.oid), not explicit, location)
+    from engine.sql.analyze.json_rows import written
+
+    shown = written(expr) if element_type(expr.type.oid) else expr
+    return tree.CoerceViaIO(shown, TypeRef(target.oid), not explicit, location)
 
 
 def coerce_typmod(expr: tree.Expr, target: TypeRef, explicit: bool) -> tree.Expr:
@@ -298,19 +301,20 @@ def to_boolean(state: State, expr: tree.Expr, construct: str, location: int = -1
 
 def to_specific(state: State, expr: tree.Expr, oid: int, construct: str, location: int = -1) -> tree.Expr:
     """coerce_to_specific_type: assignment cast to the type, for LIMIT, CASE/WHEN, WHERE and their like."""
-    at = location if location >= 0 else expr_location(expr)
+    result = expr
     if expr.type.oid != oid:
-        result = coerce(state, expr, TypeRef(oid), "a", location=-1)
-        if result is None:
+        found = coerce(state, expr, TypeRef(oid), "a", location=-1)
+        if found is None:
             fail(
                 "42804",
                 f"argument of {construct} must be type {type_name(oid)}, not type {type_name(expr.type.oid)}",
-                at,
+                location if location >= 0 else expr_location(expr),
             )
-        expr = result
-    if isinstance(expr, tree.FuncExpr) and expr.function.returns_set:
+        result = found
+    if isinstance(result, tree.FuncExpr) and result.function.returns_set:
+        at = location if location >= 0 else expr_location(expr)
         fail("42804", f"argument of {construct} must not return a set", at)
-    return expr
+    return result
 
 
 def settle_unknown(state: State, expr: tree.Expr) -> tree.Expr:

@@ -93,13 +93,24 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
     return tree.BoolExpr("or" if use_or else "and", tuple(result), BOOL_REF, node.location)
 
 
+def row_elements(state: State, row: ast.RowExpr) -> tuple[tree.Expr, ...]:
+    """The elements of ROW(...), t.* standing for all columns of t; unknown literals stay for others to settle."""
+    found: list[tree.Expr] = []
+    for item in row.elements:
+        if isinstance(item, ast.ColumnRef) and item.names[-1] == "*":
+            from engine.sql.analyze.targets import expand_star
+
+            found.extend(expr for _, expr in expand_star(state, item))
+        else:
+            found.append(walk(state, item))
+    return tuple(found)
+
+
 def _with_row(state: State, node: ast.Node) -> tree.Expr:
     """The value of a node; of a row the elements as they are, unknown literals for the comparison to settle."""
-    if not isinstance(node, ast.RowExpr) or any(
-        isinstance(item, ast.ColumnRef) and item.names[-1] == "*" for item in node.elements
-    ):
+    if not isinstance(node, ast.RowExpr):
         return walk(state, node)
-    elements = tuple(walk(state, item) for item in node.elements)
+    elements = row_elements(state, node)
     names = tuple(f"f{position}" for position in range(1, len(elements) + 1))
     return tree.RowExpr(elements, names, typeinfo.RECORD_REF, node.location)
 
@@ -266,7 +277,7 @@ def _quantified(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr
     assert node.test is not None
     left: tuple[tree.Expr, ...]
     if isinstance(node.test, ast.RowExpr):
-        left = tuple(walk(state, item) for item in node.test.elements)
+        left = row_elements(state, node.test)
     else:
         left = (walk(state, node.test),)
     columns = query.output

@@ -7,7 +7,17 @@ from functools import cache, cached_property
 
 from catalog.errors import SqlError
 from catalog.functions import added
-from catalog.schema import PG_CATALOG_OID, Catalog, ExtensionType, Relation, UserType, View, VirtualTable
+from catalog.schema import (
+    PG_CATALOG_OID,
+    Catalog,
+    ExtensionType,
+    Relation,
+    Sequence,
+    Table,
+    UserType,
+    View,
+    VirtualTable,
+)
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from catalog.types.user import use
 
@@ -59,6 +69,13 @@ class Environment:
             if found is not None:
                 return found
         return None
+
+    def relation_with(self, oid: int) -> Relation | None:
+        """The relation with this OID."""
+        found = self.catalog.get(oid)
+        if isinstance(found, Table | View | Sequence):
+            return found
+        return builtin_relations_by_oid().get(oid)
 
     def find_type(self, schema: str | None, name: str) -> UserType | ExtensionType | None:
         """The type of that name that is not built in: in `schema`, or the first on the search path."""

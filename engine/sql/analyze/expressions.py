@@ -8,7 +8,15 @@ from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.calls import no_sets_since
-from engine.sql.analyze.comparisons import between, distinct, in_list, operator_any_all, row_comparison, row_sublink
+from engine.sql.analyze.comparisons import (
+    between,
+    distinct,
+    in_list,
+    operator_any_all,
+    row_comparison,
+    row_elements,
+    row_sublink,
+)
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.domains import checked
 from engine.sql.analyze.errors import fail, refuse
@@ -238,8 +246,8 @@ def _plain(state: State, node: ast.Expression) -> tree.Expr:
         if isinstance(right, ast.SubLink) and right.kind == "expr":
             return row_sublink(state, node, left, right)
         if isinstance(right, ast.RowExpr):
-            values = [tuple(walk(state, item) for item in row.elements) for row in (left, right)]
-            return row_comparison(state, node.operator, values[0], values[1], node.location)
+            values = row_elements(state, left), row_elements(state, right)
+            return row_comparison(state, node.operator, *values, node.location)
     left_value = walk(state, left) if left is not None else None
     return make_operator(state, node.operator, left_value, walk(state, right), node.location)
 
@@ -347,15 +355,7 @@ def _array_element(state: State, value: tree.Expr, wanted: TypeRef, node: ast.Ar
 
 @handles(ast.RowExpr)
 def _row(state: State, node: ast.RowExpr) -> tree.Expr:
-    elements: list[tree.Expr] = []
-    for item in node.elements:
-        if isinstance(item, ast.ColumnRef) and item.names[-1] == "*":
-            from engine.sql.analyze.targets import expand_star
-
-            elements.extend(expr for _, expr in expand_star(state, item))
-        else:
-            elements.append(walk(state, item))
-    settled = tuple(coerce.settle_unknown(state, item) for item in elements)
+    settled = tuple(coerce.settle_unknown(state, item) for item in row_elements(state, node))
     names = tuple(f"f{position}" for position in range(1, len(settled) + 1))
     return tree.RowExpr(settled, names, typeinfo.RECORD_REF, node.location)
 

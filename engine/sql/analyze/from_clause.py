@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from catalog.functions.base import Function
-from catalog.schema import Sequence, Table, View, VirtualTable, sequence_table
+from catalog.schema import Sequence, Source, Table, View, VirtualTable, sequence_table
 from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
@@ -133,13 +133,17 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
         found = _with_query(state, node)
         if found is not None:
             return found
-    relation = open_relation(state, node)
+    source = state.shared.sources.get(node.location)
+    relation = open_relation(state, node, source)
     alias = node.alias.name if node.alias else node.name
     if isinstance(relation, View):
         query, relations = view_query(relation, state.environment)
         state.shared.relations.update(dict.fromkeys(relations))
         state.volatile = state.volatile or query.volatile
         names = [column.name for column in relation.columns] or [target.name for target in query.output]
+        if source is not None:
+            former = dict(source.columns)
+            names = [former.get(number, name) for number, name in enumerate(names, 1)]
         types = [target.expression.type for target in query.output]
         columns = tuple(
             tree.RangeColumn(name, found) for name, found in zip(_renamed(names, node.alias), types, strict=True)
@@ -153,6 +157,8 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
     if isinstance(relation, Table) and not relation.populated:
         message = f'materialized view "{relation.name}" has not been populated'
         fail("55000", message, hint="Use the REFRESH MATERIALIZED VIEW command.")
+    if source is not None:
+        return _source_item(state, node, relation, source, alias)
     names = [column.name for column in relation.columns]
     if node.alias is not None and node.alias.columns:
         names = _renamed(names, node.alias)
@@ -166,12 +172,40 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
     return scope.table_item(state.add(range_table), range_table)
 
 
-def open_relation(state: State, node: ast.RangeVar) -> Table | VirtualTable | View:
+def _source_item(
+    state: State, node: ast.RangeVar, table: Table | VirtualTable, source: Source, alias: str
+) -> NamespaceItem:
+    """A table in a stored text: with the columns that it had then, by the names that they had. A column that has been
+    dropped keeps its place, for the lists of names behind aliases."""
+    former = [name for _, name in source.columns]
+    written = node.alias.columns if node.alias is not None else ()
+    names = dict(zip((number for number, _ in source.columns), _renamed(former, node.alias), strict=True))
+    given = frozenset(number for number, _ in source.columns[: len(written)])
+    columns = tuple(tree.RangeColumn(names.get(column.number, column.name), column.type) for column in table.columns)
+    entry = tree.RangeTable(table, alias, columns, node.alias is not None, only=node.only, given=given)
+    types = {column.number: column.type for column in table.columns}
+    index = state.add(entry)
+    expressions: list[tree.Expr] = [
+        tree.Var(index, number, types[number], 0, name) if number in types else tree.Const(None, INT8_REF)
+        for number, name in names.items()
+    ]
+    shown = [name if number in types else f"........pg.dropped.{number}........" for number, name in names.items()]
+    return NamespaceItem(alias, index, entry, shown, expressions, [(table.oid, number) for number in names])
+
+
+def open_relation(state: State, node: ast.RangeVar, source: Source | None = None) -> Table | VirtualTable | View:
     """The relation of a RangeVar, noted among those that the statement depends on. 42P01, 42809, 0A000."""
+    if node.as_of is not None:  # where it is, the statement is analysed without it (engine/session/past.py)
+        fail(
+            "0A000", "AS OF is not supported here", node.as_of, hint="It reads whole statements: SELECT, COPY, EXPLAIN."
+        )
     if node.catalog is not None and node.catalog != state.environment.database_name:
         full = f"{node.catalog}.{node.schema}.{node.name}"
         fail("0A000", f'cross-database references are not implemented: "{full}"', node)
-    relation = state.environment.find_relation(node.schema, node.name)
+    if source is None:
+        relation = state.environment.find_relation(node.schema, node.name)
+    else:
+        relation = state.environment.relation_with(source.relation)
     if relation is None:
         if node.schema is None and _is_future(state, node.name):
             fail(
@@ -187,6 +221,9 @@ def open_relation(state: State, node: ast.RangeVar) -> Table | VirtualTable | Vi
         scope.relation_kind_error(relation, node.name, node.location)
         raise AssertionError
     state.shared.relations[relation.oid] = None
+    if state.shared.recorded is not None and relation.oid >= FIRST_USER_OID:
+        columns = tuple((column.number, column.name) for column in relation.columns)
+        state.shared.recorded.append(Source(node.location, relation.oid, columns))
     return relation
 
 

@@ -1,9 +1,11 @@
-"""Rows and session-dependent values on their way into JSON functions, and arrays behind VARIADIC.
+"""Rows and session-dependent values on their way into functions that write them, and arrays behind VARIADIC.
 
     to_json(t), row_to_json(t)   a record does not know its fields' names and types, so a row becomes
                                  row_to_json_object('id', t.id, 'name', t.name): {"id":1,"name":"x"}
     json_agg(t), json_agg(ts)    aggregates know no session: what depends on its settings goes through to_json() first,
                                  and through json_line() if it stands on a line of its own
+    to_json(c), concat(c)        a regclass and its kin are numbers, whose names only the session knows: functions that
+                                 write values of any type get them cast to text
     concat(VARIADIC a)           functions of VARIADIC "any" take their arguments one by one: an array goes to the twin
                                  that takes it apart (catalog/functions/variadic_arrays.py)
 
@@ -17,7 +19,7 @@ from catalog.functions import registry
 from catalog.functions.base import Function
 from catalog.functions.json_making import JSON_LINE, ROW_TO_JSON, is_settled, is_structured
 from catalog.functions.variadic_arrays import TWINS
-from catalog.types import oids
+from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import refuse
@@ -28,6 +30,9 @@ _JSON = TypeRef(oids.JSON)
 _AGGREGATES = frozenset(
     f"{kind}_{name}" for kind in ("json", "jsonb") for name in ("agg(anyelement)", "object_agg(any,any)")
 )
+_WRITERS = frozenset(
+    ("text_concat", "text_concat_ws", "text_format", "quote_literal", "quote_nullable", "array_to_text")
+) | frozenset(("array_to_text_null", "array_to_json", "array_to_json_pretty"))
 _ROWS = frozenset({"row_to_json", "row_to_json_pretty"})
 _MAKERS = _AGGREGATES | _ROWS | {
     "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array",
@@ -38,6 +43,8 @@ def prepared(
     state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...]
 ) -> tuple[Function, tuple[tree.Expr, ...]]:
     """The function and the arguments that take the place of a call. Raises 0A000 for rows whose columns are unknown."""
+    if function.source in _WRITERS or function.source in _MAKERS:
+        arguments = tuple(map(written, arguments))
     if node.variadic and function.source in TWINS:
         return registry.function(TWINS[function.source]), arguments
     if function.source not in _MAKERS:
@@ -51,6 +58,17 @@ def prepared(
     return function, tuple(
         _row(state, argument, node) if argument.type.oid == oids.RECORD else argument for argument in arguments
     )
+
+
+def written(value: tree.Expr) -> tree.Expr:
+    """A value of a type that is shown by name, or an array of them, as text; any other as it is."""
+    if value.type.oid in oids.NAMED_TYPES:
+        return tree.CoerceViaIO(value, TypeRef(oids.TEXT), True)
+    element = element_of(value.type.oid)
+    if element in oids.NAMED_TYPES:
+        inner = tree.CoerceViaIO(tree.CaseTestExpr(TypeRef(element)), TypeRef(oids.TEXT), True)
+        return tree.ArrayCoerce(value, inner, TypeRef(oids.TEXT_ARRAY))
+    return value
 
 
 def _named(name: str) -> Function:
@@ -81,7 +99,7 @@ def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
     arguments: list[tree.Expr] = []
     for name, value in columns:
         arguments.append(tree.Const(name, TypeRef(oids.TEXT)))
-        arguments.append(_row(state, value, node) if value.type.oid == oids.RECORD else value)
+        arguments.append(_row(state, value, node) if value.type.oid == oids.RECORD else written(value))
     made = tree.FuncExpr(registry.function(ROW_TO_JSON), tuple(arguments), _JSON, location=node.location)
     return _unless_made_up(state, row, made, columns, node)
 

@@ -208,15 +208,40 @@ def operator_types(operator: Operator, left: int, right: int) -> tuple[tuple[int
     return tuple(declared), result
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What an operator between operands of two types comes to: its function, and the types that it wants and gives."""
+
+    operator: Operator
+    function: Function
+    operands: tuple[int, ...]
+    result: TypeRef
+
+
+def _call_of(operator: Operator, left: int, right: int) -> _Call:
+    operands, result = operator_types(operator, left, right)
+    return _Call(operator, registry.function(operator.function), operands, TypeRef(result))
+
+
+@cached_for_builtins(8192)
+def _builtin_call(name: str, left: int, right: int) -> _Call | None:
+    """None where there is no single built-in operator."""
+    found = _builtin_operator(name, left, right)
+    return _call_of(found, left, right) if isinstance(found, Operator) else None
+
+
 def make_operator(
     state: State, names: tuple[str, ...], left: tree.Expr | None, right: tree.Expr, location: int
 ) -> tree.FuncExpr:
     """make_op: a typed operator expression with its operands coerced."""
     left_type = left.type.oid if left is not None else 0
     right_type = right.type.oid
-    operator = operator_for(names, left_type, right_type, location)
-    declared, result = operator_types(operator, left_type, right_type)
-    function = registry.function(operator.function)
+    call = None
+    if len(names) == 1 and not added.operators_named(names[0]):
+        call = _builtin_call(names[0], left_type, right_type)
+    if call is None:
+        call = _call_of(operator_for(names, left_type, right_type, location), left_type, right_type)
+    declared = call.operands
     arguments: tuple[tree.Expr, ...]
     if left is not None:
         arguments = (
@@ -225,9 +250,13 @@ def make_operator(
         )
     else:
         arguments = (right if right_type == declared[0] else argument(state, right, declared[0]),)
-    if function.volatility == "v":
+    if call.function.source in ("anytextcat", "textanycat"):
+        from engine.sql.analyze.json_rows import written
+
+        arguments = tuple(map(written, arguments))
+    if call.function.volatility == "v":
         state.volatile = True
-    return tree.FuncExpr(function, arguments, TypeRef(result), operator, "operator", False, location)
+    return tree.FuncExpr(call.function, arguments, call.result, call.operator, "operator", False, location)
 
 
 def argument(state: State, expr: tree.Expr, oid: int) -> tree.Expr:

@@ -104,7 +104,7 @@ def find_item(state: State, schema: str | None, name: str, location: int) -> tup
         for item in level.namespace:
             if item.alias != name or not item.table_visible or (item.lateral_only and not level.lateral):
                 continue
-            if schema is not None and not _is_table(item, schema_oid, name):
+            if schema is not None and not _is_relation(state, item, schema, schema_oid, name):
                 continue
             if found is not None:
                 fail("42P09", f'table reference "{name}" is ambiguous', location)
@@ -116,9 +116,17 @@ def find_item(state: State, schema: str | None, name: str, location: int) -> tup
     return None
 
 
-def _is_table(item: NamespaceItem, schema: int, name: str) -> bool:
+def _is_relation(state: State, item: NamespaceItem, schema: str, schema_oid: int, name: str) -> bool:
+    """Whether it is the table or view of that name."""
     entry = item.entry
-    return isinstance(entry, tree.RangeTable) and entry.table.schema == schema and entry.table.name == name
+    if item.view is not None:
+        return item.view.view.schema == schema_oid and item.view.view.name == name
+    if isinstance(entry, tree.RangeTable):
+        return entry.table.schema == schema_oid and entry.table.name == name
+    if not isinstance(entry, tree.RangeSubquery) or not entry.view:
+        return False
+    found = state.environment.find_relation(schema, name)
+    return found is not None and found.oid == entry.view
 
 
 def column_of(state: State, item: NamespaceItem, levels: int, name: str, location: int) -> tree.Expr | None:

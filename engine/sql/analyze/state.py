@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from catalog.schema import Domain
+from catalog.schema import Domain, Source
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze.environment import Environment
@@ -42,8 +42,8 @@ class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
     __slots__ = (
-        "domain_value", "domains", "environment", "literals", "parameters", "relations", "routine", "table_oids",
-        "unresolved", "written",
+        "domain_value", "domains", "environment", "literals", "parameters", "recorded", "relations", "routine",
+        "sources", "table_oids", "unresolved", "written",
     )  # fmt: skip
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
@@ -57,6 +57,8 @@ class Shared:
         self.table_oids = False
         self.domain_value: tree.Expr | None = None  # what VALUE stands for in a domain's condition
         self.routine: RoutineNames | None = None  # of the function whose body is analysed
+        self.sources: dict[int, Source] = {}  # of the stored text that is analysed, by location
+        self.recorded: list[Source] | None = None  # those of a text that is about to be stored
 
     def parameter(self, number: int, location: int) -> tree.Param:
         """The Param of $number with the type known so far."""

@@ -18,6 +18,7 @@ from engine.sql.ast.base import (
 from engine.sql.ast.code import (
     AlterFunctionStmt,
     CallStmt,
+    ChangeStreamStmt,
     CreateFunctionStmt,
     DropFromTableStmt,
     DropFunctionStmt,
@@ -94,6 +95,7 @@ from engine.sql.ast.expressions import (
 )
 from engine.sql.ast.queries import (
     Alias,
+    AsOf,
     ColumnDefinitionItem,
     CommonTableExpr,
     CycleClause,

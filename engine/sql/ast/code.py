@@ -22,6 +22,20 @@ class ExtensionStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeStreamStmt(Node):
+    """action: create | add | remove (ALTER ... ADD, DROP TABLE) | set | rename | owner | drop. `names`: one, several
+    for DROP. `tables` None: FOR ALL TABLES. `value`: the new name or owner."""
+
+    action: str
+    names: tuple[str, ...]
+    tables: tuple[RangeVar, ...] | None = ()
+    tablespace: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    value: str = ""
+    if_exists: bool = False  # IF NOT EXISTS of CREATE
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionParameter(Node):
     """mode: i in, o out, b inout, v variadic, t column of RETURNS TABLE."""
 

@@ -40,6 +40,10 @@ class ConstraintDef(Node):
     using_index: str | None = None
     tablespace: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    method: str = ""  # exclusion: the access method
+    elements: tuple[IndexElement, ...] = ()
+    operators: tuple[tuple[str, ...], ...] = ()  # one an element
+    where: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,7 @@ class RenameStmt(Node):
     name: str | None  # the old name of column, constraint, schema, database, role, tablespace
     new_name: str
     if_exists: bool = False
+    of: str = "table"  # of a column or a constraint: the kind of relation that was said
 
 
 @dataclass(frozen=True, slots=True)

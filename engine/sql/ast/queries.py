@@ -28,6 +28,16 @@ class RangeVar(Node):
     name: str
     alias: Alias | None = None
     only: bool = False
+    as_of: AsOf | None = None  # in FROM alone
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf(Node):
+    """AS OF LSN n, AS OF TIMESTAMP t, from `location` to `end` in the query string. kind: 'lsn', 'timestamp'."""
+
+    kind: str
+    moment: Node
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

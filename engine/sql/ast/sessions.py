@@ -26,7 +26,8 @@ class TransactionStmt(Node):
 @dataclass(frozen=True, slots=True)
 class SetStmt(Node):
     """SET name TO values; values () means DEFAULT (RESET). `SET TRANSACTION`/`SET SESSION CHARACTERISTICS` come with
-    name 'TRANSACTION' / 'SESSION CHARACTERISTICS' and `modes`. RESET ALL: name 'all', values ()."""
+    name 'TRANSACTION' / 'SESSION CHARACTERISTICS' and `modes`, SET TRANSACTION SNAPSHOT with name
+    'TRANSACTION SNAPSHOT'. RESET ALL: name 'all', values ()."""
 
     name: str
     values: tuple[str, ...] = ()

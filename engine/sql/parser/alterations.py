@@ -65,7 +65,7 @@ class Alterations(Roles):
             self.accept("column")
         name = self.column_name()
         self.expect("to")
-        return ast.RenameStmt(what, relation, name, self.column_name(), if_exists, location=start)
+        return ast.RenameStmt(what, relation, name, self.column_name(), if_exists, kind, location=start)
 
     # ---- commands ----
 
@@ -142,7 +142,7 @@ class Alterations(Roles):
 
     def _add(self, start: int) -> ast.AlterTableCmd:
         self.expect("add")
-        if self._curr.key in ("constraint", "check", "unique", "primary", "foreign", "exclude"):
+        if self.at_table_constraint():
             at = self._curr.start
             constraint = self.table_constraint()
             return ast.AlterTableCmd(

@@ -106,13 +106,13 @@ class Changes(Queries):
     def index_elements(self) -> tuple[ast.IndexElement, ...]:
         """( index_elem, ... ) of an index or of ON CONFLICT."""
         self.expect("(")
-        items = [self._index_element()]
+        items = [self.index_element()]
         while self.accept(","):
-            items.append(self._index_element())
+            items.append(self.index_element())
         self.expect(")")
         return tuple(items)
 
-    def _index_element(self) -> ast.IndexElement:
+    def index_element(self) -> ast.IndexElement:
         start = self._curr.start
         name: str | None = None
         expression: ast.Node | None = None

@@ -74,7 +74,7 @@ class FunctionSyntax(TypeNames):
         """func_arg_list into the two lists; whether the last one is VARIADIC."""
         while True:
             variadic = may_be_variadic and self.accept("variadic")
-            if self._curr.key in TYPE_FUNCTION_NAME and self.peek() in (":=", "=>"):
+            if self._is_named_argument():
                 names.append(self.advance().text)
                 self.advance()
             else:
@@ -262,13 +262,15 @@ class FunctionSyntax(TypeNames):
         named = tuple(names) if any(written is not None for written in names) else ()
         return ast.FuncCall((name,), tuple(arguments), named, location=token.start)
 
-    def _is_plain_start(self) -> bool:
-        return self._curr.key in TYPE_FUNCTION_NAME and self.peek() in (":=", "=>")
+    def _is_named_argument(self) -> bool:
+        """param_name := or =>. LIMIT, which PostgreSQL reserves, is a name before => too, where nothing else can be."""
+        key, following = self._curr.key, self.peek()
+        return (key in TYPE_FUNCTION_NAME and following in (":=", "=>")) or (key == "limit" and following == "=>")
 
     def _overlay(self, token: Token) -> ast.Node:
         if self._curr.key == ")":
             return ast.FuncCall(("overlay",), location=token.start)
-        if self._is_plain_start():
+        if self._is_named_argument():
             return self._plain_call("overlay", None, token)
         first = self.expression()
         if not self.accept("placing"):
@@ -283,7 +285,7 @@ class FunctionSyntax(TypeNames):
     def _substring(self, token: Token) -> ast.Node:
         if self._curr.key == ")":
             return ast.FuncCall(("substring",), location=token.start)
-        if self._is_plain_start():
+        if self._is_named_argument():
             return self._plain_call("substring", None, token)
         saved, self._similar_ends = self._similar_ends, True
         first = self.expression()

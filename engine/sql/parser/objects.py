@@ -132,6 +132,8 @@ class Objects(Tables):
     def create_database(self, start: int) -> ast.Node:
         self.expect("database")
         name = self.column_name()
+        if self._curr.key == "from":
+            self.refuse("CREATE DATABASE ... FROM (a branch of another database)", self._curr.start)
         self.accept("with")
         return ast.CreateDatabaseStmt(name, self.database_options(), location=start)
 

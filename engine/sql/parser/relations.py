@@ -9,6 +9,8 @@ from catalog.errors import SqlError
 from engine.sql import ast
 from engine.sql.parser.cursor import Cursor
 
+MOMENTS = ("lsn", "timestamp")
+
 
 class Relations(Cursor):
     """relation_expr and alias_clause."""
@@ -16,6 +18,7 @@ class Relations(Cursor):
     if TYPE_CHECKING:
         # Defined where the statements are.
         def preparable_statement(self) -> ast.Node: ...
+        def expression(self) -> ast.Node: ...
 
     def relation_expression(self, *, alias: bool = False) -> ast.RangeVar:
         """name, name *, ONLY name or ONLY (name), and the alias after it where one may stand."""
@@ -28,8 +31,24 @@ class Relations(Cursor):
         else:
             relation = self.qualified_name()
             self.accept("*")
-        written = self.optional_alias() if alias else None
+        if not alias:
+            return relation
+        if self._curr.key == "as" and self.peek() == "of" and self._at_moment():
+            relation = replace(relation, as_of=self._as_of())
+        written = self.optional_alias()
         return relation if written is None else replace(relation, alias=written)
+
+    def _at_moment(self) -> bool:
+        """Whether AS OF says a moment: `of` is a name too, and then no word comes behind it that could be one."""
+        return self._index + 2 < len(self._tokens) and self._tokens[self._index + 2].text.lower() in MOMENTS
+
+    def _as_of(self) -> ast.AsOf:
+        """AS OF LSN expression, AS OF TIMESTAMP expression"""
+        start = self.expect("as").start
+        self.expect("of")
+        kind = self.advance().text.lower()
+        moment = self.expression()
+        return ast.AsOf(kind, moment, self._tokens[self._index - 1].end, location=start)
 
     def relation_expressions(self) -> tuple[ast.RangeVar, ...]:
         items = [self.relation_expression()]

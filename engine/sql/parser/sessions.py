@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from catalog.errors import SqlError
 from engine.sql import ast
 from engine.sql.parser.changes import Changes
 
@@ -119,7 +120,8 @@ class Sessions(Changes):
         if self._curr.key == "transaction" and self.peek() not in ("to", "=", "."):
             self.advance()
             if self._curr.key == "snapshot":
-                self.refuse("SET TRANSACTION SNAPSHOT", start)
+                self.advance()
+                return ast.SetStmt("TRANSACTION SNAPSHOT", (self.string(),), local=local, location=start)
             modes = self._transaction_modes("set", start, required=True)
             return ast.SetStmt("TRANSACTION", modes=modes, local=local, location=start)
         return self.setting(start, local=local)
@@ -480,8 +482,11 @@ class Sessions(Changes):
         filename = self._copy_file(program)
         options = self._copy_options(relation is not None, binary)
         where = None
-        if is_from and self.accept("where"):
+        place = self._curr.start
+        if relation is not None and self.accept("where"):
             where = self.expression()
+            if not is_from:
+                raise SqlError("42601", "WHERE clause not allowed with COPY TO", position=place + 1)
         return ast.CopyStmt(relation, query, columns, is_from, filename, program, tuple(options), where, location=start)
 
     def _copy_file(self, program: bool) -> str | None:

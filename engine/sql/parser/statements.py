@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.sql import ast
-from engine.sql.parser.code_objects import CodeObjects
+from engine.sql.parser.change_streams import ChangeStreams
 from engine.sql.parser.expressions import SELECT_START
 
 # What is refused by name: the words after CREATE, ALTER or DROP.
@@ -52,7 +52,7 @@ _REPLACEABLE: Final = (
 _ONLY_ALTERED: Final = (("large", "object"), ("system",))
 
 
-class Statements(CodeObjects):
+class Statements(ChangeStreams):
     """stmtmulti."""
 
     def statements(self) -> list[ast.Statement]:
@@ -123,6 +123,8 @@ class Statements(CodeObjects):
             return self.create_extension(start)
         if key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=False)
+        if self.accept_change_stream():
+            return self.create_change_stream(start)
         return self._refused("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
 
     def _create_or_replace(self, start: int) -> ast.Node:
@@ -165,6 +167,8 @@ class Statements(CodeObjects):
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):
             return self.alter_function(start, self.advance().key)
+        if self.accept_change_stream():
+            return self.alter_change_stream(start)
         return self._refused("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
 
     def drop(self) -> ast.Node:
@@ -180,6 +184,8 @@ class Statements(CodeObjects):
             self.expect("owned", "by")
             roles = self.role_names()
             return ast.OwnedStmt(roles, None, self.drop_behavior(), location=start)
+        if self.accept_change_stream():
+            return self.drop_change_streams(start)
         kind = self.object_kind()
         if kind == "extension":
             return self.drop_extension(start)

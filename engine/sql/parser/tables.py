@@ -20,7 +20,7 @@ _ACTIONS: Final = {
 _LIKE_OPTIONS: Final = frozenset(
     ("comments", "compression", "constraints", "defaults", "identity", "generated", "indexes", "statistics")
 ) | {"storage", "all"}
-_TABLE_CONSTRAINT_START: Final = frozenset(("constraint", "check", "unique", "primary", "foreign", "exclude"))
+_TABLE_CONSTRAINT_START: Final = frozenset(("constraint", "check", "unique", "primary", "foreign"))
 
 
 class Tables(Sessions):
@@ -98,7 +98,7 @@ class Tables(Sessions):
         )
 
     def _typed_table_element(self) -> ast.ColumnDef | ast.ConstraintDef:
-        if self._curr.key in _TABLE_CONSTRAINT_START:
+        if self.at_table_constraint():
             return self.table_constraint()
         at = self._curr.start
         name = self.column_name()
@@ -251,12 +251,16 @@ class Tables(Sessions):
         return tuple(items)
 
     def _table_element(self) -> ast.ColumnDef | ast.ConstraintDef | ast.LikeClause:
-        key = self._curr.key
-        if key in _TABLE_CONSTRAINT_START:
+        if self.at_table_constraint():
             return self.table_constraint()
-        if key == "like":
+        if self._curr.key == "like":
             return self._like()
         return self.column_definition()
+
+    def at_table_constraint(self) -> bool:
+        """`exclude` may be a column's name, too."""
+        key = self._curr.key
+        return key in _TABLE_CONSTRAINT_START or (key == "exclude" and self.peek() in ("using", "("))
 
     def _like(self) -> ast.LikeClause:
         start = self.expect("like").start
@@ -507,7 +511,7 @@ class Tables(Sessions):
             columns = self.names_in_parentheses()
             return self._table_attributes(self._references(name, columns, start))
         if key == "exclude":
-            self.refuse("EXCLUDE", start)
+            return self._table_attributes(self._exclusion(name, start))
         self.fail()
 
     def _table_key(self, name: str | None, start: int) -> ast.ConstraintDef:
@@ -522,6 +526,40 @@ class Tables(Sessions):
             kind, name, columns, nulls_not_distinct=not_distinct, include=include, location=start
         )
         return self._key_storage(constraint)
+
+    def _exclusion(self, name: str | None, start: int) -> ast.ConstraintDef:
+        """EXCLUDE [USING method] (element WITH operator, ...) [INCLUDE (...)] [WITH (...)] [WHERE (condition)]"""
+        self.expect("exclude")
+        method = self.column_name() if self.accept("using") else "btree"
+        elements: list[ast.IndexElement] = []
+        operators: list[tuple[str, ...]] = []
+        self.expect("(")
+        while not elements or self.accept(","):
+            elements.append(self.index_element())
+            self.expect("with")
+            operators.append(self._excluding_operator())
+        self.expect(")")
+        include = self.names_in_parentheses() if self.accept("include") else ()
+        constraint = ast.ConstraintDef(
+            "exclusion", name, include=include, method=method, elements=tuple(elements), operators=tuple(operators),
+            location=start,
+        )  # fmt: skip
+        constraint = self._key_storage(constraint)
+        if not self.accept("where"):
+            return constraint
+        self.expect("(")
+        where = self.expression()
+        self.expect(")")
+        return replace(constraint, where=where)
+
+    def _excluding_operator(self) -> tuple[str, ...]:
+        """any_operator or OPERATOR(any_operator)."""
+        if not self.accept("operator"):
+            return self.any_operator()
+        self.expect("(")
+        parts = self.any_operator()
+        self.expect(")")
+        return parts
 
     def _table_attributes(self, constraint: ast.ConstraintDef) -> ast.ConstraintDef:
         """ConstraintAttributeSpec."""

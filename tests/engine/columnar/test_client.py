@@ -475,7 +475,7 @@ async def test_bulk_runs_come_as_files(database: Database, loaded: bool) -> None
     assert await database.fetch(wanted) == expected
     await database.flush()
     assert await database.fetch(wanted) == expected
-    assert [name for name in os.listdir(database.client._spill_directory) if name.startswith("run-")] == []
+    assert [name for name in os.listdir(database.client.spill_directory) if name.startswith("run-")] == []
 
 
 async def test_a_transaction_sees_its_own_bulk_runs(database: Database) -> None:

@@ -33,3 +33,19 @@ def test_rows_of_no_declared_type(pair: Pair) -> None:
     )
     ordered = b"select x from (select row(l, f) as x from g) s order by x desc"
     assert pair.shoal.execute(ordered).fetchall() == pair.postgres.execute(ordered).fetchall()
+
+
+def test_all_columns_of_a_table_within_rows(both_paths: Pair) -> None:
+    both_paths.run("create table starred (a int, b int)", "insert into starred values (1, 2), (3, 4), (5, null)")
+    both_paths.same(
+        "select a from starred s where row(s.*) = row(1, 2)",
+        "select a from starred s where row(1, 2) <> row(s.*)",
+        "select a from starred s where row(s.*) < row(3, 5)",
+        "select a from starred s where row(s.*) in (row(1, 2), (3, 4))",
+        "select a from starred s where row(s.*) in (select 1, 2)",
+        "select a from starred s where row(s.*, 1) = row(1, 2)",
+        "select a from starred s where row(s.*) is distinct from row(1, 2)",
+        "select a from starred s where (s.*) in (select 1, 2)",
+        "update starred set (a, b) = row(v.*) from (values (3, 30)) v where starred.a = v.column1 returning starred.*",
+        "update starred set (a, b) = row(v.*, 1) from (values (3, 30)) v",
+    )

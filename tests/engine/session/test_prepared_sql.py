@@ -61,3 +61,37 @@ def test_what_a_session_knows_of_its_sequences(pair: Pair) -> None:
         "insert into t (c, b) values ('too large', 99999)",
         "insert into t (c, b) values ('fits', 9) returning *",
     )
+
+
+def test_parameters_of_cursors_and_of_tables_made_of_queries(pair: Pair) -> None:
+    pair.run("create table numbers as select g, 'n' || g as name from generate_series(1, 9) g")
+    for connection in (pair.shoal, pair.postgres):
+        with connection.transaction():
+            cursor = connection.execute(
+                "declare c cursor for select g from numbers where name = %s::varchar or g > %s order by g", ("n2", 7)
+            )
+            cursor = connection.execute("fetch all from c")
+            assert cursor.fetchall() == [(2,), (8,), (9,)]
+        connection.execute("create table chosen as select * from numbers where name in (%s, %s)", ("n1", "n4"))
+        connection.execute("select g into others from numbers where g <= %s", (2,))
+    pair.same("select * from chosen", "select * from others")
+
+
+def test_columns_are_named_with_the_schema_of_their_view(pair: Pair) -> None:
+    pair.run(
+        "create schema besides",
+        "create table besides.t (a int)",
+        "insert into besides.t values (1)",
+        "create view besides.v as select a from besides.t",
+    )
+    try:
+        pair.same(
+            "select besides.v.a from besides.v order by besides.v.a",
+            "select besides.v.* from besides.v",
+            "select besides.t.a from besides.v",
+            "select statements.v.a from besides.v",
+            "select count(pg_catalog.pg_tables.tablename) > 0 from pg_catalog.pg_tables",
+            "update besides.v set a = besides.v.a + 1 returning besides.v.a",
+        )
+    finally:
+        pair.run("drop schema besides cascade")

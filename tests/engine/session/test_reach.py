@@ -23,7 +23,8 @@ from catalog.schema import (
     View,
 )
 from catalog.types.base import TypeRef
-from engine.session.reach import HOME, Reached, reached
+from engine.replica import HOME
+from engine.session.reach import Reached, reached
 from engine.session.routing import Routes
 from engine.sql.analyze.environment import Environment
 from engine.touching import places_of_changes

@@ -45,3 +45,19 @@ def test_a_savepoint_that_is_released_takes_its_read_only_with_it(pair: Pair) ->
         "commit",
         "select * from kept",
     )
+
+
+def test_temporary_tables_may_be_written_in_a_read_only_transaction(pair: Pair) -> None:
+    pair.run("create table kept (a int)", "create temp table passing (a int)", "insert into kept values (1)")
+    pair.same(
+        "begin read only",
+        "insert into passing select a from kept",
+        "update passing set a = 2 from kept where kept.a = passing.a",
+        "select * from passing",
+        "delete from passing",
+        "savepoint s",
+        "delete from kept",
+        "rollback to s",
+        "with moved as (delete from kept returning a) insert into passing select a from moved",
+        "rollback",
+    )

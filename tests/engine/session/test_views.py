@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import psycopg
+import pytest
+
 from tests.engine.session.conftest import Pair
 
 
@@ -164,3 +167,21 @@ def test_a_schema_with_its_elements(pair: Pair) -> None:
     finally:
         for connection in (pair.shoal, pair.postgres):
             connection.execute(b"drop schema if exists whole cascade")
+
+
+def test_a_whole_row_in_a_list_is_refused_where_it_would_be_read_as_its_columns(pair: Pair) -> None:
+    pair.run("create table t (a int, b int)", "insert into t values (1, 2)")
+    for query in (
+        "select ss.* from t i, lateral (values (i)) ss",
+        "select a from t i where row(i, 1) is not null",
+        "select a from t i where (select count(*) from (values (i)) v) = 1",
+    ):
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="a stored query with a whole row"):
+            pair.shoal.execute(f"create view v as {query}".encode())
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="a stored query with a whole row"):
+        pair.shoal.execute(f"create materialized view v as {query}".encode())
+    pair.run(
+        "create view v as select ss.* from t i, lateral (values (i.*)) ss",
+        "create view w as select count(*) as n from t i where row(i.*) = row(1, 2)",
+    )
+    pair.same("select * from v", "select * from w")

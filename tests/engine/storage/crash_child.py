@@ -1,26 +1,50 @@
 """A process that commits until it is killed: each commit writes its number under two keys, and every so often a run.
 
-Usage: crash_child.py DIRECTORY. Each acknowledged number is written to standard output in 8 bytes.
+Usage: crash_child.py DIRECTORY [unsynced]. Each acknowledged number is written to standard output in 8 bytes. With
+`unsynced` it leaves out every sync of the changelog, and acknowledges all the same: a planted fault. It ends with 70
+when nothing can be made durable any more.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import sys
 from pathlib import Path
 
 import pyarrow as pa
 
+from catalog.errors import SqlError
 from engine.storage.edits import Edits
 from engine.storage.keys import encode_row_numbers
+from replication.files import Files
 from tests.engine.storage.harness import Store, key
 
 RUN_EVERY = 50
 RUN_ROWS = 200
 
 
+class Unsynced(Files):
+    """Syncs nothing."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_data(self, fd: int) -> None:
+        pass
+
+
 def main() -> None:
-    store = Store(Path(sys.argv[1]), segment_bytes=64 << 10, flush_versions=40)
+    files = Unsynced() if sys.argv[2:] == ["unsynced"] else None
+    try:
+        commit_for_ever(Store(Path(sys.argv[1]), files, segment_bytes=64 << 10, flush_versions=40))
+    except (SqlError, OSError, queue.Empty) as error:
+        print(error, file=sys.stderr)
+        os._exit(70)
+
+
+def commit_for_ever(store: Store) -> None:
+    """Until the process is killed, or a commit cannot be made durable: raises SqlError, OSError or queue.Empty."""
     space = store.space
     number = int(space.current.get(key(0)) or b"0")
     acknowledged = number
@@ -36,7 +60,9 @@ def main() -> None:
         numbers[space.sequence(edits, 0, 0)] = number
         store.loop.drain()
         while space.sequenced_lsn - space.durable_lsn > number % 5:
-            store.loop.calls.get()()
+            store.loop.calls.get(timeout=20)()
+            if store.fatal:
+                raise OSError(str(store.fatal[0]))
         while acknowledged + 1 <= numbers.get(space.durable_lsn, 0):
             acknowledged += 1
             os.write(1, acknowledged.to_bytes(8, "big"))

@@ -16,7 +16,7 @@ from tests.engine.storage.harness import Store, key
 ROUNDS = 6
 
 
-def _run_and_kill(path: Path, seconds: float) -> int:
+def run_and_kill(path: Path, seconds: float) -> int:
     """Runs the child for so long after its first commit; the last number that it acknowledged."""
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.engine.storage.crash_child", str(path)], stdout=subprocess.PIPE
@@ -35,7 +35,7 @@ def _run_and_kill(path: Path, seconds: float) -> int:
     return int.from_bytes(output[whole - 8 : whole], "big")
 
 
-def _check(path: Path, acknowledged: int) -> int:
+def check(path: Path, acknowledged: int) -> int:
     """Opens the store and checks it; the last commit that it holds."""
     store = Store(path)
     last = int(store.space.current.get(key(0)) or b"0")
@@ -56,7 +56,7 @@ def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> 
     chance = random.Random(seed)
     last = 0
     for _ in range(ROUNDS):
-        acknowledged = _run_and_kill(tmp_path, chance.uniform(0.0, 0.3))
+        acknowledged = run_and_kill(tmp_path, chance.uniform(0.0, 0.3))
         assert acknowledged > last
-        last = _check(tmp_path, acknowledged) if chance.random() < 0.6 else acknowledged
-    _check(tmp_path, last)
+        last = check(tmp_path, acknowledged) if chance.random() < 0.6 else acknowledged
+    check(tmp_path, last)

@@ -29,6 +29,12 @@ def database(shoal: ShoalServer) -> Iterator[str]:
             inside.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")
             inside.execute("CREATE DOMAIN aside.positive AS int CHECK (VALUE > 0)")
             inside.execute("COMMENT ON DOMAIN aside.positive IS 'more than nothing'")
+            inside.execute("CREATE TABLE ancestor (a int)")
+            inside.execute("CREATE TABLE aside.ancestor (b int)")
+            inside.execute("CREATE TABLE parts (a int PRIMARY KEY, b text) PARTITION BY RANGE (a)")
+            inside.execute("CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (10)")
+            inside.execute("CREATE TABLE aside.rest PARTITION OF parts DEFAULT")
+            inside.execute("CREATE TABLE heir (c int) INHERITS (aside.ancestor, ancestor)")
             for number in range(TABLES):
                 schema = "aside" if number % 3 == 0 else "public"
                 inside.execute(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -288,12 +289,12 @@ async def test_requests_that_are_too_large_are_refused_by_their_size(open_sessio
     session = await open_session()
     await session.create("n", b"x" * 900_000)
     for request in (
-        session.set("n", b"x" * 1_100_000),
-        session.create("m", b"x" * 1_100_000),
-        session.multi([Set("n", b"x" * 600_000, -1), Create("m", b"x" * 600_000)]),
+        partial(session.set, "n", b"x" * 1_100_000),
+        partial(session.create, "m", b"x" * 1_100_000),
+        partial(session.multi, [Set("n", b"x" * 600_000, -1), Create("m", b"x" * 600_000)]),
     ):
         with pytest.raises(SqlError) as error:
-            await request
+            await request()
         assert error.value.sqlstate == "54000"
     found = await session.get("n")
     assert found is not None and len(found.data) == 900_000

@@ -151,6 +151,22 @@ async def test_a_lost_reply_is_an_unknown_outcome_of_what_was_done(open_session:
     assert states.seen == ["suspended", "connected"]
 
 
+async def test_answers_out_of_order_break_the_connection_and_not_the_session(open_session: Open, proxy: Proxy) -> None:
+    session = await open_session(f"zk://127.0.0.1:{proxy.port}/out-of-order")
+    await session.create("head", b"old")
+    states = States(session)
+    proxy.passes["down"] = False
+    write = asyncio.create_task(session.set("head", b"new", 0))
+    await proxy.kept.wait()
+    proxy.passes["down"] = True
+    assert await session.get("head") == Znode(b"new", 1)  # another answer than the next one: asked again
+    with pytest.raises(OutcomeUnknownError):
+        await write
+    await states.wait_for("connected")
+    assert states.seen == ["suspended", "connected"]
+    assert await session.set("head", b"newer", 1) == 2
+
+
 async def test_a_lost_request_is_an_unknown_outcome_of_what_was_not_done(open_session: Open, proxy: Proxy) -> None:
     session = await open_session(f"zk://127.0.0.1:{proxy.port}/lost-request")
     await session.create("head", b"old")

@@ -219,8 +219,8 @@ async def test_users_that_the_servers_know_own_what_they_make(
         assert error.value.sqlstate == "28000"
     again = await open_coordination(url, environment={"SHOAL_ZK_SASL": "shoal:secret"})
     assert await again.get("nodes/a") == Znode(b"", 0)
-    sasl_server.stop()
-    sasl_server.start()
+    await asyncio.to_thread(sasl_server.stop)
+    await asyncio.to_thread(sasl_server.start)
     await again.set("format", b'{"format":1}')  # the next connection tells who it is, too
     await again.close()
     await session.close()

@@ -1,0 +1,52 @@
+"""Backups, LSNs and times: what the node knows of its changelog (engine/session/history.py answers).
+
+shoal_backup(url)                   makes a backup there; the LSN up to which it reaches
+shoal_backup_progress()             how far the one is that runs, as JSON; NULL
+shoal_lsn_at(time)                  the LSN of everything that was committed up to a time
+shoal_time_of(lsn)                  the commit time of an LSN
+pg_current_wal_lsn() and its kin    the LSNs of pg_default's changelog
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+from catalog.functions.base import CallContext, Function
+from catalog.functions.registry import declare, implement
+from catalog.types import oids
+
+
+class _History(Protocol):
+    def backup(self, url: str, run: object) -> int: ...
+    def backup_progress(self) -> str | None: ...
+    def lsn(self, which: str) -> int: ...
+    def lsn_at(self, time: int, run: object) -> int: ...
+    def time_of(self, lsn: int, run: object) -> int: ...
+
+
+def _history(call: CallContext) -> _History:
+    return cast(_History, cast(Any, call.session).surroundings.history)
+
+
+declare(Function(9920, "shoal_backup", "shoal_backup", "f", True, False, "v", (oids.TEXT,), oids.INT8, 0, 0))
+implement("shoal_backup", lambda call, url: _history(call).backup(url, call), needs_session=True)
+declare(Function(9921, "shoal_backup_progress", "shoal_backup_progress", "f", True, False, "v", (), oids.TEXT, 0, 0))
+implement("shoal_backup_progress", lambda call: _history(call).backup_progress(), needs_session=True)
+
+
+declare(Function(9922, "shoal_lsn_at", "shoal_lsn_at", "f", True, False, "v", (oids.TIMESTAMPTZ,), oids.INT8, 0, 0))
+implement("shoal_lsn_at", lambda call, time: _history(call).lsn_at(time, call), needs_session=True)
+declare(Function(9923, "shoal_time_of", "shoal_time_of", "f", True, False, "v", (oids.INT8,), oids.TIMESTAMPTZ, 0, 0))
+implement("shoal_time_of", lambda call, lsn: _history(call).time_of(lsn, call), needs_session=True)
+
+
+def _declare_lsn(function: str, which: str) -> None:
+    implement(function, lambda call: _history(call).lsn(which), needs_session=True)
+
+
+for _function, _which in (
+    ("pg_current_wal_lsn", "durable"),
+    ("pg_current_wal_flush_lsn", "durable"),
+    ("pg_current_wal_insert_lsn", "sequenced"),
+):
+    _declare_lsn(_function, _which)

@@ -1,0 +1,89 @@
+"""money: arithmetic in whole cents (PostgreSQL 16 manual, 8.2; cash.c)."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from catalog.errors import SqlError
+from catalog.functions.registry import implement
+
+_LEAST = -(1 << 63)
+
+
+def _in_range(value: int, what: str = "money") -> int:
+    if not _LEAST <= value < -_LEAST:
+        raise SqlError("22003", f"{what} out of range")
+    return value
+
+
+def _wrapped(value: int) -> int:
+    """As 64 bits hold it: sums, differences and products with integers are not watched."""
+    return (value - _LEAST) % (1 << 64) + _LEAST
+
+
+def _rounded(value: float) -> int:
+    """rint() of a double: to the nearest, half to even. Raises 22003."""
+    if math.isnan(value) or abs(value) >= 2.0**63:
+        raise SqlError("22003", "money out of range")
+    return _in_range(round(value))
+
+
+def _not_zero(number: Any) -> Any:
+    if number == 0:
+        raise SqlError("22012", "division by zero")
+    return number
+
+
+def _quotient(value: int, number: int) -> int:
+    whole = abs(value) // abs(_not_zero(number))
+    return _wrapped(whole if (value < 0) == (number < 0) else -whole)
+
+
+def _of_numeric(value: Decimal) -> int:
+    if not value.is_finite():
+        raise SqlError("0A000", f"cannot convert {'NaN' if value.is_nan() else 'infinity'} to bigint")
+    return _in_range(int((value * 100).quantize(Decimal(1), ROUND_HALF_UP)), "bigint")
+
+
+def _of_integer(value: int) -> int:
+    return _in_range(value * 100, "bigint")
+
+
+def _summed(state: Any, value: int) -> Any:
+    return value if state is None else _wrapped(state + value)
+
+
+def _chosen(choose: Callable[[int, int], int]) -> Callable[[Any, int], Any]:
+    return lambda state, value: value if state is None else choose(state, value)
+
+
+def _register() -> None:
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        implement(f"cash_{name}", getattr(operator, name))
+    implement("cash_cmp", lambda left, right: int(left > right) - int(left < right))
+    implement("cashlarger", max)
+    implement("cashsmaller", min)
+    implement("cash_pl", lambda left, right: _wrapped(left + right))
+    implement("cash_mi", lambda left, right: _wrapped(left - right))
+    implement("cash_div_cash", lambda left, right: float(left) / float(_not_zero(right)))
+    for kind in ("int2", "int4", "int8"):
+        implement(f"cash_mul_{kind}", lambda value, number: _wrapped(value * number))
+        implement(f"{kind}_mul_cash", lambda number, value: _wrapped(value * number))
+        implement(f"cash_div_{kind}", _quotient)
+    for kind in ("flt4", "flt8"):
+        implement(f"cash_mul_{kind}", lambda value, number: _rounded(value * number))
+        implement(f"{kind}_mul_cash", lambda number, value: _rounded(value * number))
+        implement(f"cash_div_{kind}", lambda value, number: _rounded(value / _not_zero(number)))
+    implement("int4_cash", _of_integer)
+    implement("int8_cash", _of_integer)
+    implement("numeric_cash", _of_numeric)
+    implement("cash_numeric", lambda value: Decimal(value).scaleb(-2))
+    for aggregate, step in (("sum", _summed), ("max", _chosen(max)), ("min", _chosen(min))):
+        implement(f"{aggregate}(money)", python_aggregate=(lambda: None, step, lambda state: state))
+
+
+_register()

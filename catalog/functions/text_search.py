@@ -1,0 +1,279 @@
+"""Functions and operators of full text search (PostgreSQL 16 manual, 9.13). What they do: `catalog.text_search`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
+
+from catalog.errors import SqlError
+from catalog.functions.base import CallContext
+from catalog.functions.registry import implement, implements
+from catalog.text_search import queries, ranking, vectors
+from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, configuration_of, lexemes, lexize
+from catalog.text_search.matching import matches
+from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES, tokens
+from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operation, query_of
+from catalog.text_search.vectors import Vector, printed, vector_of
+from catalog.text_search.web import web_query
+from catalog.text_search.words import LAST_POSITION
+from catalog.text_search.words import WEIGHTS as LETTERS
+from catalog.types.base import Array
+from catalog.types.json_text import Number, Pairs, decode_json
+
+_OIDS_OF_CONFIGURATIONS = {name: oid for oid, name in CONFIGURATIONS.items()}
+
+
+def _default(call: CallContext) -> str:
+    return call.format.text_search
+
+
+# ---- making ---------------------------------------------------------------------------------------------------------
+
+
+def to_vector(configuration: str, *texts: str) -> str:
+    found = lexemes(configuration, *texts)
+    return printed(vectors.made((lexeme, ((min(position, LAST_POSITION), 0),)) for lexeme, position in found))
+
+
+def _of_json(configuration: str, text: str) -> str:
+    """to_tsvector of json and jsonb: of its strings, without keys."""
+    return to_vector(configuration, *_strings(decode_json(text)))
+
+
+def _strings(node: object) -> Iterator[str]:
+    if isinstance(node, Pairs):
+        for _, value in node:
+            yield from _strings(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _strings(value)
+    elif isinstance(node, str) and not isinstance(node, Number):
+        yield node
+
+
+def _with_configuration(source: str, make: Callable[[str, str], str]) -> None:
+    """A function of a text: with a configuration, and with the session's."""
+    implement(f"{source}_byid", lambda oid, text: make(configuration_of(oid), text))
+    implement(source, lambda call, text: make(_default(call), text), needs_context=True)
+
+
+_with_configuration("to_tsvector", to_vector)
+_with_configuration("json_string_to_tsvector", _of_json)
+_with_configuration("jsonb_string_to_tsvector", _of_json)
+_with_configuration("to_tsquery", queries.to_query)
+_with_configuration("plainto_tsquery", lambda configuration, text: queries.plain_query(configuration, text, AND))
+_with_configuration("phraseto_tsquery", lambda configuration, text: queries.plain_query(configuration, text, PHRASE))
+_with_configuration("websearch_to_tsquery", web_query)
+
+
+@implements("get_current_ts_config", needs_context=True)
+def _current(call: CallContext) -> int:
+    return _OIDS_OF_CONFIGURATIONS[_default(call)]
+
+
+@implements("array_to_tsvector")
+def _from_array(array: Array) -> str:
+    found = _lexemes_in(array)
+    if "" in found:
+        raise SqlError("2200F", "lexeme array may not contain empty strings")
+    return printed(vectors.made((lexeme, ()) for lexeme in found))
+
+
+# ---- vectors --------------------------------------------------------------------------------------------------------
+
+
+def _weight(letter: str) -> int:
+    found = LETTERS.find(letter.upper()) if letter else -1
+    if found < 0:
+        raise SqlError("XX000", f"unrecognized weight: {ord(letter) if letter else 0}")
+    return found
+
+
+def _set_weight(value: str, letter: str, only: Array | None = None) -> str:
+    weight = _weight(letter)
+    wanted = None if only is None else set(_lexemes_in(only))
+    changed = {
+        lexeme: tuple((number, weight) for number, _ in positions) if wanted is None or lexeme in wanted else positions
+        for lexeme, positions in vector_of(value).items()
+    }
+    return printed(changed)
+
+
+def _lexemes_in(array: Array) -> list[str]:
+    if None in array.elements:
+        raise SqlError("22004", "lexeme array may not contain nulls")
+    return cast("list[str]", list(array.elements))
+
+
+def _without(value: str, gone: Iterable[str]) -> str:
+    left = set(gone)
+    return printed({lexeme: positions for lexeme, positions in vector_of(value).items() if lexeme not in left})
+
+
+@implements("tsvector_filter")
+def _filter(value: str, letters: Array) -> str:
+    wanted = set()
+    if None in letters.elements:
+        raise SqlError("22004", "weight array may not contain nulls")
+    for letter in cast("tuple[str, ...]", letters.elements):
+        found = LETTERS.find(letter.upper()) if letter else -1
+        if found < 0:
+            raise SqlError("22023", f'unrecognized weight: "{letter}"')
+        wanted.add(found)
+    kept = {}
+    for lexeme, positions in vector_of(value).items():
+        left = tuple(item for item in positions if item[1] in wanted)
+        if left:
+            kept[lexeme] = left
+    return printed(kept)
+
+
+@implements("tsvector_unnest")
+def _unnest(value: str) -> list[tuple[str, Array | None, Array | None]]:
+    return [
+        (
+            lexeme,
+            Array.of(tuple(number for number, _ in positions)) if positions else None,
+            Array.of(tuple(LETTERS[weight] for _, weight in positions)) if positions else None,
+        )
+        for lexeme, positions in vector_of(value).items()
+    ]
+
+
+implement("tsvector_length", lambda value: len(vector_of(value)))
+implement("tsvector_strip", lambda value: printed(dict.fromkeys(vector_of(value), ())))
+implement("tsvector_setweight", _set_weight)
+implement("tsvector_setweight_by_filter", _set_weight)
+implement("tsvector_delete_str", lambda value, lexeme: _without(value, (lexeme,)))
+implement("tsvector_delete_arr", lambda value, array: _without(value, _lexemes_in(array)))
+implement("tsvector_concat", lambda left, right: printed(vectors.joined(vector_of(left), vector_of(right))))
+implement("tsvector_to_array", lambda value: Array.of(tuple(vector_of(value))))
+
+
+def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[str, str], bool]:
+    return lambda left, right: compare(vectors.sort_key(left), vectors.sort_key(right))
+
+
+for _name, _compare_keys in (("lt", operator.lt), ("le", operator.le), ("gt", operator.gt), ("ge", operator.ge)):
+    implement(f"tsvector_{_name}", _ordered(_compare_keys))
+for _type in ("tsvector", "tsquery"):
+    implement(f"{_type}_eq", lambda left, right: left == right)
+    implement(f"{_type}_ne", lambda left, right: left != right)
+
+
+@implements("tsvector_cmp")
+def _compare(left: str, right: str) -> int:
+    one, other = vectors.sort_key(left), vectors.sort_key(right)
+    return int(one > other) - int(one < other)
+
+
+# ---- queries --------------------------------------------------------------------------------------------------------
+
+
+def _joined(sign: str) -> Callable[..., str]:
+    def join(left: str, right: str, distance: int = 1) -> str:
+        if sign == PHRASE and not 0 <= distance <= queries.MOST_DISTANCE:
+            raise queries.bad_distance()
+        one, other = query_of(left), query_of(right)
+        if one is None or other is None:
+            return left or right
+        return queries.printed(Operation(sign, one, other, distance if sign == PHRASE else 0))
+
+    return join
+
+
+@implements("tsquery_not")
+def _negated(value: str) -> str:
+    query = query_of(value)
+    return "" if query is None else queries.printed(Operation(NOT, None, query))
+
+
+implement("tsquery_and", _joined(AND))
+implement("tsquery_or", _joined(OR))
+implement("tsquery_phrase", _joined(PHRASE))
+implement("tsquery_phrase_distance", _joined(PHRASE))
+implement("tsquery_numnode", lambda value: sum(1 for _ in queries.nodes(query_of(value))))
+
+# ---- matching -------------------------------------------------------------------------------------------------------
+
+
+def _match(vector: Vector, query: str) -> bool:
+    return matches(vector, query_of(query))
+
+
+implement("ts_match_vq", lambda vector, query: _match(vector_of(vector), query))
+implement("ts_match_qv", lambda query, vector: _match(vector_of(vector), query))
+implement(
+    "ts_match_tt",
+    lambda call, text, query: _match(
+        vector_of(to_vector(_default(call), text)), queries.plain_query(_default(call), query, AND)
+    ),
+    needs_context=True,
+)
+implement(
+    "ts_match_tq",
+    lambda call, text, query: _match(vector_of(to_vector(_default(call), text)), query),
+    needs_context=True,
+)
+
+
+def _weights(array: Array) -> list[float]:
+    if len(array.dimensions) != 1:
+        raise SqlError("2202E", "array of weight must be one-dimensional")
+    if len(array.elements) < 4:
+        raise SqlError("2202E", "array of weight is too short")
+    if None in array.elements:
+        raise SqlError("22004", "array of weight must not contain nulls")
+    given = cast("tuple[float, ...]", array.elements)
+    found = [weight if weight >= 0 else own for weight, own in zip(given, ranking.WEIGHTS, strict=False)]
+    if any(weight > 1.0 for weight in found):
+        raise SqlError("22023", "weight out of range")
+    return found
+
+
+def _rank(weights: list[float] | tuple[float, ...], vector: str, query: str, method: int = 0) -> float:
+    return ranking.rank(weights, vector_of(vector), query_of(query), method)
+
+
+implement("ts_rank_tt", lambda vector, query: _rank(ranking.WEIGHTS, vector, query))
+implement("ts_rank_ttf", lambda vector, query, method: _rank(ranking.WEIGHTS, vector, query, method))
+implement("ts_rank_wtt", lambda weights, vector, query: _rank(_weights(weights), vector, query))
+implement("ts_rank_wttf", lambda weights, vector, query, method: _rank(_weights(weights), vector, query, method))
+
+# ---- looking at it --------------------------------------------------------------------------------------------------
+
+
+@implements("ts_lexize")
+def _lexize(dictionary: int, token: str) -> Array:
+    name = DICTIONARIES.get(dictionary)
+    if name is None:
+        raise SqlError("XX000", f"cache lookup failed for text search dictionary {dictionary}")
+    lexeme = lexize(name, token)
+    return Array.of(() if lexeme is None else (lexeme,))
+
+
+def _of_parser(parser: str | int) -> None:
+    """There is one parser."""
+    if isinstance(parser, str) and parser.removeprefix("pg_catalog.") != "default":
+        raise SqlError("42704", f'text search parser "{parser}" does not exist')
+    if isinstance(parser, int) and parser != DEFAULT_PARSER:
+        raise SqlError("XX000", f"cache lookup failed for text search parser {parser}")
+
+
+@implements("ts_parse_byname", "ts_parse_byid")
+def _parse(parser: str | int, text: str) -> list[tuple[int, str]]:
+    _of_parser(parser)
+    return list(tokens(text))
+
+
+@implements("ts_token_type_byname", "ts_token_type_byid")
+def _token_types(parser: str | int) -> list[tuple[int, str, str]]:
+    _of_parser(parser)
+    return [(number, name, text) for number, (name, text) in enumerate(TOKEN_TYPES, 1)]
+
+
+def configuration_named(name: str) -> str | None:
+    """The name of a configuration as a session keeps it, None for an unknown one."""
+    bare = name.strip().removeprefix("pg_catalog.")
+    return bare if bare in _OIDS_OF_CONFIGURATIONS else None

@@ -1,0 +1,216 @@
+"""The change streams of a node: what its other parts call.
+
+commit queue    `capture`, set while there is a stream
+catalog         `published`, `forget`
+durable LSNs    `moved`: whoever listens is told, what nobody needs is let go
+functions       shoal_changes() and its kin, the view shoal_change_streams
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Catalog, ChangeStream, Role, SchemaObject, Tablespace
+from engine.changes import positions, reading
+from engine.changes.capture import Capture, Captured
+from engine.changes.log import Log
+from engine.changes.positions import Trimmer, position_of
+from engine.changes.record import decode_head, size_of
+from engine.session.notifications import STREAM
+from engine.storage.moments import Lsn, lsn_in
+from engine.storage.stores import not_here
+
+if TYPE_CHECKING:
+    from engine.node import Node
+    from engine.storage.interface import Reader
+    from engine.txn.transaction import Transaction
+
+TOLD_AFTER = 0.005  # seconds in which many commits become one notification
+
+
+class ChangeStreams:
+    """See the module's text. On the engine's thread."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._capture = Capture(node)
+        self._trimmer = Trimmer(node)
+        self._unseen = 0  # bytes of changes since it was last looked whether some may go
+        self._look_at = 0  # the LSN in pg_default that is to be durable before it is looked
+        self._trimming = False
+        self._telling = False
+        self._told: dict[int, int] = {}  # by OID of a stream: the LSN of the newest change that was told
+
+    # ---- the catalog ------------------------------------------------------------------------------------------------
+
+    def activate(self) -> None:
+        """There is a stream, or is about to be one."""
+        self._node.commits.capture = self._capture
+
+    def forget(self) -> None:
+        """The catalog was read anew, or this node has begun or ceased to lead."""
+        self._capture.forget(everything=True)
+        self._trimmer.forget()
+        if any(isinstance(item, ChangeStream) for item in self._objects.values()):
+            self.activate()
+
+    def published(self, changes: Mapping[int, SchemaObject | None]) -> None:
+        """Schema changes are committed."""
+        if any(isinstance(item, ChangeStream) for item in changes.values()):
+            self.activate()
+        if self._node.commits.capture is not None:
+            self._capture.published(changes)
+
+    def abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
+        """Schema changes of a transaction that is rolled back, maybe from within its COMMIT."""
+        self._capture.abandoned(changes)
+
+    @property
+    def _objects(self) -> Mapping[int, SchemaObject]:
+        return self._node.shared_catalog.objects if self._node.catalogs else {}
+
+    def captured_tables(self) -> Mapping[bytes, Captured]:
+        """The tables whose changes are captured, by the prefix of their keys."""
+        return {} if self._node.commits.capture is None else self._capture.tables()
+
+    # ---- what the functions do --------------------------------------------------------------------------------------
+
+    def log_of(self, stream: ChangeStream) -> Log:
+        """Where the changes of a stream lie. Raises 57P03 if that is not on this node."""
+        log = self._capture.logs().get((stream.database, stream.tablespace))
+        if log is None:
+            raise not_here()
+        return log
+
+    def read(
+        self,
+        catalog: Catalog,
+        role: Role | None,
+        reader: Reader,
+        name: str,
+        wanted: reading.Wanted,
+        cut: Callable[[int], None],
+    ) -> Iterator[reading.Row]:
+        """shoal_changes(). Raises 42704, 42501, 55000, 57P03. `cut`: see reading.read."""
+        return reading.read(self, reader, reading.find(catalog, name, role), wanted, cut)
+
+    def advance(self, catalog: Catalog, role: Role | None, transaction: Transaction, name: str, lsn: int) -> int:
+        """shoal_change_stream_advance(). Raises 42704, 42501, 55000, 22023, 25006; LockWait."""
+        stream = reading.find(catalog, name, role)
+        return positions.advance(transaction, stream, lsn, self.log_of(stream).space.durable_lsn)
+
+    def reach(
+        self, catalog: Catalog, role: Role | None, reader: Reader, name: str, after: int | None, limit: int | None
+    ) -> int:
+        """shoal_change_stream_reach(). Raises 42704, 42501, 55000, 57P03."""
+        stream = reading.find(catalog, name, role)
+        log = self.log_of(stream)
+        return reading.reach(log, reader, stream, reading.begin(log, reader, stream, after), limit)
+
+    def seen(self, catalog: Catalog, role: Role | None, name: str, lsn: Lsn) -> int:
+        """shoal_change_stream_snapshot(): of what a statement sees, the LSN in the stream's tablespace. Raises 42704,
+        42501, 57P03."""
+        return lsn_in(self.log_of(reading.find(catalog, name, role)).space.slot, lsn)
+
+    def shown(self, catalog: Catalog, reader: Reader) -> list[dict[str, object]]:
+        """The rows of shoal_change_streams, but for names of roles."""
+        return [self._shown(catalog, reader, stream) for stream in catalog.change_streams.values()]
+
+    def _shown(self, catalog: Catalog, reader: Reader, stream: ChangeStream) -> dict[str, object]:
+        owner, place = catalog.get(stream.owner), catalog.get(stream.tablespace)
+        position = position_of(reader, stream)
+        tables = () if stream.all_tables else reading.tables_of(catalog, stream)
+        row: dict[str, object] = {
+            "name": stream.name,
+            "owner": owner.name if isinstance(owner, Role) else None,
+            "tables": ", ".join(f"{catalog.schema_name(table.schema)}.{table.name}" for table in tables),
+            "all_tables": stream.all_tables,
+            "tablespace": place.name if isinstance(place, Tablespace) else None,
+            "start_lsn": stream.start,
+            "position": position,
+            "retain_bytes": stream.retain,
+        }
+        try:
+            log = self.log_of(stream)
+        except SqlError:  # its tablespace is not on this node: what is in the catalog is shown all the same
+            return {**row, "state": "elsewhere"}
+        gone, _ = log.gone(reader)
+        first, newest = self._ends(log, reader, stream, max(position, gone))
+        row |= {"state": "retired" if position < gone else "ready", "oldest_lsn": max(gone, stream.start)}
+        if newest is not None and first is not None:
+            row |= {"newest_lsn": newest[0], "newest_time": decode_head(newest[1]).commit_time}
+            row |= {"lag_bytes": decode_head(newest[1]).end - decode_head(first[1]).end + size_of(first[1])}
+            row |= {"lag_since": decode_head(first[1]).commit_time}
+        else:
+            row |= {"lag_bytes": 0}
+        return row
+
+    def _ends(
+        self, log: Log, reader: Reader, stream: ChangeStream, after: int
+    ) -> tuple[tuple[int, bytes] | None, tuple[int, bytes] | None]:
+        """(LSN, body) of the first and the last part after an LSN that the stream has something in."""
+        first = next(
+            ((lsn, part) for lsn, _, part in log.parts(reader, after) if stream.oid in decode_head(part).streams), None
+        )
+        if first is None:
+            return None, None
+        newest = next(found for found in log.parts_back(reader) if stream.oid in decode_head(found[1]).streams)
+        return first, newest
+
+    # ---- telling and letting go -------------------------------------------------------------------------------------
+
+    def captured(self, size: int) -> None:
+        """A commit has changes of so many bytes."""
+        self._unseen += size
+        if self._unseen >= positions.CHECK_BYTES:
+            self.look()
+
+    def look(self) -> None:
+        """Lets go of what nobody needs, soon after the commit that is sequenced next is durable."""
+        self._unseen = 0
+        self._look_at = self._node.store.of(0).sequenced_lsn + 1
+        self._trim_soon()
+
+    def _trim_soon(self) -> None:
+        if not self._trimming:
+            self._trimming = True
+            asyncio.get_running_loop().call_later(TOLD_AFTER, self._trim)
+
+    def _trim(self) -> None:
+        self._trimming = False
+        if not self._node.catalogs:
+            return
+        home = self._node.store.of(0)
+        if home.durable_lsn < self._look_at <= home.sequenced_lsn:
+            self._trim_soon()
+            return
+        streams = [item for item in self._objects.values() if isinstance(item, ChangeStream)]
+        more = False
+        for place, log in self._capture.logs().items():
+            own = [stream for stream in streams if (stream.database, stream.tablespace) == place]
+            more |= self._trimmer.trim(log, own)
+        if more:
+            self._trim_soon()
+
+    def moved(self, _: int) -> None:
+        """A tablespace's durable LSN has moved."""
+        if self._node.listeners.streams and not self._telling:
+            self._telling = True
+            asyncio.get_running_loop().call_later(TOLD_AFTER, self._tell)
+
+    def _tell(self) -> None:
+        """Notifies whoever listens to a stream that has new changes: LISTEN "shoal.<stream>", payload: the LSN."""
+        self._telling = False
+        for database, channel in list(self._node.listeners.streams):
+            catalog = self._node.catalogs.get(database)
+            stream = None if catalog is None else catalog.change_streams.get(channel.removeprefix(STREAM))
+            if stream is None:
+                continue
+            log = self.log_of(stream)
+            newest = next(log.parts_back(log.space.current), None)
+            if newest is not None and newest[0] > self._told.get(stream.oid, 0):
+                self._told[stream.oid] = newest[0]
+                self._node.listeners.tell(database, 0, [(channel, str(newest[0]))])

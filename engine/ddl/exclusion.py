@@ -1,0 +1,129 @@
+"""EXCLUDE constraints (DefineIndex, ComputeIndexAttrs): the index that they are declared with, and their operators.
+
+Which operators an access method can compare by is PostgreSQL's pg_amop, those alone that are their own commutators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.functions.base import Operator
+from catalog.operator_classes import METHODS, default_class, family_name, operator_class
+from catalog.schema import Constraint, Index, IndexColumn, Table
+from catalog.types import format_type
+from engine.ddl import names
+from engine.ddl.expressions import stored_predicate
+from engine.ddl.indexes import index_column, second_part, with_method
+from engine.ddl.tablespaces import place_of_index
+from engine.sql import ast
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.resolve import operator_for
+
+if TYPE_CHECKING:
+    from engine.ddl.tables import TableBuilder
+
+_RANGES, _AREAS, _POINTS, _NETWORKS = ("&&", "-|-", "="), ("&&", "~="), ("<->", "~="), ("&&", "<>", "=")
+_COMMUTATIVE = {
+    "range_ops": _RANGES, "multirange_ops": _RANGES, "box_ops": _AREAS, "poly_ops": _AREAS, "circle_ops": _AREAS,
+    "point_ops": _POINTS, "quad_point_ops": _POINTS, "kd_point_ops": _POINTS, "inet_ops": _NETWORKS,
+}  # fmt: skip
+
+
+def exclusion(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constraint:
+    """The constraint; its index goes to the builder. Raises 42809 for an operator that does not fit, 42883, 42704, and
+    0A000 for an access method that cannot, and on partitioned tables."""
+    context, table = builder.context, builder.table
+    if table.partitioning is not None:
+        fail("0A000", "exclusion constraints are not supported on partitioned tables", constraint)
+    for element in constraint.elements:
+        if element.name is not None and table.column(element.name) is None:
+            raise SqlError("42703", f'column "{element.name}" named in key does not exist')
+    statement = ast.IndexStmt(
+        None,
+        ast.RangeVar(None, None, table.name),
+        constraint.elements,
+        method=constraint.method,
+        include=constraint.include,
+    )
+    statement = with_method(context, statement)
+    if statement.method not in ("btree", "hash", "gist", "spgist"):
+        raise SqlError("0A000", f'access method "{statement.method}" does not support exclusion constraints')
+    columns = tuple(index_column(context, table, element, statement.method) for element in statement.elements)
+    found = tuple(
+        _operator(statement.method, column, written)
+        for column, written in zip(columns, constraint.operators, strict=True)
+    )
+    taken = [index.name for index in builder.indexes]
+    name = constraint.name or names.free_relation_name(
+        context, table.schema, table.name, second_part(statement), "excl", taken
+    )
+    if constraint.name:
+        names.refuse_if_taken(context, table.schema, name, False)
+    index = Index(
+        context.new_oid(),
+        table.schema,
+        name,
+        table.oid,
+        columns,
+        context.new_storage_id(table.tablespace),
+        include=tuple(builder.column_named(item).number for item in constraint.include),
+        predicate=stored_predicate(context, table, constraint.where) if constraint.where is not None else None,
+        method=statement.method,
+        owner=table.owner,
+        tablespace=place_of_index(context, constraint.tablespace, table),
+        late="x",
+    )
+    builder.add_index(index)
+    return Constraint(
+        context.new_oid(),
+        name,
+        "x",
+        tuple(column.number for column in columns),
+        index=index.oid,
+        deferrable=constraint.deferrable,
+        initially_deferred=constraint.initially_deferred,
+        operators=tuple(item.oid for item in found),
+    )
+
+
+def _operator(method: str, column: IndexColumn, written: tuple[str, ...]) -> Operator:
+    """Raises 42883, 42809."""
+    found = operator_for(written, column.type.oid, column.type.oid, -1)
+    shown = f"{found.name}({format_type(found.left)},{format_type(found.right)})"
+    if found.commutator != found.oid:
+        detail = "Only commutative operators can be used in exclusion constraints."
+        raise SqlError("42809", f"operator {shown} is not commutative", detail=detail)
+    class_ = operator_class(column.operator_class) if column.operator_class else default_class(method, column.type.oid)
+    assert class_ is not None
+    known = ("=",) if METHODS[method].name in ("btree", "hash") else _COMMUTATIVE.get(class_.name, ("=",))
+    if found.name not in known:
+        detail = "The exclusion operator must be related to the index operator class for the constraint."
+        message = f'operator {shown} is not a member of operator family "{family_name(class_)}"'
+        raise SqlError("42809", message, detail=detail)
+    return found
+
+
+def copied_exclusion(builder: TableBuilder, source: Table, constraint: Constraint) -> None:
+    """LIKE ... INCLUDING INDEXES: the constraint of another table, whose columns have the same names."""
+    context, table = builder.context, builder.table
+    assert constraint.index is not None
+    index = context.catalog.index(constraint.index)
+    numbers = {0: 0} | {column.number: builder.column_named(column.name).number for column in source.columns}
+    columns = tuple(replace(item, number=numbers[item.number]) for item in index.columns)
+    words = "_".join(source.column_by_number(item.number).name if item.number else "expr" for item in index.columns)
+    name = names.free_relation_name(
+        context, table.schema, table.name, words, "excl", [item.name for item in builder.indexes]
+    )
+    made = replace(
+        index, oid=context.new_oid(), schema=table.schema, name=name, table=table.oid, columns=columns,
+        storage_id=context.new_storage_id(table.tablespace), include=tuple(numbers[item] for item in index.include),
+        owner=table.owner, tablespace=table.tablespace, comment=None,
+    )  # fmt: skip
+    builder.add_index(made)
+    copied = replace(
+        constraint, oid=context.new_oid(), name=name, columns=tuple(item.number for item in columns), index=made.oid,
+        comment=None,
+    )  # fmt: skip
+    builder.table = replace(builder.table, constraints=(*builder.table.constraints, copied))

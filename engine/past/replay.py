@@ -1,0 +1,144 @@
+"""Applying entries of the changelog to a tablespace's directory that stands still: after a checkpoint was restored.
+
+The tablespace is opened over a changelog that takes nothing, applies the entries as a follower does, and is closed:
+then its LMDB is the exact state at the last of them. Broken off, it is the state at an earlier one, and going on from
+there is the same as never having stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Protocol
+
+from catalog.errors import SqlError
+from engine.storage.edits import runs_of
+from engine.storage.interface import Joint
+from engine.storage.tablespace import Tablespace
+
+TURN = 200  # entries that are applied before others have the thread
+PAUSE = 0.005  # seconds between two looks whether the flush has caught up
+BULK = "replayed"
+
+
+class PastEntry(Protocol):
+    """A committed entry of the changelog, verified."""
+
+    @property
+    def lsn(self) -> int: ...
+
+    @property
+    def commit_time(self) -> int:
+        """Microseconds since 2000-01-01 UTC."""
+
+    @property
+    def body(self) -> bytes: ...
+
+
+FetchBulk = Callable[[str, str], Awaitable[None]]
+"""(name of a bulk segment, path) -> the segment is a file there."""
+
+
+class NoChangelog:
+    """engine.storage.interface.Changelog of a tablespace in which nothing is committed. `directory` is where replayed
+    bulk segments lie until they are flushed."""
+
+    pending_bytes = 0
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def submit(
+        self,
+        lsn: int,
+        body: bytes,
+        commit_time: int,
+        schema_version: int,
+        files: Sequence[str] = (),
+        joint: Joint | None = None,
+    ) -> None:
+        """Raises 25006."""
+        raise SqlError("25006", "the past cannot be changed")
+
+    def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
+        return iter(())
+
+    def retire(self, upto: int) -> None:
+        """There is nothing to retire."""
+
+    def bulk_path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+    def bulk_names(self) -> list[str]:
+        """Segments that a broken replay has left are fetched again."""
+        return os.listdir(self._directory) if os.path.isdir(self._directory) else []
+
+    def drop_bulk(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.bulk_path(name))
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def open_still(path: str, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], None]) -> Tablespace:
+    """The tablespace of a directory, over no changelog. `failed` is told once when a write has failed. Raises what
+    Tablespace.open does."""
+    log = NoChangelog(os.path.join(path, BULK))
+    return Tablespace.open(path, lambda *_: log, partial(_in_loop, loop), on_fatal=failed)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+        loop.call_soon_threadsafe(work)
+
+
+async def replay(
+    path: str,
+    entries: Callable[[int], AsyncIterator[PastEntry]],
+    fetch: FetchBulk,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Applies `entries(after)`, those behind what the directory holds, in order and without a gap. Everything is in
+    LMDB, and nothing open, when it returns: the LSN reached. `progress` is told LSNs.
+
+    Raises XX001 for damage, 58030 when the disk fails, and what `entries` and `fetch` raise.
+    """
+    loop = asyncio.get_running_loop()
+    failures: list[BaseException] = []
+    space = await asyncio.to_thread(open_still, path, loop, failures.append)
+    try:
+        os.makedirs(os.path.join(path, BULK), exist_ok=True)
+        applied = 0
+        async for entry in entries(space.durable_lsn):
+            for run in runs_of(entry.body):
+                await fetch(run.name, os.path.join(path, BULK, run.name))
+            space.apply(entry.lsn, entry.body, entry.commit_time)
+            applied += 1
+            if applied % TURN == 0:
+                progress(entry.lsn)
+                await asyncio.sleep(0)
+            while space.pressure and not failures:
+                await asyncio.sleep(PAUSE)
+            _raise(failures)
+        flushed = asyncio.Event()
+        space.flush(flushed.set)
+        while not flushed.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(flushed.wait(), 1.0)
+            _raise(failures)
+        reached = space.durable_lsn
+        progress(reached)
+        return reached
+    finally:
+        space.close()
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(path, BULK))
+
+
+def _raise(failures: list[BaseException]) -> None:
+    if failures:
+        raise SqlError("58030", f"could not write: {failures[0]}") from failures[0]

@@ -1,0 +1,374 @@
+"""Sessions and statements that read the past.
+
+    SET as_of = ...         the session stands on another node from here on (engine/past/nodes.py), until RESET as_of
+    FROM t AS OF ...        the statement, without those words, runs in a session of its own on such a node. All its
+                            tables are of the same moment: what reads two moments is refused
+
+A moment is an LSN of pg_default or a time; a time is everything that was committed up to it. Whoever reads sees who
+might read what then: privileges are those of the moment, and a superuser is who was one then and is one now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Role
+from catalog.types import lookup, oids
+from catalog.types.base import TypeRef
+from catalog.types.datetime import reading_constants
+from engine.execute.expressions import compile_expression
+from engine.session import planning, running
+from engine.session.answer import Sink
+from engine.session.prepared import PastWait, Portal, Prepared
+from engine.session.routing import walk
+from engine.sql import ast
+from engine.sql.analyze import analyze_expression
+
+if TYPE_CHECKING:
+    from engine.columnar.interface import ResultStream
+    from engine.past.manager import Past
+    from engine.past.nodes import PastNode
+    from engine.session.session import Session
+
+_LSN = re.compile(r"(?:lsn\s+)?(?:([0-9]+)|([0-9a-f]{1,8}/[0-9a-f]{1,8}))\Z", re.IGNORECASE)
+SETTING = "as_of"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One of both."""
+
+    lsn: int | None = None
+    time: int | None = None  # microseconds since 2000-01-01 UTC
+
+
+def _past(session: Session) -> Past:
+    past = session.present.past
+    if past is None:
+        not_supported("reading the past on this server")
+    return past
+
+
+# ---- SET as_of ------------------------------------------------------------------------------------------------------
+
+
+async def set_as_of(session: Session, value: str | None) -> None:
+    """SET and RESET. Raises 25001 in a transaction, 22023, 22007, 72000."""
+    if session.in_block or session.transaction is not None:
+        raise SqlError("25001", "SET as_of cannot run inside a transaction block")
+    if value is None or value.strip().lower() in ("", "default"):
+        leave(session)
+        return
+    node = await _node_at(session, _moment_of(session, value.strip()))
+    try:
+        _check_identity(session, node)
+    except SqlError:
+        node.close()
+        raise
+    leave(session)
+    session.stand_on(node)
+    session.settings.force(SETTING, value.strip())
+
+
+def leave(session: Session) -> None:
+    """The session reads what is there now."""
+    if session.node is not session.present:
+        node = cast("PastNode", session.node)
+        session.stand_on(session.present)
+        node.close()
+        session.settings.force(SETTING, "")
+
+
+def _moment_of(session: Session, text: str) -> Moment:
+    """'17', 'lsn 17', '0/11', or a time as timestamptz reads it. Raises 22007."""
+    found = _LSN.match(text)
+    if found is None:
+        return Moment(time=cast(int, lookup(oids.TIMESTAMPTZ).text_decoder(session.key.format)(text)))
+    return Moment(_read_lsn(found[1] or found[2]))
+
+
+def _read_lsn(text: str) -> int:
+    if "/" in text:
+        return cast(int, lookup(oids.PG_LSN).text_decoder()(text))
+    return cast(int, lookup(oids.INT8).text_decoder()(text))
+
+
+async def _node_at(session: Session, moment: Moment) -> PastNode:
+    past = _past(session)
+    lsn = moment.lsn
+    if lsn is None:
+        assert moment.time is not None
+        lsn = await past.lsn_at(moment.time)
+    return await past.node_at(lsn)
+
+
+def _check_identity(session: Session, node: PastNode) -> None:
+    """Raises 3D000, 42704, 42501 for a session that could not have been there then."""
+    catalog = node.catalogs.get(session.database_oid)
+    if catalog is None:
+        raise SqlError("3D000", f'database "{session.database_name}" did not exist at LSN {node.lsn}')
+    now = session.present.shared_catalog
+    for name in {session.role.name, session.user_name, session.session_user_name}:
+        role, then = now.get(now.roles.get(name, 0)), catalog.get(catalog.roles.get(name, 0))
+        if not isinstance(then, Role) or not isinstance(role, Role) or role.oid != then.oid:
+            raise SqlError("42704", f'role "{name}" did not exist at LSN {node.lsn}')
+        if then.superuser and not role.superuser:
+            raise SqlError("42501", f'role "{name}" was a superuser at LSN {node.lsn}, and is none now')
+
+
+# ---- AS OF in a statement -------------------------------------------------------------------------------------------
+
+
+def prepared_as_of(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared | None:
+    """The plan of a statement that reads the past by AS OF; None for one that has none. Raises PastWait, 0A000, and
+    what planning it then raises."""
+    clauses = [node for node in walk(statement.tree) if isinstance(node, ast.AsOf)]
+    if not clauses:
+        return None
+    _check_whole(statement.tree)
+    with reading_constants(None) as reading_now:
+        plan = _Plan(tuple(_source(session, clause) for clause in clauses), _without(statement, clauses))
+    types = _types_with_moments(clauses, types)
+    lasting = not reading_now.timely
+    moment = None if plan.parameters else plan.moment(session, ())
+    if moment is None or _lsn_now(session, moment) >= session.present.commits.schema_version:
+        inner = planning.prepare_text(session, plan.sql, types)
+    else:
+        lasting = False
+        reading = _Reading(session, _open_now(session, moment))
+        try:
+            inner = planning.prepare_text(reading.child, plan.sql, types)
+        finally:
+            reading.end()
+    parameters = inner.parameter_types
+    made = Prepared("past", statement, parameters, inner.fields, session.catalog, session.key, command=inner.command)
+    made.lasting, made.past = lasting, plan
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What says a moment: a parameter (from 1), or an expression."""
+
+    kind: str
+    location: int
+    parameter: int
+    value: Callable[[Session], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What says the moment, and the statement without it."""
+
+    sources: tuple[_Source, ...]
+    sql: bytes
+
+    @property
+    def parameters(self) -> bool:
+        return any(source.parameter for source in self.sources)
+
+    def moment(self, session: Session, parameters: Sequence[object]) -> Moment:
+        """The moment that all sources say. Raises 0A000 for several, 22004, and what reading them raises."""
+        moments = set()
+        for source in self.sources:
+            number = source.parameter
+            value = parameters[number - 1] if number else source.value(session)
+            if value is None:
+                raise SqlError("22004", "the moment of AS OF must not be null", position=source.location + 1)
+            moments.add((source.kind, value))
+        if len(moments) > 1:
+            not_supported("AS OF several moments in one statement", position=self.sources[-1].location + 1)
+        ((kind, value),) = moments
+        return Moment(lsn=cast(int, value)) if kind == "lsn" else Moment(time=cast(int, value))
+
+
+def _check_whole(tree: ast.Node) -> None:
+    """Raises 0A000 for a statement that does not only read, or reads more than one moment."""
+    query = tree.query if isinstance(tree, ast.ExplainStmt) else tree
+    if isinstance(query, ast.CopyStmt):
+        query = query.query if query.query is not None and not query.is_from else query
+    if not isinstance(query, ast.SelectStmt) or query.into is not None:
+        not_supported("AS OF in a statement other than SELECT, EXPLAIN and COPY (SELECT ...) TO")
+    names = {node.name for node in walk(query) if isinstance(node, ast.CommonTableExpr)}
+    for node in walk(query):
+        if (
+            isinstance(node, ast.RangeVar)
+            and node.as_of is None
+            and (node.schema is not None or node.name not in names)
+        ):
+            not_supported(
+                f'reading "{node.name}" as of now beside a table AS OF another moment',
+                position=node.location + 1,
+                hint="Give every table of the statement the same AS OF.",
+            )
+        if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt):
+            not_supported("AS OF in a statement that changes data")
+
+
+def _types_with_moments(clauses: Sequence[ast.AsOf], types: Sequence[int]) -> tuple[int, ...]:
+    """The types of the parameters, where those that say a moment have theirs."""
+    found = list(types)
+    for clause in clauses:
+        if isinstance(clause.moment, ast.ParamRef):
+            number = clause.moment.number
+            found += [0] * (number - len(found))
+            found[number - 1] = found[number - 1] or (oids.INT8 if clause.kind == "lsn" else oids.TIMESTAMPTZ)
+    return tuple(found)
+
+
+def _without(statement: ast.Statement, clauses: Sequence[ast.AsOf]) -> bytes:
+    """The statement without its AS OF, everything else at its place in the query string."""
+    text = " " * statement.offset + statement.text
+    for clause in clauses:
+        text = text[: clause.location] + " " * (clause.end - clause.location) + text[clause.end :]
+    return text.encode()
+
+
+def _source(session: Session, clause: ast.AsOf) -> _Source:
+    """What says the moment of a clause. Raises what analysing it raises."""
+    environment, node = session.environment, clause.moment
+    parameter = node.number if isinstance(node, ast.ParamRef) else 0
+    if parameter:
+        return _Source(clause.kind, clause.location, parameter, lambda _: None)
+    wanted = oids.TIMESTAMPTZ
+    if clause.kind == "lsn":
+        if isinstance(node, ast.Literal) and node.kind == "string":
+            lsn = _read_lsn(str(node.value))
+            return _Source(clause.kind, clause.location, 0, lambda _: lsn)
+        plain = analyze_expression(node, environment, None, None, "EXECUTE parameters")
+        wanted = oids.PG_LSN if plain.type.oid == oids.PG_LSN else oids.INT8
+    found = analyze_expression(node, environment, None, TypeRef(wanted), "EXECUTE parameters")
+    run = compile_expression(found, session.key.format)
+    return _Source(clause.kind, clause.location, 0, lambda session: run(session.context(), ()))
+
+
+def _lsn_now(session: Session, moment: Moment) -> int:
+    """The LSN of a moment, if it is known. Raises PastWait."""
+    if moment.lsn is not None:
+        return moment.lsn
+    assert moment.time is not None
+    past, time = _past(session), moment.time
+    found = past.lsn_known(time)
+    if found is None:
+
+        async def learn() -> None:
+            await past.lsn_at(time)
+
+        raise PastWait(learn)
+    return found
+
+
+def _open_now(session: Session, moment: Moment) -> PastNode:
+    """The node at a moment, if it is there. Raises PastWait."""
+    lsn = _lsn_now(session, moment)
+    past = _past(session)
+    found = past.node_ready(lsn)
+    if found is None:
+
+        async def make() -> None:
+            (await past.node_at(lsn)).close()
+
+        raise PastWait(make)
+    return found
+
+
+class _Reading:
+    """A session that reads the past for another one, which waits for it; engine.columnar.interface.ResultStream of the
+    portal that it runs. When it has ended it is kept for the next statement: a session takes its time to make."""
+
+    def __init__(self, session: Session, node: PastNode) -> None:
+        from engine.session.session import Session as Made
+
+        self._session = session
+        self._node = node
+        self.portal: Portal | None = None
+        try:
+            _check_identity(session, node)
+            self.child = Made(node, session.role, session.database_oid, session.database_name, {})
+            node.unregister(self.child.process_id)
+            self.child.process_id, self.child.secret = session.process_id, session.secret
+            self._take_settings()
+        except BaseException:
+            node.close()
+            raise
+
+    def _take_settings(self) -> None:
+        state = self._session.settings.state()
+        self._settings = state.values
+        self.child.settings.restore(state)
+
+    @classmethod
+    def again(cls, session: Session, lsn: int) -> _Reading | None:
+        """The one that was kept, at another LSN; None if there is none that could be."""
+        kept, session.past_reader = session.past_reader, None
+        if not isinstance(kept, _Reading) or not _past(session).show(kept._node, lsn):
+            return None
+        try:
+            _check_identity(session, kept._node)
+            if kept._settings is not session.settings.state().values:
+                kept._take_settings()
+        except BaseException:
+            kept._node.close()
+            raise
+        return kept
+
+    def end(self) -> None:
+        """Lets go of the past. Twice is the same as once."""
+        portal, self.portal = self.portal, None
+        if portal is not None:
+            self.child.stop_portal(portal)
+            self._session.past_reader = self
+        self.child.roll_back()
+        self._node.close()
+
+    def __aiter__(self) -> _Reading:
+        return self
+
+    async def close(self) -> None:
+        self.end()
+
+
+async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
+    """Runs or resumes the portal of a statement with AS OF."""
+    portal.started = True
+    try:
+        if portal.stream is None:
+            portal.stream = cast("ResultStream", await _begin(session, portal))
+        reading = cast(_Reading, portal.stream)
+        inner = reading.portal
+        assert inner is not None
+        await running.run(reading.child, inner, limit, sink)
+    except BaseException:
+        session.stop_portal(portal)
+        raise
+    session.notices += reading.child.notices
+    reading.child.notices.clear()
+    portal.count = inner.count
+    if inner.done:
+        portal.done = True
+        portal.stream = None
+        reading.end()
+
+
+async def _begin(session: Session, portal: Portal) -> _Reading:
+    prepared = portal.prepared
+    plan = cast(_Plan, prepared.past)
+    past, moment = _past(session), plan.moment(session, portal.parameters)
+    lsn = moment.lsn
+    if lsn is None:
+        assert moment.time is not None
+        lsn = await past.lsn_at(moment.time)
+    reading = _Reading.again(session, lsn) or _Reading(session, await past.node_at(lsn))
+    try:
+        inner = planning.prepare_text(reading.child, plan.sql, prepared.parameter_types)
+        if [field.type for field in inner.fields or ()] != [field.type for field in prepared.fields or ()]:
+            raise SqlError("0A000", "the result has other columns at that moment than the statement was prepared for")
+    except BaseException:
+        reading.end()
+        raise
+    reading.portal = Portal(inner, portal.parameters, portal.formats, portal.name)
+    return reading

@@ -1,0 +1,163 @@
+"""Stages: rows that several sessions hand in, and one transaction then writes.
+
+    anybody            SELECT shoal_stage(3600)                                              -> token
+    workers            COPY t (a, b) FROM STDIN (FORMAT arrow, STAGE 'token', PART '3.0')
+    who has them all   COPY t (a, b) FROM 'stage:token/3.0,4.1' (FORMAT arrow)
+    in the end         SELECT shoal_drop_stage('token')
+
+A part is one attempt of one worker. It is read and checked against the table's columns as it comes, and kept as it came
+in a file without a name; nobody sees it. Who takes them names the parts that count, so what was handed in twice, by an
+attempt that was repeated or by two that raced, is written once. Defaults, constraints, indexes and privileges are those
+of any COPY, at that moment. Handing a part in is no part of a transaction.
+
+A stage is for one role. It goes away when it is dropped, when nothing has used it for its time (a driver that was
+killed), and with the process: the kernel keeps no file that has no name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import IO, TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Column, Table
+from engine.bulk.copy_arrow import ArrowParser
+from engine.bulk.load import PIECE_BYTES, Pieces
+from engine.bulk.thread import BulkThread
+from engine.session.lease import Lease
+
+if TYPE_CHECKING:
+    from engine.session.answer import CopySource
+    from engine.session.session import Session
+
+FILE_PREFIX = "stage:"
+STAGES_OF_A_ROLE = 64
+
+
+class _Stage:
+    def __init__(self, user: str, seconds: int, at_end: Callable[[], None]) -> None:
+        self.user = user
+        self.parts: dict[str, IO[bytes]] = {}
+        self.lease = Lease(seconds, at_end)
+
+    def end(self) -> None:
+        self.lease.end()
+        for file in self.parts.values():
+            file.close()
+        self.parts.clear()
+
+
+class Stages:
+    """Those of a node. `directory` gives the place of the files, on the disk of the data."""
+
+    def __init__(self, directory: Callable[[], str]) -> None:
+        self._directory = directory
+        self._known: dict[str, _Stage] = {}
+
+    def open(self, user: str, seconds: int) -> str:
+        """A new stage's token; it ends when nothing has used it for so many seconds. Raises 22023, 53400."""
+        if sum(stage.user == user for stage in self._known.values()) >= STAGES_OF_A_ROLE:
+            raise SqlError("53400", f"a role may have {STAGES_OF_A_ROLE} stages at once")
+        token = secrets.token_hex(16)
+        self._known[token] = _Stage(user, seconds, lambda: self._known.pop(token).end())
+        return token
+
+    def drop(self, user: str, token: str) -> bool:
+        """Whether there was such a stage."""
+        stage = self._known.get(token)
+        if stage is None or stage.user != user:
+            return False
+        self._known.pop(token).end()
+        return True
+
+    def close(self) -> None:
+        """The node stops."""
+        while self._known:
+            self._known.popitem()[1].end()
+
+    def _find(self, user: str, token: str) -> _Stage:
+        stage = self._known.get(token)
+        if stage is None or stage.user != user:
+            hint = "It was dropped, or nothing has used it for its time, or the server was started again. Begin anew."
+            raise SqlError("42704", f'stage "{token}" does not exist', hint=hint)
+        return stage
+
+    async def put(
+        self, session: Session, table: Table, columns: Sequence[Column], where: tuple[str, str], source: CopySource
+    ) -> int:
+        """Takes the data of a part; `where`: token and part. The number of rows. Raises 42704, 42710, 53100, and what
+        the data raises."""
+        token, part = where
+        stage = self._find(session.user_name, token)
+        if part in stage.parts:
+            raise SqlError("42710", f'part "{part}" of the stage exists already')
+        parser = ArrowParser(table, columns, session.key.format)
+        pieces = Pieces(source, parser.reader)
+        thread = BulkThread("stage")
+        file: IO[bytes] = tempfile.TemporaryFile(dir=self._directory())  # noqa: SIM115 - the stage's, or closed below
+        count = 0
+        try:
+            with stage.lease.in_use():
+                while data := await pieces.gather(PIECE_BYTES):
+                    count += await thread.run(_take, parser, file, data)
+                await thread.run(file.flush)
+            self._find(session.user_name, token).parts.setdefault(part, file)
+        finally:
+            if stage.parts.get(part) is not file:
+                thread.at_end(file.close)
+            thread.close()
+        return count
+
+    @contextmanager
+    def source(self, session: Session, name: str) -> Iterator[CopySource]:
+        """The data of parts, by the name that COPY was given behind 'stage:'. Raises 42704."""
+        token, _, listed = name.partition("/")
+        stage = self._find(session.user_name, token)
+        files = []
+        for part in filter(None, listed.split(",")):
+            if part not in stage.parts:
+                raise SqlError("42704", f'the stage has no part "{part}"')
+            files.append(stage.parts[part])
+        with stage.lease.in_use(), ExitStack() as opened:
+            # Descriptors of its own: the stage may be dropped meanwhile.
+            numbers = [os.dup(file.fileno()) for file in files]
+            for number in numbers:
+                opened.callback(os.close, number)
+            yield _StagedSource(numbers)
+
+
+def _take(parser: ArrowParser, file: IO[bytes], data: bytes) -> int:
+    """In a thread: checks a piece and keeps it."""
+    piece = parser.parse(data)
+    if piece.error is not None:
+        raise piece.error
+    try:
+        file.write(data)
+    except OSError as error:
+        code = "53100" if error.errno == errno.ENOSPC else "58030"
+        raise SqlError(code, f"a staged part could not be written: {error.strerror}") from error
+    return piece.rows.count
+
+
+class _StagedSource:
+    """An engine.session.answer.CopySource over files, one after the other."""
+
+    def __init__(self, files: list[int]) -> None:
+        self._files = files[::-1]
+        self._position = 0
+
+    async def read(self) -> bytes | None:
+        while self._files:
+            data = await asyncio.to_thread(os.pread, self._files[-1], PIECE_BYTES, self._position)
+            if data:
+                self._position += len(data)
+                return data
+            self._files.pop()
+            self._position = 0
+        return None

@@ -1,0 +1,127 @@
+"""What sessions put into the log: errors, statements that took long, who came and went.
+
+    log_min_messages            errors of this level and above are logged (warning: all of them)
+    log_min_error_statement     of these, from which level on the statement is logged too (error)
+    log_min_duration_statement  statements that took so many milliseconds are logged (-1: none)
+    log_connections, log_disconnections
+
+As in PostgreSQL, with one difference: **no values**. Statements are logged without their constants (as
+pg_stat_statements shows them), parameters never, and of a message about a value (SQLSTATE class 22) the value is left
+out, so that neither passwords nor what customers own gets into logs.
+
+Every line of a statement has its `trace_id`: that of a W3C `traceparent` in the statement's comment (sqlcommenter) or
+in `application_name`, else one that is made up when a line is written.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.session import planning
+from engine.session.prepared import Prepared
+from engine.session.settings import LOG_LEVELS
+from engine.sql.normalize import without_values
+from engine.sql.parser import parse
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+log = logging.getLogger("shoal.statement")
+
+_TRACE = re.compile(r"\b[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\b")
+_VALUE = re.compile(r'"[^"]*"|\'[^\']*\'')
+_MILLISECOND = 1_000_000  # nanoseconds
+
+
+def failed(session: Session, error: SqlError, severity: str) -> None:
+    """A client is told of an error of severity ERROR or FATAL."""
+    level = LOG_LEVELS.index(severity.lower())
+    settings = session.settings
+    if level < LOG_LEVELS.index(settings.get("log_min_messages")):
+        return
+    fields = _fields(session)
+    fields["sqlstate"] = error.sqlstate
+    if level >= LOG_LEVELS.index(settings.get("log_min_error_statement")):
+        statement = shown(session)
+        if statement:
+            fields["statement"] = statement
+    message = error.message
+    if error.sqlstate[:2] == "22" or error.sqlstate == "42601":
+        message = _VALUE.sub('"..."', message)
+    log.log(logging.CRITICAL if severity == "FATAL" else logging.ERROR, "%s", message, extra={"fields": fields})
+
+
+def ran(session: Session, prepared: Prepared, took: int) -> None:
+    """A statement has ended that took so many nanoseconds: logged if that is long."""
+    if took < session.log_over:
+        return
+    fields = _fields(session)
+    fields["duration_ms"] = round(took / _MILLISECOND, 3)
+    fields["statement"] = _text(prepared)
+    log.info("statement took %.3f ms", took / _MILLISECOND, extra={"fields": fields})
+
+
+def connected(session: Session) -> None:
+    """A client has been let in."""
+    if session.settings.get("log_connections") == "on":
+        log.info("connection authorized", extra={"fields": _who(session)})
+
+
+def refused(peer: object, error: SqlError) -> None:
+    """Somebody was not let in."""
+    client = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) >= 2 else "local"
+    log.warning("%s", error.message, extra={"fields": {"client": client, "sqlstate": error.sqlstate}})
+
+
+def disconnected(session: Session) -> None:
+    if session.settings.get("log_disconnections") == "on":
+        seconds = (session.node.clock() - session.backend_start) / 1e6
+        log.info("disconnected", extra={"fields": _who(session) | {"session_s": round(seconds, 3)}})
+
+
+def shown(session: Session) -> str:
+    """The statement that runs, or ran last, without its constants; '' where it cannot be read, or not soon."""
+    statement = session.shown
+    if isinstance(statement, Prepared):
+        return _text(statement)
+    text = session.query_text
+    found = session.known_plan
+    if found is not None:
+        return _text(found)
+    if len(text) >= planning.LONG_TEXT:
+        return ""
+    try:
+        conforming = session.key.conforming
+        return "; ".join(without_values(item, conforming) for item in parse(text, conforming))
+    except SqlError:
+        return ""
+
+
+def _text(prepared: Prepared) -> str:
+    if len(prepared.statement.text) >= planning.LONG_TEXT:  # nobody else is to wait for the reading of it
+        return prepared.description[1] if prepared.description is not None else ""
+    return without_values(prepared.statement, prepared.key.conforming)
+
+
+def _who(session: Session) -> dict[str, object]:
+    address = session.client_address
+    return {
+        "session": session.process_id,
+        "user": session.session_user_name,
+        "database": session.database_name,
+        "application": session.settings.get("application_name"),
+        "client": "local" if address is None else f"{address[0]}:{address[1]}",
+    }
+
+
+def _fields(session: Session) -> dict[str, object]:
+    sent = session.shown.statement.whole if isinstance(session.shown, Prepared) else session.query_text
+    found = _TRACE.search(sent) or _TRACE.search(session.settings.get("application_name"))
+    if found is not None:
+        return _who(session) | {"trace_id": found[1], "span_id": found[2]}
+    made = f"{session.node.started} {session.process_id} {session.began}".encode()
+    return _who(session) | {"trace_id": blake2b(made, digest_size=16).hexdigest()}

@@ -1,0 +1,63 @@
+"""What tables and columns in a stored text are called when it is printed: by their present names, where they can be.
+
+Columns that a USING merges are called by one name on both sides, so they keep the one that they had, and an alias with
+a list of names says so; other columns of that table step aside (ruleutils.c, set_using_names and what follows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.sql import tree
+from engine.sql.analyze.walk import expressions_in
+
+
+def called(entry: tree.RangeEntry) -> str:
+    """What a FROM item goes by; a table in a stored text that was given no alias by the name that it has now."""
+    if isinstance(entry, tree.RangeTable) and entry.given is not None and not entry.aliased:
+        return entry.table.name
+    return entry.alias
+
+
+def present_names(entry: tree.RangeTable, kept: frozenset[int]) -> dict[int, str]:
+    """The names of a table's columns in a stored text (set_relation_column_names): what they are called now, but for
+    those that an alias or a USING holds fast."""
+    numbers = [column.number for column in entry.table.columns]
+    names = {number: column.name for number, column in zip(numbers, entry.columns, strict=True) if number in kept}
+    used = set(names.values())
+    for column in entry.table.columns:
+        if column.number not in kept:
+            names[column.number] = unused(column.name, used)
+    return {number: names[number] for number in numbers}
+
+
+def unused(name: str, used: set[str]) -> str:
+    """The name, with a number behind it if it is in use; it is now."""
+    found, number = name, 0
+    while found in used:
+        number += 1
+        found = f"{name}_{number}"
+    used.add(found)
+    return found
+
+
+def columns_of_using(entries: Sequence[tree.RangeEntry], from_items: Sequence[tree.FromItem]) -> set[tuple[int, int]]:
+    """The columns (entry, column) that joins merge by USING."""
+    found: set[tuple[int, int]] = set()
+    pending = list(from_items)
+    while pending:
+        item = pending.pop()
+        if isinstance(item, tree.FromJoin):
+            pending += (item.left, item.right)
+            for pair in merged_pairs(entries, item):
+                found.update((var.relation, var.column) for var in pair)
+    return found
+
+
+def merged_pairs(entries: Sequence[tree.RangeEntry], item: tree.FromJoin) -> list[tuple[tree.Var, ...]]:
+    """The columns of both sides, for each that a join merges by USING."""
+    entry = entries[item.relation] if item.relation >= 0 else None
+    if not isinstance(entry, tree.RangeJoin) or not entry.merged or item.condition is None:
+        return []
+    tests = item.condition.arguments if isinstance(item.condition, tree.BoolExpr) else (item.condition,)
+    return [tuple(found for found, _ in expressions_in(test) if isinstance(found, tree.Var)) for test in tests]

@@ -1,0 +1,187 @@
+"""Statements without their constants, as pg_stat_statements shows them: `select $1` for `SELECT 17`.
+
+Constants become $n, counted on from the highest parameter that the text has, and everything else stays as it was
+written (PostgreSQL 15's pg_stat_statements, generate_normalized_query). What is no constant to PostgreSQL stays too:
+numbers that name columns in ORDER BY, GROUP BY and DISTINCT ON, and the modifiers of types.
+
+`queryid` is a hash of the tokens, so it depends neither on case, spaces and comments nor on constants, and of the OIDs
+of the relations that the names lead to. PostgreSQL hashes the analysed tree, which sees through a little more
+(parentheses, say); its ids are its own, and nobody may rely on their values.
+
+Statements that are no queries stay as they are, but for passwords.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from hashlib import blake2b
+from typing import Final
+
+from engine.sql import ast
+from engine.sql.parser.lexer import Scanner, Token
+
+_MINUS: Final = "-"
+_CONSTANT: Final = "?"
+_STRINGS: Final = frozenset(("SCONST", "BCONST", "XCONST"))
+_SECRET: Final = "'********'"
+_QUERIES: Final = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+_WORDS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_$?")  # what a space has to part, in lower case
+_TIGHT: Final = re.compile(r"(?<=\S)\s+(?=\S)")
+# A constant that can be told without its surroundings: a number with its sign, a string that nothing continues, a word.
+_EVIDENT: Final = re.compile(
+    r"-?\s*(?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"
+    r"|'[^']*+(?:''[^']*+)*+'(?!\s*')"
+    r"|[A-Za-z_]\w*+(?![\w'&])"
+)
+# Types of fields (as annotations are kept: in text) that hold no nodes.
+_PLAIN: Final = frozenset(("int", "str", "bool", "int | None", "str | None", "bool | None", "tuple[str, ...]"))
+_NAMING_COLUMNS: Final = frozenset(("group_by", "order_by", "distinct"))
+
+
+def described(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
+    """(queryid, text) of any statement; see `normalized` and `without_secrets`."""
+    if isinstance(statement.tree, _QUERIES):
+        return normalized(statement, relations, conforming)
+    return without_secrets(statement, conforming)
+
+
+def normalized(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
+    """(queryid, text) of a query or a change. `relations`: OIDs of what its names lead to; `conforming`:
+    standard_conforming_strings."""
+    places = {place - statement.offset for place in _constants(statement.tree)}
+    found = _spliced(statement, places, conforming) or _replaced(statement, places, conforming)
+    text, canonical = found
+    return _hash([*map(str, relations), canonical]), text
+
+
+def _spliced(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str] | None:
+    """As `_replaced`, for nearly every text at a third of its price: the constants are cut out where the tree says that
+    they are. None for what has to be scanned to be understood."""
+    text = statement.text
+    if not text.isascii() or '"' in text or "--" in text or "/*" in text or (not conforming and "\\" in text):
+        return None
+    shown: list[str] = []
+    canonical: list[str] = []
+    number, done = statement.parameters, 0
+    for place in sorted(places):
+        constant = _EVIDENT.match(text, place)
+        if constant is None or place < done:
+            return None
+        number += 1
+        between = text[done:place]
+        shown += (between, f"${number}")
+        canonical += (between, _CONSTANT)
+        done = constant.end()
+    rest = text[done:]
+    return "".join((*shown, rest)).strip(), _TIGHT.sub(_tightened, "".join((*canonical, rest)).strip().lower())
+
+
+def _tightened(space: re.Match[str]) -> str:
+    """A space stays where it parts two words."""
+    before, after = space.string[space.start() - 1], space.string[space.end()]
+    return " " if before in _WORDS and after in _WORDS else ""
+
+
+def without_values(statement: ast.Statement, conforming: bool) -> str:
+    """The text of any statement without constants and strings, whatever they are, as logs have it."""
+    places = {place - statement.offset for place in _constants(statement.tree)}
+    strings = {token.start for token in _tokens(statement.text, conforming) if token.key in _STRINGS}
+    return _replaced(statement, places | strings, conforming)[0]
+
+
+def _replaced(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str]:
+    """The text with what begins at these places replaced by parameters; and what is the same for all texts that differ
+    in these, in spaces, comments and case only."""
+    text = statement.text
+    pieces: list[str] = []
+    canonical = ""
+    number = statement.parameters
+    done = 0
+    minus = -1  # where a constant begins whose sign is a token of its own
+    for token in _tokens(text, conforming):
+        if token.start in places and token.text == _MINUS and token.key not in _STRINGS:
+            minus = token.start
+            continue
+        if token.start in places or minus >= 0:
+            number += 1
+            pieces += (text[done : token.start if minus < 0 else minus], f"${number}")
+            done, minus = token.end, -1
+            word = _CONSTANT
+        else:
+            word = text[token.start : token.end]
+            word = word if word[0] in "\"'" else word.lower()
+        canonical += f" {word}" if canonical and canonical[-1] in _WORDS and word[0] in _WORDS else word
+    pieces.append(text[done:])
+    return "".join(pieces).strip(), canonical
+
+
+def without_secrets(statement: ast.Statement, conforming: bool) -> tuple[int, str]:
+    """(queryid, text) of another statement: as it was written, but for passwords."""
+    shown = hide_passwords(statement.text, conforming).strip()
+    return _hash([shown]), shown
+
+
+def hide_passwords(text: str, conforming: bool = True) -> str:
+    """A text of any statements without the passwords that they give to roles."""
+    if "password" not in text.lower():
+        return text
+    pieces: list[str] = []
+    done = 0
+    before = ""
+    for token in _tokens(text, conforming):
+        if token.key == "SCONST" and before == "password":
+            pieces += (text[done : token.start], _SECRET)
+            done = token.end
+        before = token.key
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def _tokens(text: str, conforming: bool) -> Iterator[Token]:
+    return (token for token in Scanner(text, conforming).scan() if token.key)
+
+
+def _hash(parts: Iterable[str]) -> int:
+    """A number as PostgreSQL's: 8 bytes with a sign, never 0."""
+    digest = blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True) or 1
+
+
+def _constants(tree: ast.Node) -> set[int]:
+    """Where the constants of a tree are written."""
+    found = set[int]()
+    waiting: list[tuple[object, bool]] = [(tree, False)]  # and whether numbers in it name columns
+    while waiting:
+        value, names_columns = waiting.pop()
+        if isinstance(value, tuple):
+            waiting += [(item, names_columns) for item in value]
+        elif isinstance(value, ast.Literal):
+            if not (names_columns and value.kind == "integer"):
+                found.add(value.location)
+        elif isinstance(value, ast.SortBy):
+            waiting.append((value.expression, names_columns))
+        elif isinstance(value, ast.Node):
+            for name, naming in _parts_of(type(value)):
+                part = getattr(value, name)
+                if part is not None and part != ():
+                    waiting.append((part, naming))
+    return found
+
+
+def _parts_of(kind: type[object]) -> tuple[tuple[str, bool], ...]:
+    """The fields of a node that may hold nodes, and whether numbers in them name columns. Every statement that is
+    planned is walked through: what never holds nodes is left out once."""
+    known = _parts.get(kind)
+    if known is None:
+        query = issubclass(kind, ast.SelectStmt)
+        known = _parts[kind] = tuple(
+            (item.name, query and item.name in _NAMING_COLUMNS)
+            for item in fields(kind)  # type: ignore[arg-type]
+            if item.type not in _PLAIN
+        )
+    return known
+
+
+_parts: dict[type[object], tuple[tuple[str, bool], ...]] = {}

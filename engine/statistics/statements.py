@@ -1,0 +1,218 @@
+"""How often each statement ran, how long it took, and how many rows it gave: what pg_stat_statements shows.
+
+A statement is known by its user, its database and its `queryid`: a hash of its tokens without its constants, and of the
+relations that its names lead to (engine/sql/normalize.py). `Prepared.tally` leads a plan to its numbers, so on the
+cached path nothing is looked up. Times are those of the execution, without planning, and without the commit at the end
+(it is COMMIT's, or nobody's); a wait for a lock counts. What failed is not counted, as in PostgreSQL.
+
+Statements inside others (the query of COPY or CREATE TABLE AS, a cursor's) are counted with these: PostgreSQL's
+`pg_stat_statements.track = top`, its default.
+
+Times also go into histograms, by command and path, in powers of two of a nanosecond: bucket n has what took less than
+2^n. Element 0, which no time falls into, is the sum of all.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.sql import ast
+from engine.sql.normalize import described
+
+if TYPE_CHECKING:
+    from engine.session.prepared import Prepared
+
+MOST = 5000  # statements, PostgreSQL's default of pg_stat_statements.max
+DROPPED = 20  # one of so many goes when there are more
+BUCKETS = 64
+GATHERED = 512  # times: to fold so many at once costs a tenth of adding them one by one
+NEVER = 1 << 62  # nanoseconds
+ROW, COLUMNAR, UTILITY = "row", "columnar", "utility"  # the paths of statements
+_TRANSACTION = {"begin": "BEGIN", "start": "BEGIN", "commit": "COMMIT", "end": "COMMIT", "rollback": "ROLLBACK",
+                "abort": "ROLLBACK"}  # fmt: skip
+
+clock = time.perf_counter_ns
+
+
+def threshold(milliseconds: int) -> int:
+    """So many milliseconds in nanoseconds; less than 0 is never."""
+    return NEVER if milliseconds < 0 else milliseconds * 1_000_000
+
+
+class Tally:
+    """One statement. `command` is its kind. Times in nanoseconds, `squares` in their squares.
+
+    What runs at once adds to `rows` by itself, and its time to `alone` if it is a read that needs no transaction, else
+    to `inside` (Session.execute_row); GATHERED of these are folded into the sums at once. All others come by `add`.
+    """
+
+    __slots__ = (
+        "alone", "buckets", "calls", "command", "database", "inside", "least", "most", "queryid", "rows", "single",
+        "squares", "text", "total", "user",
+    )  # fmt: skip
+
+    def __init__(self, user: int, database: int, queryid: int, text: str, command: str, buckets: list[int]) -> None:
+        self.user = user
+        self.database = database
+        self.queryid = queryid
+        self.text = text
+        self.command = command
+        self.buckets = buckets  # of its command on the path that is taken at once
+        self.alone = array("q")
+        self.inside = array("q")
+        self.single = 0  # reads that needed no transaction
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins again."""
+        self.fold()
+        self.calls = self.rows = self.total = self.most = 0
+        self.squares = 0.0
+        self.least = NEVER
+
+    def fold(self) -> None:
+        """Takes in what has been gathered."""
+        self.single += len(self.alone)
+        for gathered in (self.alone, self.inside):
+            if gathered:
+                self._take(np.array(gathered))
+                del gathered[:]
+
+    def _take(self, times: Any) -> None:
+        floats = times.astype(np.float64)
+        total = int(times.sum())
+        self.calls += len(times)
+        self.total += total
+        self.squares += float(floats.dot(floats))
+        self.least = min(self.least, int(times.min()))
+        self.most = max(self.most, int(times.max()))
+        counts = np.bincount(np.frexp(floats)[1])  # the exponent is the number of bits
+        for bucket in counts.nonzero()[0].tolist():
+            self.buckets[bucket] += int(counts[bucket])
+        self.buckets[0] += total
+
+    def add(self, took: int, rows: int, buckets: list[int]) -> None:
+        """One more execution."""
+        self.calls += 1
+        self.rows += rows
+        self.total += took
+        self.squares += took * took
+        self.least = min(self.least, took)
+        self.most = max(self.most, took)
+        buckets[took.bit_length()] += 1
+        buckets[0] += took
+
+
+class StatementStatistics:
+    """All statements of a node. `plans` gives the plans that it has, which lead to their tallies. `now` is the wall
+    clock, in microseconds since 2000-01-01 UTC."""
+
+    def __init__(self, plans: Callable[[], Iterable[Prepared]], now: Callable[[], int]) -> None:
+        self._plans = plans
+        self._now = now
+        self._entries: dict[tuple[int, int, int], Tally] = {}
+        self.histograms: dict[tuple[str, str], list[int]] = {}  # by command and path
+        self.nested = Tally(0, 0, 0, "", "", [0] * BUCKETS)  # of all statements inside others
+        self.dropped = 0  # how often there were more than MOST
+        self.since = now()
+        # Of statements that were dropped or reset, by database: rows of SELECTs; and reads without a transaction.
+        self._fetched: Counter[int] = Counter()
+        self._single: Counter[int] = Counter()
+
+    def tally(self, prepared: Prepared) -> Tally:
+        """The numbers of a plan's statement."""
+        catalog, key, statement = prepared.catalog, prepared.key, prepared.statement
+        user = catalog.roles.get(key.user, 0)
+        queryid, text = prepared.description or described(statement, prepared.relations, key.conforming)
+        name = (user, key.database, queryid)
+        tally = self._entries.get(name)
+        if tally is None:
+            if len(self._entries) >= MOST:
+                self._drop_some()
+            command = _command(prepared)
+            buckets = self.histogram(command, ROW if prepared.command else UTILITY)
+            tally = self._entries[name] = Tally(*name, text, command, buckets)
+        prepared.tally = tally
+        return tally
+
+    def histogram(self, command: str, path: str) -> list[int]:
+        found = self.histograms.get((command, path))
+        if found is None:
+            found = self.histograms[command, path] = [0] * BUCKETS
+        return found
+
+    def executed(self, prepared: Prepared, path: str, took: int, rows: int) -> None:
+        """A statement that did not run on the cached path has come to its end."""
+        tally = prepared.tally or self.tally(prepared)
+        if tally is not self.nested:
+            tally.add(took, rows, self.histogram(tally.command, path))
+
+    def fold(self) -> None:
+        """Takes in what has been gathered: before histograms are read."""
+        for tally in self._entries.values():
+            tally.fold()
+
+    def entries(self) -> list[Tally]:
+        """Those that have run."""
+        self.fold()
+        return [tally for tally in self._entries.values() if tally.calls]
+
+    def reset(self, user: int = 0, database: int = 0, queryid: int = 0) -> None:
+        """Forgets the statements of a user, a database, a query; 0 is all of them."""
+        for tally in self._entries.values():
+            if user in (0, tally.user) and database in (0, tally.database) and queryid in (0, tally.queryid):
+                self._keep(tally)
+                tally.forget()
+        if not (user or database or queryid):
+            self.dropped = 0
+            self.since = self._now()
+
+    def rows_fetched(self, database: int) -> int:
+        """How many rows SELECTs of a database have given."""
+        return self._fetched[database] + sum(
+            tally.rows for tally in self._entries.values() if tally.database == database and tally.command == "SELECT"
+        )
+
+    def single_reads(self, database: int) -> int:
+        """How many reads of a database needed no transaction: they are one each to whoever counts transactions."""
+        return self._single[database] + sum(
+            tally.single + len(tally.alone) for tally in self._entries.values() if tally.database == database
+        )
+
+    def _keep(self, tally: Tally) -> None:
+        """Of what is forgotten, what others sum up."""
+        tally.fold()
+        self._single[tally.database] += tally.single
+        tally.single = 0
+        if tally.command == "SELECT":
+            self._fetched[tally.database] += tally.rows
+
+    def _drop_some(self) -> None:
+        """Those that ran least often. Plans that lead to them are to ask again."""
+        self.fold()
+        least = sorted(self._entries.items(), key=lambda item: item[1].calls)[: MOST // DROPPED]
+        gone = set[int]()
+        for name, tally in least:
+            del self._entries[name]
+            gone.add(id(tally))
+            self._keep(tally)
+        for plan in self._plans():
+            if plan.tally is not None and id(plan.tally) in gone:
+                plan.tally = None
+        self.dropped += 1
+
+
+def _command(prepared: Prepared) -> str:
+    """SELECT, INSERT, UPDATE, DELETE, MERGE, COPY, BEGIN, COMMIT, ROLLBACK; UTILITY for the rest."""
+    tree = prepared.statement.tree
+    if isinstance(tree, ast.CopyStmt):
+        return "COPY"
+    if isinstance(tree, ast.TransactionStmt):
+        return _TRANSACTION.get(tree.kind, "UTILITY")
+    return prepared.command or "UTILITY"

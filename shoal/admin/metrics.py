@@ -1,0 +1,335 @@
+"""/metrics, in Prometheus' text format: what the node counts, made when it is asked.
+
+Nothing here is kept: numbers are read off the objects that have them (engine/statistics, catalog/durations.py, the
+tablespaces, the cluster's view), so a scrape is all that metrics cost beside the counting itself. docs/monitoring.md
+says what each means. Times are in seconds, sizes in bytes.
+
+Histograms are counted in powers of two of a nanosecond; shown are every fourth of them, from 4 us to 69 s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from catalog.durations import all_durations
+from catalog.functions.system import RELEASE
+from catalog.schema import Database
+from engine.cluster_view import THIS_NODE, Alone, ClusterView, here, spaces_of
+from engine.node import Node
+from engine.session.system import state_of
+from shoal.admin.health import why_not
+from shoal.admin.server import Admin, Parts
+
+FIRST, LAST, STEP = 12, 36, 2  # exponents of the upper bounds that are shown, in nanoseconds
+_MICROSECONDS = 1_000_000
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+DURATIONS = {
+    "shoal_commit_seconds": "From the end of a transaction until it is durable; one of every group of commits",
+    "shoal_lock_wait_seconds": "Waits for locks of rows, tables and advisory locks, however they ended",
+    "shoal_flush_seconds": "Writing a full memtable into the tables' file",
+    "shoal_changelog_sync_seconds": "Syncing a group of commits to the changelog of a node alone",
+    "shoal_changelog_put_seconds": "Storing an object of the cluster's changelog",
+    "shoal_changelog_multi_seconds": "Committing groups in ZooKeeper",
+    "shoal_zookeeper_seconds": "Requests to ZooKeeper, by kind",
+    "shoal_store_seconds": "Calls of changelog stores, by store and outcome",
+}
+
+
+def routes(admin: Admin) -> Iterable[web.RouteDef]:
+    registry = CollectorRegistry()
+    collector = NodeCollector()
+    registry.register(collector)
+    ProcessCollector(registry=registry)
+    GCCollector(registry=registry)
+
+    async def metrics(_: web.Request) -> web.StreamResponse:
+        collector.parts = admin.parts  # 503 until there is a node
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    return [web.get("/metrics", metrics)]
+
+
+class NodeCollector(Collector):
+    """The metrics of a node."""
+
+    parts: Parts | None = None  # None: there is no node yet
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing, so that the registry does not collect to find out."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        parts = self.parts
+        if parts is None:
+            return
+        node = parts.node
+        view = node.cluster_view or Alone(node, RELEASE, parts.server.address)
+        yield from _node(parts, view)
+        yield from _statements(node)
+        yield from _durations()
+        yield from _sessions(parts)
+        yield from _databases(node)
+        yield from _tablespaces(node, view)
+        yield from _columns(node)
+        yield from _cluster(node, view)
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, number)
+    return family
+
+
+def _counter(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, number)
+    return family
+
+
+def _histogram(
+    name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], Sequence[int]]]
+) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, buckets in rows:
+        family.add_metric(values, *cumulative(buckets))
+    return family
+
+
+def cumulative(buckets: Sequence[int]) -> tuple[list[tuple[str, float]], float]:
+    """Counts by powers of two of a nanosecond (catalog/durations.py) as Prometheus has them, and their sum in
+    seconds."""
+    found: list[tuple[str, float]] = []
+    count, done = 0, 1
+    for exponent in range(FIRST, LAST + 1, STEP):
+        count += sum(buckets[done : exponent + 1])
+        done = exponent + 1
+        found.append((repr(2**exponent / 1e9), count))
+    found.append(("+Inf", count + sum(buckets[done:])))
+    return found, buckets[0] / 1e9
+
+
+# ---- the node -------------------------------------------------------------------------------------------------------
+
+
+def _node(parts: Parts, view: ClusterView) -> Iterator[Metric]:
+    node = parts.node
+    yield _gauge(
+        "shoal_info", "The node and its version", ("node", "version"), [((view.node or THIS_NODE, RELEASE), 1)]
+    )
+    yield _gauge("shoal_ready", "Whether the node answers clients, as /readyz says", (), [((), not why_not(node))])
+    yield _gauge("shoal_plan_cache_plans", "Plans in the caches", (), [((), node.cached_plans)])
+    held = (("row", node.row_locks), ("table", node.table_locks), ("advisory", node.advisory_locks))
+    yield _gauge("shoal_locks", "Locks that are held", ("kind",), [((kind,), space.held) for kind, space in held])
+    yield _gauge("shoal_listeners", "Sessions that listen for notifications", (), [((), node.listeners.listeners)])
+    yield _counter("shoal_notifications", "Notifications that have come by", (), [((), node.listeners.told)])
+
+
+def _statements(node: Node) -> Iterator[Metric]:
+    node.statements.fold()
+    rows = [(key, buckets) for key, buckets in sorted(node.statements.histograms.items()) if any(buckets)]
+    yield _histogram("shoal_statement_seconds", "Statements, by kind and path", ("command", "path"), rows)
+    planned = node.activity.planned
+    yield _counter("shoal_statements_planned", "Statements that no plan cache had", (), [((), planned)])
+    classes: dict[str, int] = {}
+    for sqlstate, count in node.activity.errors.items():
+        classes[sqlstate[:2]] = classes.get(sqlstate[:2], 0) + count
+    yield _counter(
+        "shoal_statement_errors",
+        "Errors that clients were told, by the class of their SQLSTATE",
+        ("class",),
+        [((kind,), count) for kind, count in sorted(classes.items())],
+    )
+
+
+def _durations() -> Iterator[Metric]:
+    for name, text in DURATIONS.items():
+        found = [(labels, item) for key, labels, item in all_durations() if key == name]
+        names = tuple(sorted(found[0][0])) if found else ()
+        rows = [([labels[key] for key in names], item.buckets) for labels, item in found]
+        if rows:
+            yield _histogram(name, text, names, rows)
+
+
+def _sessions(parts: Parts) -> Iterator[Metric]:
+    states = dict.fromkeys(("active", "idle", "idle in transaction", "idle in transaction (aborted)"), 0)
+    waiting = 0
+    for session in parts.node.sessions.values():
+        states[state_of(session)] += 1
+        transaction = session.transaction
+        waiting += transaction is not None and transaction.waiting is not None
+    rows = [((state,), count) for state, count in states.items()]
+    yield _gauge("shoal_sessions", "Sessions, by what they do", ("state",), rows)
+    yield _gauge("shoal_sessions_waiting", "Sessions that wait for a lock", (), [((), waiting)])
+    yield _gauge("shoal_connections", "Connections of clients and other nodes", (), [((), parts.server.connections)])
+    most = parts.server.max_connections
+    yield _gauge("shoal_connections_limit", "How many there may be", (), [((), most)])
+
+
+def _databases(node: Node) -> Iterator[Metric]:
+    transactions, rows, opened, deadlocks = [], [], [], []
+    for name, oid in _databases_of(node):
+        activity = node.activity.now(oid, node.sessions.values())
+        commits = activity.commits + node.statements.single_reads(oid)
+        transactions += [((name, "commit"), commits), ((name, "rollback"), activity.rollbacks)]
+        counts = node.written.of_database(node.catalogs[oid])
+        kinds = ("insert", "update", "delete", "fetch")
+        counts.append(node.statements.rows_fetched(oid))
+        rows += [((name, kind), count) for kind, count in zip(kinds, counts, strict=True)]
+        opened.append(((name,), activity.sessions))
+        deadlocks.append(((name,), activity.deadlocks))
+    yield _counter("shoal_transactions", "Transactions that ended", ("database", "outcome"), transactions)
+    yield _counter("shoal_rows", "Rows that statements wrote, or gave", ("database", "operation"), rows)
+    yield _counter("shoal_sessions_opened", "Sessions that were opened", ("database",), opened)
+    yield _counter("shoal_deadlocks", "Deadlocks", ("database",), deadlocks)
+
+
+def _databases_of(node: Node) -> list[tuple[str, int]]:
+    if not node.catalogs:
+        return []
+    objects = node.shared_catalog.objects.values()
+    return sorted((item.name, item.oid) for item in objects if isinstance(item, Database) and item.oid in node.catalogs)
+
+
+# ---- storage --------------------------------------------------------------------------------------------------------
+
+
+def _tablespaces(node: Node, view: ClusterView) -> Iterator[Metric]:
+    if not node.catalogs:
+        return
+    spaces = spaces_of(node)
+    label = ("tablespace",)
+    yield _gauge(
+        "shoal_tablespace_lsn",
+        "How far a tablespace is on this node; each commit is one",
+        ("tablespace", "stage"),
+        [
+            ((name, stage), getattr(space, f"{stage}_lsn"))
+            for name, space in spaces.items()
+            for stage in ("sequenced", "durable", "flushed")
+        ],
+    )
+    led = {space.tablespace: space.leader == view.node for space in view.tablespaces()}
+    leads = [((name,), led.get(space.tablespace_id, False)) for name, space in spaces.items()]
+    yield _gauge("shoal_tablespace_leads", "Whether this node leads it", label, leads)
+    for metric, text, attribute in (
+        ("shoal_memtable_bytes", "What memtables hold and is not flushed", "memory_bytes"),
+        ("shoal_memtables_frozen", "Full memtables and bulk runs that wait for the flush", "frozen"),
+        ("shoal_changelog_pending_bytes", "What is sequenced and not durable", "pending_bytes"),
+    ):
+        yield _gauge(metric, text, label, [((name,), getattr(space, attribute)) for name, space in spaces.items()])
+    sizes = {name: space.file_bytes for name, space in spaces.items()}
+    yield _gauge(
+        "shoal_tables_file_bytes",
+        "The tables' file (LMDB)",
+        label,
+        [((name,), size[0]) for name, size in sizes.items()],
+    )
+    yield _gauge(
+        "shoal_tables_used_bytes",
+        "Its pages that were ever used",
+        label,
+        [((name,), size[1]) for name, size in sizes.items()],
+    )
+    kept = [((name,), size) for name, space in spaces.items() if (size := space.changelog_bytes) is not None]
+    yield _gauge("shoal_changelog_bytes", "The changelog's files on a node alone", label, kept)
+
+
+def _columns(node: Node) -> Iterator[Metric]:
+    status = node.columnar.status
+    late = 0.0 if status.late_since is None else max(node.clock() - status.late_since, 0) / _MICROSECONDS
+    for name, text, value in (
+        (
+            "shoal_columns_lag_lsn",
+            "Commits that the columns have not been told of; queries wait for them",
+            status.behind,
+        ),
+        ("shoal_columns_lag_seconds", "How long ago the oldest of these was made", late),
+        ("shoal_columns_tables", "Tables that the analytic worker has", status.tables),
+        ("shoal_columns_queries", "Queries that it runs", status.queries),
+        ("shoal_columns_unapplied_bytes", "Changes that it was sent and has not applied", status.unapplied),
+        ("shoal_columns_worker_memory_bytes", "Its resident memory; 0 while it does not run", _memory(status.pid)),
+    ):
+        yield _gauge(name, text, (), [((), value)])
+
+
+def _memory(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE if pid else 0
+    except OSError:  # it has just ended, or there is no /proc
+        return 0
+
+
+# ---- the cluster ----------------------------------------------------------------------------------------------------
+
+
+def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
+    yield _gauge("shoal_nodes", "Nodes that live, as this one knows", (), [((), sum(n.alive for n in view.nodes()))])
+    known = {space.tablespace: space for space in view.tablespaces()}
+    own = {space.tablespace_id: space for space in spaces_of(node).values()} if node.catalogs else {}
+    replicas = [
+        replica for replica in here(view.replicas(), view.node, own, node.clock()) if replica.tablespace in known
+    ]
+    heads = {tablespace: space.head for tablespace, space in known.items()}
+    for replica in replicas:  # this node's own may be newer than what it has heard of the head
+        heads[replica.tablespace] = max(heads[replica.tablespace], replica.applied)
+    yield _gauge(
+        "shoal_replica_lag_lsn",
+        "Commits that a replica has not applied, as it last told",
+        ("tablespace", "replica", "role"),
+        [
+            ((known[item.tablespace].name, item.node, item.role), heads[item.tablespace] - item.applied)
+            for item in replicas
+        ],
+    )
+    label = ("tablespace",)
+    live: dict[bytes, int] = {}
+    for replica in replicas:
+        live[replica.tablespace] = live.get(replica.tablespace, 0) + 1
+    for name, text, value in (
+        ("shoal_tablespace_epoch", "Terms of leaders so far", lambda s: s.epoch),
+        ("shoal_tablespace_led", "Whether some node leads it", lambda s: bool(s.leader)),
+        ("shoal_tablespace_replicas", "Replicas that live", lambda s: live.get(s.tablespace, 0)),
+        ("shoal_tablespace_replicas_expected", "Replicas that there should be", lambda s: s.expected_replicas),
+    ):
+        yield _gauge(name, text, label, [((space.name,), value(space)) for space in known.values()])
+    yield from _kept(view, {tablespace: space.name for tablespace, space in known.items()}, node.clock())
+    if node.replica is not None:
+        connected, staleness = not view.stale, node.replica.staleness
+        yield _gauge("shoal_zookeeper_connected", "Whether ZooKeeper can be reached", (), [((), connected)])
+        leads = node.replica.leads
+        lag = 0.0 if leads else staleness
+        yield _gauge("shoal_replica_lag_seconds", "How old this node's replicas may be at most", (), [((), lag)])
+
+
+def _kept(view: ClusterView, names: dict[bytes, str], now: int) -> Iterator[Metric]:
+    """Ledgers and checkpoints."""
+    ledgers: dict[str, tuple[int, int]] = {}
+    for ledger in view.ledgers():
+        if ledger.tablespace in names:
+            count, size = ledgers.get(names[ledger.tablespace], (0, 0))
+            ledgers[names[ledger.tablespace]] = count + 1, size + ledger.bytes
+    newest: dict[str, tuple[int, int]] = {}
+    for checkpoint in view.checkpoints():
+        if checkpoint.tablespace in names:
+            name = names[checkpoint.tablespace]
+            newest[name] = max(newest.get(name, (0, 0)), (checkpoint.created, checkpoint.lsn))
+    label = ("tablespace",)
+    counts = [((name,), count) for name, (count, _) in ledgers.items()]
+    yield _gauge("shoal_ledgers", "Ledgers of the changelog", label, counts)
+    sizes = [((name,), size) for name, (_, size) in ledgers.items()]
+    yield _gauge("shoal_ledger_bytes", "Bytes in these", label, sizes)
+    ages = [((name,), (now - created) / _MICROSECONDS) for name, (created, _) in newest.items()]
+    yield _gauge("shoal_checkpoint_age_seconds", "Since the newest checkpoint was written", label, ages)
+    lsns = [((name,), lsn) for name, (_, lsn) in newest.items()]
+    yield _gauge("shoal_checkpoint_lsn", "The LSN of the newest checkpoint", label, lsns)

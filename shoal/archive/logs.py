@@ -1,0 +1,104 @@
+"""Where the changelog of a running node is read, for backups and for the past: its own segments.
+
+In a cluster the changelog is in the cluster's store already (shoal/archive/ledgers.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from typing import Protocol
+
+from engine.checkpoint import EntryMark
+from replication.interface import ChangelogStore
+from replication.local import LocalChangelog, Piece
+from replication.segments import Entry
+from shoal.archive.pieces import ArchivedEntry
+
+PIECE_BYTES = 8 << 20
+ENTRIES = 500  # that are read at a time
+
+
+class LogSource(Protocol):
+    """The changelog of one tablespace. On the engine's thread."""
+
+    def mark(self, lsn: int) -> EntryMark:
+        """What is known of the entry at a durable LSN."""
+
+    def oldest(self) -> int | None:
+        """The first LSN that can be read; None while there is none."""
+
+    def hold(self, holder: str, after: int | None) -> None:
+        """Keeps what is above an LSN, until the same holder says None."""
+
+    def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
+        """The entries above `after` up to a durable one, about PIECE_BYTES at a time. Raises XX001."""
+
+    async def put_bulk(self, name: str, store: ChangelogStore, target: str) -> None:
+        """Copies a bulk segment into a store. Raises ObjectExistsError."""
+
+
+class LocalLog:
+    """LogSource over the segments of a node alone."""
+
+    def __init__(self, log: LocalChangelog) -> None:
+        self._log = log
+
+    def mark(self, lsn: int) -> EntryMark:
+        hash_, commit_time = self._log.mark(lsn)
+        return EntryMark(hash_.hex() if commit_time else "", commit_time)
+
+    def oldest(self) -> int | None:
+        return self._log.oldest_lsn()
+
+    def hold(self, holder: str, after: int | None) -> None:
+        self._log.hold(holder, after)
+
+    async def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
+        found = self._log.pieces(after, upto, PIECE_BYTES)
+        while (piece := await asyncio.to_thread(next, found, None)) is not None:
+            yield piece
+
+    async def entries(self, after: int, upto: int) -> AsyncIterator[ArchivedEntry]:
+        """The same, one by one."""
+        found = self._log.entries(after, upto)
+        while part := await asyncio.to_thread(_some, found):
+            for entry in part:
+                header = entry.header
+                yield ArchivedEntry(
+                    header.lsn, header.commit_time, entry.body, entry.parts, header.previous, entry.hash
+                )
+
+    async def lsn_at(self, time: int, upto: int) -> int | None:
+        """The last LSN before the first commit that was later than a time, of those up to a durable one; None if that
+        is older than the log."""
+        return await asyncio.to_thread(self._lsn_at, time, upto)
+
+    def _lsn_at(self, time: int, upto: int) -> int | None:
+        found = None
+        for start, _ in self._log.segments():
+            first = next(self._log.entries(start - 1, upto), None) if start <= upto else None
+            if first is None or first.header.commit_time > time:
+                break
+            found = start
+        if found is None:
+            return None
+        lsn = found
+        for entry in self._log.entries(found - 1, upto):
+            if entry.header.commit_time > time:
+                break
+            lsn = entry.header.lsn
+        return lsn
+
+    async def fetch_bulk(self, name: str, path: str) -> None:
+        """A bulk segment as a file of its own."""
+        await asyncio.to_thread(shutil.copyfile, self._log.find_bulk(name), path)
+
+    async def put_bulk(self, name: str, store: ChangelogStore, target: str) -> None:
+        await store.put_file(target, self._log.find_bulk(name))
+
+
+def _some(entries: Iterator[Entry]) -> list[Entry]:
+    return list(islice(entries, ENTRIES))

@@ -1,0 +1,297 @@
+"""A data directory as a database was at an LSN or a time, from a store of backups.
+
+    DIR.restoring/restoring.json    what it is to become: the same command goes on where it was broken off
+    DIR.restoring/...               the checkpoint below, then the log behind it
+    DIR                             the same folder, when everything is in it and durable
+
+Everything is verified on the way. A restored database is one of its own: pg_default gets a new id, so that neither
+the cluster nor the backups of the old one take it for theirs.
+
+Several tablespaces are restored to one moment: pg_default to the LSN, each other one to what was committed by then, and
+a transaction that has parts in several is in all of them or in none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import orjson
+
+from catalog.errors import SqlError
+from engine.checkpoint import Manifest, Progress, read_checkpoint
+from engine.past.replay import replay
+from engine.storage.checkpoint import Checkpoint
+from replication.joint_parts import Parts
+from shoal.archive.contents import ArchivedSpace, Found, reach, stored_bytes
+from shoal.archive.layout import PieceName, Record, SpaceRecord
+from shoal.archive.pieces import ArchivedEntry
+
+RESTORING = ".restoring"
+PLAN = "restoring.json"
+SPACES = "tablespaces"
+FIRST = "pg_default"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is wanted: an LSN of pg_default, or a time (microseconds since 2000-01-01 UTC), or with neither the end of
+    the newest backup."""
+
+    lsn: int | None = None
+    time: int | None = None
+
+
+@dataclass(slots=True)
+class SpacePlan:
+    """What a tablespace is made of: a checkpoint, and the log behind it up to `lsn`."""
+
+    archived: ArchivedSpace
+    name: str
+    manifest: Manifest
+    pieces: Sequence[PieceName]
+    lsn: int
+    time: int = 0  # commit time of the entry there; 0: not known
+    joints: list[tuple[int, Parts]] = field(default_factory=list)  # of the log behind the checkpoint, beyond `lsn` too
+
+    @property
+    def tablespace(self) -> str:
+        return self.archived.tablespace
+
+    def entries(self, after: int, upto: int) -> AsyncIterator[ArchivedEntry]:
+        known = self.manifest.entry_hash if after == self.manifest.lsn else ""
+        return self.archived.entries(self.pieces, after, upto, known)
+
+
+OnRestored = Callable[[str, int, int], None]
+"""(what is being done, how much of it, of how much)"""
+
+
+async def plan(found: Found, target: Target) -> list[SpacePlan]:
+    """What a restore is made of, pg_default first. Raises 22023 for what cannot be reached, which says what can, and
+    XX001 for damage."""
+    record = _record(found, target)
+    first = await _plan_first(found, record.spaces[0], target)
+    if len(record.spaces) == 1:
+        return [first]
+    whole = target.lsn is None and target.time is None
+    others = []
+    for space in record.spaces[1:]:
+        planned = await _plan_space(found, space, first.time, await _known(found, space.tablespace))
+        if whole:
+            planned.lsn = space.lsn
+        others.append(planned)
+    if not whole:
+        _agree([first, *others])
+    return [first, *others]
+
+
+def _record(found: Found, target: Target) -> Record:
+    """The oldest backup that reaches as far, or the newest one."""
+    if not found.records:
+        raise SqlError("22023", f"{found.store.url} holds no complete backup")
+    if target.lsn is not None:
+        for record in found.records:
+            if record.spaces[0].lsn >= target.lsn:
+                return record
+    if target.time is not None:
+        for record in found.records:
+            if record.spaces[0].time >= target.time:
+                return record
+    return found.records[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    archived: ArchivedSpace
+    checkpoints: Sequence[Manifest]
+    pieces: Sequence[PieceName]
+
+
+async def _known(found: Found, tablespace: str) -> _Known:
+    archived = ArchivedSpace(found.store, tablespace)
+    manifests = [await archived.manifest(lsn) for lsn in await archived.checkpoints()]
+    return _Known(archived, manifests, await archived.pieces())
+
+
+async def _plan_first(found: Found, space: SpaceRecord, target: Target) -> SpacePlan:
+    known = await _known(found, space.tablespace)
+    if target.lsn is not None:
+        below = [item for item in known.checkpoints if item.lsn <= target.lsn <= reach(known.pieces, item.lsn)]
+        if not below:
+            raise SqlError(
+                "22023", f"LSN {target.lsn} cannot be restored", hint=reachable(known.checkpoints, known.pieces)
+            )
+        made = SpacePlan(known.archived, space.name, below[-1], known.pieces, target.lsn, below[-1].commit_time)
+        async for entry in made.entries(max(target.lsn - 1, made.manifest.lsn), target.lsn):
+            made.time = entry.commit_time
+        return made
+    if target.time is not None:
+        return await _plan_space(found, space, target.time, known)
+    below = [item for item in known.checkpoints if item.lsn <= space.lsn]
+    return SpacePlan(known.archived, space.name, below[-1], known.pieces, space.lsn, space.time)
+
+
+async def _plan_space(found: Found, space: SpaceRecord, time: int, known: _Known) -> SpacePlan:
+    """A tablespace as of a time: everything before the first entry that was committed later."""
+    below = [item for item in known.checkpoints if item.commit_time <= time]
+    if not below:
+        raise SqlError("22023", "no backup is as old as that", hint=reachable(known.checkpoints, known.pieces))
+    manifest = below[-1]
+    made = SpacePlan(known.archived, space.name, manifest, known.pieces, manifest.lsn, manifest.commit_time)
+    later = False
+    async for entry in made.entries(manifest.lsn, reach(known.pieces, manifest.lsn)):
+        if entry.parts:
+            made.joints.append((entry.lsn, entry.parts))
+        if entry.commit_time > time:
+            later = True
+        if not later:
+            made.lsn, made.time = entry.lsn, entry.commit_time
+        elif not entry.parts and entry.commit_time > time + JOINT_REACH:
+            break
+    end = max([manifest.lsn, *(item.lsn for item in known.checkpoints), *(piece.last for piece in known.pieces)])
+    if not later and reach(known.pieces, manifest.lsn) < end:
+        message = f'tablespace "{space.name}" has no changelog of that time in the backups'
+        raise SqlError("22023", message, hint=reachable(known.checkpoints, known.pieces))
+    if not later and space.name == FIRST and time > made.time + JOINT_REACH:
+        _check_reached(found, made, time)
+    return made
+
+
+JOINT_REACH = 60_000_000
+"""Microseconds beyond a time in which parts of transactions that were committed by then are looked for: clocks may have
+been set back meanwhile."""
+
+
+def _check_reached(found: Found, made: SpacePlan, time: int) -> None:
+    """Raises 22023 for a time that is later than the newest backup was made."""
+    if time > found.records[-1].created:
+        raise SqlError(
+            "22023", "the newest backup is older than that", hint=f"It reaches LSN {made.lsn}: leave out the time."
+        )
+
+
+def _agree(spaces: Sequence[SpacePlan]) -> None:
+    """Moves the ends of the tablespaces beside pg_default so that no transaction over several is torn. Parts have one
+    order in all of them."""
+    first = spaces[0]
+    ends = {item.tablespace: item.lsn for item in spaces}
+    joints = [parts for item in spaces[1:] for _, parts in item.joints]
+    for parts in joints:
+        named = {tablespace.hex(): lsn for tablespace, lsn in parts}
+        if first.tablespace in named:
+            inside = named[first.tablespace] <= first.lsn
+            for tablespace, lsn in named.items():
+                if inside and tablespace in ends:
+                    ends[tablespace] = max(ends[tablespace], lsn)
+    changed = True
+    while changed:
+        changed = False
+        for parts in joints:
+            named = {tablespace.hex(): lsn for tablespace, lsn in parts if tablespace.hex() in ends}
+            if any(lsn > ends[tablespace] for tablespace, lsn in named.items()):
+                for tablespace, lsn in named.items():
+                    if tablespace != first.tablespace and lsn <= ends[tablespace]:
+                        ends[tablespace] = lsn - 1
+                        changed = True
+    for item in spaces[1:]:
+        item.lsn = ends[item.tablespace]
+        if item.lsn < item.manifest.lsn:
+            raise SqlError("22023", f'tablespace "{item.name}" has no checkpoint that is as old; choose a later LSN')
+
+
+def reachable(checkpoints: Iterable[Manifest], pieces: Sequence[PieceName]) -> str:
+    """'These can be restored: LSN 1 to 90, 120 to 200.'"""
+    spans: list[list[int]] = []
+    for manifest in checkpoints:
+        end = reach(pieces, manifest.lsn)
+        if spans and manifest.lsn <= spans[-1][1] + 1:
+            spans[-1][1] = max(spans[-1][1], end)
+        else:
+            spans.append([manifest.lsn, end])
+    shown = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in spans)
+    return f"These can be restored: LSN {shown}."
+
+
+# ---- doing it -------------------------------------------------------------------------------------------------------
+
+
+async def restore(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored) -> None:
+    """Makes `directory`, which must not exist or be empty, what was planned. Broken off, the same call goes on.
+
+    Raises 55000 for a directory with something in it, or with a restore of something else that was broken off, XX001
+    for damage; errors of the store pass through.
+    """
+    directory = os.path.abspath(directory)
+    if os.path.lexists(directory) and not (os.path.isdir(directory) and not os.listdir(directory)):
+        raise SqlError("55000", f'"{directory}" already exists: a restore never overwrites; choose another directory')
+    work = directory + RESTORING
+    _begin(work, {item.tablespace: item.lsn for item in spaces})
+    for number, item in enumerate(spaces):
+        path = work if number == 0 else os.path.join(work, SPACES, item.tablespace)
+        await _restore_space(item, path, number == 0, progress)
+    os.unlink(os.path.join(work, PLAN))
+    if os.path.isdir(directory):
+        os.rmdir(directory)
+    os.rename(work, directory)
+    fd = os.open(os.path.dirname(directory), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _begin(work: str, ends: Mapping[str, int]) -> None:
+    """The folder of the restore, with what it is to become. Raises 55000 for one that is to become something else."""
+    path = os.path.join(work, PLAN)
+    wanted = orjson.dumps(ends, option=orjson.OPT_SORT_KEYS)
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if file.read() != wanted:
+                raise SqlError("55000", f'"{work}" is a restore of something else that was broken off: remove it first')
+        return
+    os.makedirs(work, exist_ok=True)
+    if os.listdir(work):
+        raise SqlError("55000", f'"{work}" already exists: remove it first')
+    with open(path, "wb") as file:
+        file.write(wanted)
+
+
+async def _restore_space(item: SpacePlan, path: str, first: bool, progress: OnRestored) -> None:
+    if not os.path.exists(os.path.join(path, "rows")):
+        os.makedirs(path, exist_ok=True)
+        total = stored_bytes(item.manifest)
+        label = f"checkpoint at LSN {item.manifest.lsn}" if first else f"{item.name}: checkpoint"
+
+        def report(now: Progress) -> None:
+            progress(label, now.bytes, total)
+
+        await read_checkpoint(item.archived.store, item.tablespace, item.manifest, path, progress=report)
+        progress(label, total, total)
+    label = f"changelog to LSN {item.lsn}" if first else f"{item.name}: changelog"
+    begin = item.manifest.lsn
+
+    def applied(lsn: int) -> None:
+        progress(label, lsn - begin, max(item.lsn - begin, 1))
+
+    if item.lsn > begin:
+        await replay(path, lambda after: item.entries(after, item.lsn), item.archived.fetch_bulk, applied)
+    if first:
+        await asyncio.to_thread(partial(_become_another, path, item.lsn))
+
+
+def _become_another(path: str, lsn: int) -> None:
+    """Gives a tablespace an id of its own, and leaves nothing but its rows."""
+    tables = Checkpoint(os.path.join(path, "rows"))
+    try:
+        if tables.flushed_lsn != lsn:
+            raise SqlError("XX000", f"the restore has reached LSN {tables.flushed_lsn} in place of {lsn}")
+        tables.adopt(uuid.uuid4().bytes, lsn)
+    finally:
+        tables.close()
+    shutil.rmtree(os.path.join(path, "replayed"), ignore_errors=True)

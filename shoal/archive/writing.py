@@ -1,0 +1,276 @@
+"""A backup of a running node, into a store of objects.
+
+    1. what the log has behind the last backup is held
+    2. a checkpoint of every tablespace, which shares files with the newest one that is there
+    3. the log, up to the moment at which all checkpoints are done, behind what is archived, or behind the checkpoints
+    4. the record of the backup: from here on there is one
+
+So a backup is never older than its end. One that is broken off leaves no record; what it has archived of the log is
+gone on from, and what it has written of a checkpoint is taken over by the next one (engine/checkpoint/write.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from catalog.errors import SqlError
+from catalog.functions.system import RELEASE
+from catalog.schema import Table
+from engine.checkpoint import Described, EntryMark, Manifest, Options, Progress, write_checkpoint
+from engine.cluster_view import spaces_of
+from engine.storage.edits import runs_of
+from replication.interface import (
+    ChangelogStore,
+    ObjectDamagedError,
+    ObjectExistsError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+from replication.stores import open_store
+from shoal.archive.contents import ArchivedSpace, Found, look
+from shoal.archive.layout import (
+    FORMAT,
+    OWNER,
+    Owner,
+    PieceName,
+    Record,
+    SpaceRecord,
+    bulk_name,
+    encode,
+    piece_name,
+    record_name,
+)
+from shoal.archive.logs import LogSource
+from shoal.archive.pieces import entries_of
+
+if TYPE_CHECKING:
+    from engine.node import Node
+    from engine.storage.tablespace import Tablespace
+    from replication.local import Piece
+
+TIMEOUT = 60.0  # seconds for a call of the store
+
+
+@dataclass(slots=True)
+class Status:
+    """How far the backup has come that runs now, for shoal_backup_progress()."""
+
+    step: str = "looking"  # looking, checkpoint, changelog
+    tablespace: str = ""
+    done: int = 0  # bytes
+    total: int = 0
+
+    def text(self) -> str:
+        return orjson.dumps(
+            {"step": self.step, "tablespace": self.tablespace, "done": self.done, "total": max(self.total, self.done)}
+        ).decode()
+
+
+@dataclass(slots=True)
+class _Space:
+    """A tablespace on its way into the store."""
+
+    name: str
+    space: Tablespace
+    source: LogSource
+    archived: ArchivedSpace
+    pieces: list[PieceName]
+    newest: Manifest | None  # the checkpoint that is there
+    manifest: Manifest | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.archived.tablespace
+
+    @property
+    def end(self) -> int:
+        """Up to where the store has everything, 0 for nothing."""
+        last = max((piece.last for piece in self.pieces), default=0)
+        return max(last, 0 if self.newest is None else self.newest.lsn)
+
+
+class Backups:
+    """The backups that a node makes, one at a time. `source` gives the changelog of a tablespace, by id; `scratch` is a
+    local directory that is made when it is needed."""
+
+    def __init__(self, node: Node, source: Callable[[bytes], LogSource], scratch: str) -> None:
+        self._node = node
+        self._source = source
+        self._scratch = scratch
+        self._status: Status | None = None
+
+    def progress(self) -> str | None:
+        """How far the backup is that runs, as JSON; None while none does."""
+        return None if self._status is None else self._status.text()
+
+    async def write(self, url: str) -> int:
+        """Makes a backup; pg_default's LSN up to which everything can be restored from it.
+
+        Raises 22023 for what is no place for it, 55006 while another one is made, 55000 for a store with backups of
+        another database, 58030 when the store cannot be written, 53100 when it is full.
+        """
+        if self._status is not None:
+            raise SqlError("55006", "another backup is being made", hint="Wait until it is done.")
+        self._status = Status()
+        try:
+            store = open_store(url, timeout=TIMEOUT)
+            try:
+                return await _Backup(self._node, store, self._source, self._scratch, self._status).run()
+            finally:
+                await store.close()
+        except StoreFullError as error:
+            raise SqlError("53100", f"the backup's store is full: {error}") from error
+        except (StoreUnavailableError, ObjectDamagedError) as error:
+            raise SqlError("58030", f"the backup could not be written: {error}") from error
+        finally:
+            self._status = None
+
+
+class _Backup:
+    """One of them."""
+
+    def __init__(
+        self, node: Node, store: ChangelogStore, source: Callable[[bytes], LogSource], scratch: str, status: Status
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._source = source
+        self._scratch = scratch
+        self._status = status
+        self._holder = f"backup {secrets.token_hex(4)}"
+        self._written = 0
+
+    async def run(self) -> int:
+        found = await look(self._store)
+        spaces = [await self._known(name, space) for name, space in spaces_of(self._node).items()]
+        await self._claim(found, spaces[0])
+        try:
+            for item in spaces:
+                archived = self._archived_upto(item)
+                item.source.hold(self._holder, item.space.durable_lsn if archived is None else archived)
+            for item in spaces:
+                item.manifest = await self._checkpoint(item)
+            ends = [(item.space.durable_lsn, item.source.mark(item.space.durable_lsn)) for item in spaces]  # one moment
+            records = [await self._log(item, lsn, mark) for item, (lsn, mark) in zip(spaces, ends, strict=True)]
+        finally:
+            for item in spaces:
+                item.source.hold(self._holder, None)
+        created = max(self._node.clock(), found.records[-1].created + 1 if found.records else 0)
+        await self._store.put(
+            record_name(created), encode(Record(FORMAT, created, RELEASE, self._written, tuple(records)))
+        )
+        return records[0].lsn
+
+    async def _known(self, name: str, space: Tablespace) -> _Space:
+        archived = ArchivedSpace(self._store, space.tablespace_id.hex())
+        lsns = await archived.checkpoints()
+        newest = await archived.manifest(lsns[-1]) if lsns else None
+        return _Space(name, space, self._source(space.tablespace_id), archived, await archived.pieces(), newest)
+
+    async def _claim(self, found: Found, first: _Space) -> None:
+        """Says whose backups these are, or finds that they are another's."""
+        if found.owner is None:
+            owner = Owner(FORMAT, first.identity, self._node.clock())
+            await self._store.put(OWNER, encode(owner))
+        elif found.owner.tablespace != first.identity:
+            raise SqlError(
+                "55000",
+                f"{self._store.url} holds the backups of another database",
+                hint="Choose another place. A restored database is another one than the one that was backed up.",
+            )
+        if first.end > first.space.durable_lsn:
+            raise SqlError("55000", f"{self._store.url} holds LSN {first.end}, this database {first.space.durable_lsn}")
+
+    def _archived_upto(self, item: _Space) -> int | None:
+        """Where what is archived ends, if the node's log still goes on from there."""
+        oldest = item.source.oldest()
+        if (item.pieces or item.newest is not None) and oldest is not None and oldest <= item.end + 1:
+            return item.end
+        return None
+
+    # --- checkpoints ---------------------------------------------------------------------------------------------
+
+    async def _checkpoint(self, item: _Space) -> Manifest:
+        status = self._status
+        status.step, status.tablespace, status.done = "checkpoint", item.name, 0
+        status.total = sum(item.space.sizes_of(table.storage_id for table in self._tables(item)).values())
+
+        def report(progress: Progress) -> None:
+            status.done = progress.bytes
+
+        os.makedirs(self._scratch, exist_ok=True)
+        manifest = await write_checkpoint(
+            item.space,
+            self._store,
+            item.identity,
+            self._scratch,
+            item.source.mark,
+            described=self._described(item),
+            previous=item.newest,
+            progress=report,
+            options=Options(resumable=True),
+        )
+        self._written += sum(file.bytes for file in manifest.files() if file.name.startswith(manifest.folder))
+        return manifest
+
+    def _described(self, item: _Space) -> Described | None:
+        """What the catalog says of a tablespace in which it does not lie."""
+        catalog = self._node.shared_catalog
+        if item.name == "pg_default":
+            return None
+        return Described(catalog.tablespaces[item.name], catalog.objects.values())
+
+    def _tables(self, item: _Space) -> list[Table]:
+        catalog = self._node.shared_catalog
+        place = catalog.tablespaces[item.name]
+        return [found for found in catalog.objects.values() if isinstance(found, Table) and found.tablespace == place]
+
+    # --- the changelog -------------------------------------------------------------------------------------------
+
+    async def _log(self, item: _Space, upto: int, mark: EntryMark) -> SpaceRecord:
+        """Archives the log up to an LSN, of which `mark` tells."""
+        assert item.manifest is not None
+        lsn = item.manifest.lsn
+        archived = self._archived_upto(item)
+        after = lsn if archived is None else archived
+        self._status.step, self._status.tablespace, self._status.done = "changelog", item.name, 0
+        known = b"" if archived is None else await self._last_hash(item)
+        async for piece in item.source.pieces(after, upto):
+            if known and piece.previous != known:
+                raise SqlError(
+                    "55000", f"{self._store.url} holds another history of this database: choose another place"
+                )
+            await self._put_piece(item, piece)
+            known = piece.hash
+        return SpaceRecord(item.name, item.identity, lsn, after, upto, mark.commit_time, mark.hash)
+
+    async def _last_hash(self, item: _Space) -> bytes:
+        """The hash of the last entry that the store has, or has the state at; b"" for not known."""
+        if item.newest is not None and item.newest.lsn == item.end:
+            return bytes.fromhex(item.newest.entry_hash)
+        last = max(item.pieces, key=lambda piece: piece.last)
+        name = piece_name(item.identity, last.first, last.last)
+        data = await self._store.get(name)
+        *_, entry = await asyncio.to_thread(
+            lambda: list(entries_of(data, name, last.first, last.last, bytes.fromhex(item.identity)))
+        )
+        return entry.hash
+
+    async def _put_piece(self, item: _Space, piece: Piece) -> None:
+        name = piece_name(item.identity, piece.first, piece.last)
+        entries = entries_of(piece.data, name, piece.first, piece.last, bytes.fromhex(item.identity))
+        runs = await asyncio.to_thread(lambda: [run for entry in entries for run in runs_of(entry.body)])
+        for run in runs:
+            with suppress(ObjectExistsError):  # of a backup that was broken off
+                await item.source.put_bulk(run.name, self._store, bulk_name(item.identity, run.name))
+        await self._store.put(name, piece.data)
+        self._written += len(piece.data)
+        self._status.done += len(piece.data)

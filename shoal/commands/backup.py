@@ -1,0 +1,172 @@
+"""`shoal backup`, `shoal verify`, `shoal restore`.
+
+A backup is made by the server, which is asked for it in SQL (shoal_backup); so a directory is one of its machine. The
+other two need no server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import orjson
+
+from catalog.errors import SqlError
+from replication.interface import ChangelogStore
+from replication.stores import open_store
+from shoal.archive.contents import Found, look, verify_all
+from shoal.archive.restoring import Target, plan, restore
+from shoal.commands.looking import EPOCH, age, ask, looking_at, parse_dsn, plural, size, timestamp
+from shoal.commands.showing import Bars
+from shoal.config import ConfigError
+
+PATIENCE = 7 * 24 * 3600.0  # seconds
+LOOK = 0.3  # seconds between two looks at how far it is
+TIMEOUT = 60.0  # seconds for a call of the store
+STEPS = {"looking": "looking at the store", "checkpoint": "rows", "changelog": "changelog"}
+
+
+def archive_url(place: str) -> str:
+    """The URL of a store of backups: a URL as it is, or a directory's."""
+    if "://" in place or place.startswith("quorum("):
+        return place
+    return f"file://{quote(os.path.abspath(place))}"
+
+
+# ---- backup ---------------------------------------------------------------------------------------------------------
+
+
+async def run_backup(options: argparse.Namespace) -> int:
+    url = archive_url(options.destination)
+    host, port, user = await _where(options)
+    literal = url.replace("'", "''")
+    with Bars() as bars:
+        watching = asyncio.create_task(_watch(host, port, user, bars))
+        try:
+            rows = await ask(host, port, user, f"SELECT shoal_backup('{literal}')", timeout=PATIENCE)
+        finally:
+            watching.cancel()
+        bars.finish()
+    async with _opened(url, options.destination) as found:
+        record = found.records[-1]
+    if options.json:
+        print(orjson.dumps({
+            "destination": url, "lsn": int(rows[0][0] or 0), "time": timestamp(record.spaces[0].time),
+            "bytes": record.written, "backups": len(found.records),
+        }).decode())  # fmt: skip
+    else:
+        print(f"backup of everything up to LSN {rows[0][0]}: {size(record.written)} written to {options.destination}")
+    return 0
+
+
+async def _where(options: argparse.Namespace) -> tuple[str, int, str]:
+    """Host, port and user of the server that makes the backup."""
+    if options.cluster is not None:
+        async with looking_at(options.cluster) as cluster:
+            host, port = cluster.leader(cluster.tablespace("pg_default"))
+            return host, port, options.user
+    host, port, named = parse_dsn(options.dsn)
+    return host, port, named or options.user
+
+
+async def _watch(host: str, port: int, user: str, bars: Bars) -> None:
+    """Shows how far the backup is, until it is cancelled."""
+    while True:
+        await asyncio.sleep(LOOK)
+        with contextlib.suppress(SqlError, ConfigError, OSError):
+            rows = await ask(host, port, user, "SELECT shoal_backup_progress()", timeout=TIMEOUT)
+            if rows[0][0] is not None:
+                status = orjson.loads(rows[0][0])
+                where = "" if status["tablespace"] in ("", "pg_default") else f"{status['tablespace']}: "
+                bars.show(where + STEPS[status["step"]], status["done"], status["total"])
+
+
+# ---- verify ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def _opened(url: str, place: str) -> AsyncIterator[Found]:
+    """What is at a place. Raises ConfigError for one that has no backup, SqlError for damage."""
+    if "://" not in place and not os.path.isdir(place):
+        raise ConfigError(f"{place} is no directory")
+    store: ChangelogStore = open_store(url, timeout=TIMEOUT)
+    try:
+        found = await look(store)
+        if found.owner is None or not found.records:
+            raise ConfigError(f"{place} holds no complete backup")
+        yield found
+    finally:
+        await store.close()
+
+
+async def run_verify(options: argparse.Namespace) -> int:
+    async with _opened(archive_url(options.source), options.source) as found:
+        with _scratch() as scratch, Bars() as bars:
+            result = await verify_all(found, os.path.join(scratch, "files"), bars.show)
+        if options.json:
+            print(orjson.dumps({
+                "source": found.store.url, "whole": not result.findings, "findings": result.findings,
+                "checkpoints": result.checkpoints, "rows": result.rows, "entries": result.entries,
+                "backups": [_shown(found, number) for number in range(len(found.records))],
+            }).decode())  # fmt: skip
+            return 1 if result.findings else 0
+        for record in found.records:
+            first = record.spaces[0]
+            when = f"up to LSN {first.lsn}" + (f", {timestamp(first.time)}" if first.time else "")
+            print(f"backup of {timestamp(record.created)} ({age(record.created)} ago): {when}")
+        for finding in result.findings:
+            print(f"WRONG: {finding}")
+    if not result.findings:
+        read = f"{plural(result.checkpoints, 'checkpoint')} with {plural(result.rows, 'row')}"
+        print(f"whole: {read} and {result.entries} entries of the changelog read, all of them as they were written")
+    return 1 if result.findings else 0
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="shoal-verify-", ignore_cleanup_errors=True)
+
+
+def _shown(found: Found, number: int) -> dict[str, object]:
+    record = found.records[number]
+    return {
+        "created": timestamp(record.created), "lsn": record.spaces[0].lsn, "bytes": record.written,
+        "tablespaces": [space.name for space in record.spaces],
+    }  # fmt: skip
+
+
+# ---- restore --------------------------------------------------------------------------------------------------------
+
+
+async def run_restore(options: argparse.Namespace) -> int:
+    target = Target(options.to_lsn, None if options.to_time is None else _time(options.to_time))
+    async with _opened(archive_url(options.source), options.source) as found:
+        spaces = await plan(found, target)
+        with Bars() as bars:
+            await restore(spaces, options.data, bars.show)
+    first = spaces[0]
+    if options.json:
+        print(orjson.dumps({
+            "data": os.path.abspath(options.data), "lsn": first.lsn,
+            "time": timestamp(first.time) if first.time else None,
+        }).decode())  # fmt: skip
+        return 0
+    when = f", {timestamp(first.time)}" if first.time else ""
+    print(f"{options.data} is the database as of LSN {first.lsn}{when}")
+    print(f"start it with: shoal serve --data {options.data}")
+    return 0
+
+
+def _time(text: str) -> int:
+    """Microseconds since 2000-01-01 UTC of an ISO time; without a zone it is this machine's. Raises ConfigError."""
+    try:
+        return round((datetime.fromisoformat(text).astimezone(UTC) - EPOCH).total_seconds() * 1_000_000)
+    except ValueError:
+        raise ConfigError(
+            f'"{text}" is not a time such as 2026-11-20T18:04:11 or "2026-11-20 18:04:11.5+01:00"'
+        ) from None

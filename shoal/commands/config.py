@@ -1,0 +1,28 @@
+"""`shoal config`: the settings that are in force, and where each is from."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import orjson
+
+from shoal.commands.looking import table
+from shoal.config import Setting
+
+
+def run(options: argparse.Namespace, settings: Sequence[Setting]) -> int:
+    """Prints them; the exit status."""
+    if options.json:
+        value = {setting.name: {"value": setting.value, "from": setting.source} for setting in settings}
+        print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    else:
+        rows = [(setting.name, _shown(setting.value), setting.source) for setting in settings]
+        print(table(("SETTING", "VALUE", "FROM"), rows))
+    return 0
+
+
+def _shown(value: object) -> str:
+    if value == "":
+        return "(none)"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,38 @@
+"""`shoal init`: an empty database in a new directory. `shoal serve` makes one too; this does so without serving, and
+can give the superuser a password before anybody has connected."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import orjson
+
+from shoal.config import ConfigError
+
+
+def run(options: argparse.Namespace) -> int:
+    """The exit status. Raises ConfigError: the directory is not empty, cannot be written."""
+    from shoal.embedded.connection import with_literals
+    from shoal.embedded.database import Database
+    from shoal.embedded.errors import Error
+
+    directory = Path(options.data)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigError(f"{directory} is there and not empty: a database needs a directory of its own")
+    password = ""
+    if options.password_file is not None:
+        password = Path(options.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+        if not password:
+            raise ConfigError(f"{options.password_file} has no password in its first line")
+    try:
+        with Database(directory, "postgres", "postgres", {}) as database:
+            if password:
+                database.execute(with_literals("ALTER ROLE postgres PASSWORD %s", (password,)))
+    except Error as error:
+        raise ConfigError(str(error)) from error
+    if options.json:
+        print(orjson.dumps({"data": str(directory.absolute()), "password": bool(password)}).decode())
+    else:
+        print(f"made {directory}; serve it with: shoal serve --data {directory}")
+    return 0

@@ -1,0 +1,128 @@
+"""`shoal sql`: a statement, a file of them, what comes on standard input, or a prompt; to a server or a directory.
+
+Statements of a file run one after the other, each committed by itself unless the file says BEGIN; the first that fails
+ends the command. What is printed:
+
+    text     a table a result, then how many rows; the command's tag for what gives none
+    --json   one JSON object a row, a line each; values as POST /sql has them (wire/http.py)
+    --csv    a header and the rows, as COPY (FORMAT csv, HEADER): NULL is nothing, an empty string is ""
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import orjson
+
+from catalog.errors import SqlError
+from shoal.commands.looking import plural, table
+from shoal.commands.sql_channels import Channel, DirectoryChannel, Result, Row, ServerChannel
+from shoal.commands.sql_text import statements
+from shoal.config import ConfigError
+from wire.json_values import encoder_of
+
+
+def run(options: argparse.Namespace) -> int:
+    """The exit status. Raises ConfigError, SqlError."""
+    texts = _texts(options)
+    channel = _open(options)
+    try:
+        if texts is None:
+            from shoal.commands.sql_prompt import prompt
+
+            return prompt(channel, lambda result: show(result, options))
+        for text in texts:
+            for result in channel.run(text):
+                show(result, options)
+        sys.stdout.flush()
+        return 0
+    except BrokenPipeError:  # `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        raise ConfigError("interrupted") from None
+    except SqlError as error:
+        raise ConfigError(described(error)) from error
+    finally:
+        channel.close()
+
+
+def _open(options: argparse.Namespace) -> Channel:
+    def notice(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    if options.data is not None:
+        return DirectoryChannel(options.data, options.user, options.database, notice)
+    return ServerChannel(options.dsn, notice)
+
+
+def _texts(options: argparse.Namespace) -> list[str] | None:
+    """The statements to run; None for a prompt."""
+    if options.statement is not None:
+        text = options.statement
+    elif options.file is not None:
+        try:
+            text = Path(options.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read {options.file}: {getattr(error, 'strerror', None) or error}") from error
+    elif sys.stdin.isatty():
+        return None
+    else:
+        text = sys.stdin.read()
+    ended, rest = statements(text)
+    return [*ended, rest] if rest else ended
+
+
+def described(error: SqlError) -> str:
+    """What the database says, with its detail and hint on lines of their own."""
+    more = [f"{name}: {text}" for name, text in (("DETAIL", error.detail), ("HINT", error.hint)) if text]
+    return "\n".join([f"{error.message} ({error.sqlstate})", *more])
+
+
+def show(result: Result, options: argparse.Namespace) -> None:
+    """Prints a result. Raises ConfigError for columns that JSON cannot tell apart."""
+    if options.json:
+        if result.columns:
+            sys.stdout.write(_json(result))
+    elif options.csv:
+        if result.columns:
+            names: Row = [name.encode() for name, _ in result.columns]
+            sys.stdout.write("".join(_csv(row) for row in [names, *result.rows]))
+    elif result.columns:
+        rows = [[None if value is None else _one_line(value) for value in row] for row in result.rows]
+        print(table([name for name, _ in result.columns], rows))
+        print(f"({plural(len(rows), 'row')})")
+    elif result.tag:
+        print(result.tag)
+
+
+def _one_line(value: bytes) -> str:
+    return value.decode().replace("\n", "\\n")
+
+
+def _json(result: Result) -> str:
+    twice = [name for name, count in Counter(name for name, _ in result.columns).items() if count > 1]
+    if twice:
+        raise ConfigError(f'several columns are called "{twice[0]}": name them apart with AS, for JSON')
+    fields = [(orjson.dumps(name), encoder_of(oid)) for name, oid in result.columns]
+    lines = []
+    for row in result.rows:
+        members = (
+            key + b":" + (b"null" if value is None else encode(value))
+            for (key, encode), value in zip(fields, row, strict=True)
+        )
+        lines.append((b"{" + b",".join(members) + b"}").decode())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _csv(row: Row) -> str:
+    return ",".join("" if value is None else _csv_value(value.decode()) for value in row) + "\n"
+
+
+def _csv_value(text: str) -> str:
+    plain = text and text != "\\." and not any(sign in text for sign in ',"\r\n')
+    return text if plain else '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,164 @@
+"""The two ways of `shoal sql` to a database: a server, through libpq, or a directory, whose engine runs in this process
+for as long as the command does. Both are asked by simple queries and answer with texts, so that they answer alike.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import psycopg
+
+from catalog.errors import SqlError
+from shoal.config import Config, ConfigError
+from wire import client_core
+
+if TYPE_CHECKING:
+    from shoal.embedded.engine_thread import Link
+
+ROW_LIMIT = 1 << 30  # bytes of a row
+NO_COPY = "COPY from and to the client is for psql: shoal sql does not do it"
+Row = list[bytes | None]
+Notice = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Result:
+    """What a statement has given. `columns`: names and types' OIDs; none if it gives no rows."""
+
+    columns: list[tuple[str, int]]
+    rows: list[Row]
+    tag: str
+
+
+class Channel(Protocol):
+    """A session. ^C cancels what runs and is raised as KeyboardInterrupt."""
+
+    def run(self, text: str) -> Iterator[Result]:
+        """Runs statements. Raises SqlError, ConfigError."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ServerChannel:
+    """By libpq: passwords, TLS and several hosts as it has them."""
+
+    def __init__(self, dsn: str, notice: Notice) -> None:
+        """Raises ConfigError."""
+        try:
+            self._connection = psycopg.connect(dsn, autocommit=True, fallback_application_name="shoal sql")
+        except psycopg.Error as error:
+            raise ConfigError(" ".join(str(error).split())) from error
+        self._connection.add_notice_handler(lambda said: notice(f"{said.severity}: {said.message_primary}"))
+
+    def run(self, text: str) -> Iterator[Result]:
+        try:
+            cursor = self._connection.execute(text.encode())
+            more: bool | None = True
+            while more:
+                yield _result(cursor)
+                more = cursor.nextset()
+        except psycopg.Error as error:
+            raise _said(error) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _result(cursor: psycopg.Cursor[Any]) -> Result:
+    found = cursor.pgresult
+    assert found is not None
+    columns = [((found.fname(i) or b"").decode(), found.ftype(i)) for i in range(found.nfields)]
+    rows = [[found.get_value(row, i) for i in range(found.nfields)] for row in range(found.ntuples)]
+    return Result(columns, rows, (found.command_status or b"").decode())
+
+
+def _said(error: psycopg.Error) -> SqlError | ConfigError:
+    said = error.diag
+    if isinstance(error, psycopg.NotSupportedError | psycopg.ProgrammingError) and said.message_primary is None:
+        return ConfigError(NO_COPY)
+    if said.message_primary is None:
+        return ConfigError(" ".join(str(error).split()))
+    return SqlError(
+        said.sqlstate or "XX000", said.message_primary, detail=said.message_detail, hint=said.message_hint,
+    )  # fmt: skip
+
+
+class DirectoryChannel:
+    """A database that nobody serves."""
+
+    def __init__(self, directory: str, user: str, database: str, notice: Notice) -> None:
+        """Raises ConfigError: the directory is in use, damaged, not there."""
+        from shoal.embedded.engine_thread import EngineThread, Link
+        from shoal.embedded.errors import Error
+
+        if not (Path(directory) / "rows").is_dir():
+            raise ConfigError(f"there is no database in {directory}; shoal init --data {directory} makes one")
+        logging.getLogger("shoal").addHandler(logging.NullHandler())  # the command itself says what failed
+        self._notice = notice
+        self._engine = EngineThread(Config(data=directory))
+        try:
+            self._engine.start()
+            self._link: Link = Link(self._engine, {"user": user, "database": database, "client_encoding": "UTF8"})
+        except Error as error:
+            self._engine.stop()
+            raise ConfigError(str(error)) from error
+
+    def run(self, text: str) -> Iterator[Result]:
+        from shoal.embedded.errors import Error
+
+        try:
+            self._link.send(client_core.query(text.encode()))
+            yield from self._answers()
+        except Error as error:
+            raise ConfigError(str(error)) from error
+
+    def _answers(self) -> Iterator[Result]:
+        """Every answer is taken to its end, whatever happens: the next one begins behind it."""
+        columns: list[tuple[str, int]] = []
+        rows: list[Row] = []
+        done: list[Result] = []
+        error: Exception | None = None
+        interrupted = False
+        reader = client_core.RowReader(ROW_LIMIT)
+        while True:
+            try:
+                frame = self._link.receive()
+            except KeyboardInterrupt:
+                interrupted = True
+                self._link.cancel()
+                continue
+            kind = chr(frame.kind)
+            if kind == "T":
+                columns, rows = [(item.name, item.type_oid) for item in client_core.row_description(frame.body)], []
+            elif kind == "D":
+                rows.extend(reader.rows(frame.data))
+            elif kind == "C":
+                if error is None:
+                    done.append(Result(columns, rows, frame.body.rstrip(b"\0").decode()))
+                columns, rows = [], []
+            elif kind == "E":
+                error = error or client_core.report_error(frame.body)
+            elif kind == "N":
+                said = client_core.report_fields(frame.body)
+                self._notice(f"{said.get('S', 'NOTICE')}: {said.get('M', '')}")
+            elif kind == "G":
+                self._link.send(client_core.copy_fail(NO_COPY))
+                error = ConfigError(NO_COPY)
+            elif kind == "H":
+                error = ConfigError(NO_COPY)
+            elif kind == "Z":
+                break
+        if interrupted:
+            raise KeyboardInterrupt
+        yield from done
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        self._link.end()
+        self._engine.stop()

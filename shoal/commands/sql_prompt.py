@@ -1,0 +1,104 @@
+"""The prompt of `shoal sql`: history, colours, completion of keywords and of the names that are in the database.
+
+Enter runs the input once its statements have ended, and begins a new line before that. The history is in
+$XDG_STATE_HOME/shoal (~/.local/state/shoal) and is its owner's to read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.lexers import PygmentsLexer
+from pygments.lexers.sql import PostgresLexer
+
+from catalog.errors import SqlError
+from shoal.commands.sql_channels import Channel, Result
+from shoal.commands.sql_text import statements
+from shoal.config import ConfigError
+
+_NAMES = """
+    SELECT relname FROM pg_class WHERE relkind IN ('r', 'v', 'm', 'p') UNION
+    SELECT attname FROM pg_attribute WHERE attnum > 0 AND attrelid >= 16384 UNION SELECT nspname FROM pg_namespace
+"""
+_TABLES = """
+    SELECT n.nspname AS schema, c.relname AS name, CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view'
+        ELSE 'table' END AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'v', 'm', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2
+"""
+_KEYWORDS = """
+    SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET INSERT INTO VALUES UPDATE SET DELETE RETURNING CREATE
+    TABLE INDEX VIEW DROP ALTER ADD COLUMN PRIMARY KEY REFERENCES UNIQUE NOT NULL DEFAULT BEGIN COMMIT
+    ROLLBACK SAVEPOINT JOIN LEFT RIGHT FULL CROSS ON USING UNION ALL DISTINCT AS OF LSN TIMESTAMP CASE WHEN
+    THEN ELSE END EXPLAIN ANALYZE WITH RECURSIVE MERGE TRUNCATE GRANT REVOKE SHOW RESET count sum avg min max
+    now coalesce generate_series
+"""
+_HELP = "\\d lists tables, \\q (or ^D) leaves, ^C cancels, Tab completes, ^R searches the history; ; ends a statement"
+
+
+def prompt(channel: Channel, show: Callable[[Result], None]) -> int:
+    """Asks and answers until the end of the input; the exit status."""
+    whole = Condition(lambda: not _ended(get_app().current_buffer.text))
+    session: PromptSession[str] = PromptSession(
+        history=_history(), lexer=PygmentsLexer(PostgresLexer), multiline=whole, complete_while_typing=False,
+        completer=WordCompleter(lambda: _words(channel), ignore_case=True),
+    )  # fmt: skip
+    print(f"shoal sql: {_HELP}", file=sys.stderr)
+    while True:
+        try:
+            text = session.prompt("shoal> ", prompt_continuation="     > ").strip()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return 0
+        if text in ("\\q", "quit", "exit"):
+            return 0
+        if text.startswith("\\") and text != "\\d":
+            print(_HELP)
+            continue
+        _answer(channel, _TABLES if text == "\\d" else text, show)
+
+
+def _answer(channel: Channel, text: str, show: Callable[[Result], None]) -> None:
+    from shoal.commands.sql import described
+
+    ended, rest = statements(text)
+    try:
+        for statement in [*ended, *([rest] if rest else [])]:
+            for result in channel.run(statement):
+                show(result)
+    except SqlError as error:
+        print(f"ERROR: {described(error)}", file=sys.stderr)
+    except ConfigError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("cancelled", file=sys.stderr)
+
+
+def _ended(text: str) -> bool:
+    """Whether Enter runs it."""
+    return text.strip().startswith("\\") or text.strip() in ("", "quit", "exit") or not statements(text)[1]
+
+
+def _words(channel: Channel) -> list[str]:
+    """What Tab offers: read anew each time, as names come and go. A failed transaction has keywords alone."""
+    try:
+        names = [(row[0] or b"").decode() for result in channel.run(_NAMES) for row in result.rows]
+    except (SqlError, ConfigError):
+        names = []
+    return [*_KEYWORDS.split(), *names]
+
+
+def _history() -> FileHistory:
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "shoal"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / "sql_history"
+    file.touch(mode=0o600)
+    return FileHistory(str(file))

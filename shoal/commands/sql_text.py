@@ -1,0 +1,72 @@
+"""Where statements end in a text, by psql's rules (PostgreSQL 16, psqlscan.l): a semicolon outside of quotes, comments
+and parentheses, and outside of the body of a function in standard SQL (BEGIN ATOMIC ... END). Strings are read as with
+standard_conforming_strings = on.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(
+    r"""
+    (?P<comment>--[^\n]*|/\*)
+  | (?P<quoted>(?<![\w$])[eE]'(?:[^'\\]|''|\\.)*(?P<end_e>')?|'[^']*(?P<end_s>')?|"[^"]*(?P<end_i>")?)
+  | (?P<dollar>(?<![\w$])\$(?:[^\W\d]\w*)?\$)
+  | (?P<word>[^\W\d][\w$]*)
+  | (?P<sign>[();])
+    """,
+    re.X | re.S,
+)
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+_WITH_BODY = {"FUNCTION", "PROCEDURE"}
+
+
+def statements(text: str) -> tuple[list[str], str]:
+    """The statements that have ended, without their semicolons, and what is left; '' if only space and comments are."""
+    found: list[str] = []
+    start = position = 0
+    depth = body = 0
+    words: list[str] = []
+    anything = False
+    while (token := _TOKEN.search(text, position)) is not None:
+        anything = anything or bool(text[position : token.start()].strip())
+        position = token.end()
+        if token["comment"]:
+            if token["comment"] == "/*":
+                position = _after_comment(text, position)
+            continue
+        if token["dollar"]:
+            end = text.find(token["dollar"], position)
+            position = len(text) if end < 0 else end + len(token["dollar"])
+        elif token["word"]:
+            word = token["word"].upper()
+            words = [*words, word][:4]
+            body = _in_body(words, word, body)
+        elif token["sign"] == ";" and depth <= 0 and not body:
+            if anything:
+                found.append(text[start : token.start()].strip())
+            start, depth, words, anything = position, 0, [], False
+            continue
+        elif token["sign"]:
+            depth += {"(": 1, ")": -1}.get(token["sign"], 0)
+        anything = True
+    rest = text[start:].strip()
+    return found, rest if anything or text[position:].strip() else ""
+
+
+def _in_body(words: list[str], word: str, body: int) -> int:
+    """How many BEGINs and CASEs are open in a CREATE FUNCTION or PROCEDURE."""
+    if words[0] != "CREATE" or not _WITH_BODY & set(words):
+        return 0
+    if word == "BEGIN" or (word == "CASE" and body):
+        return body + 1
+    return body - 1 if word == "END" and body else body
+
+
+def _after_comment(text: str, position: int) -> int:
+    """Comments nest."""
+    depth = 1
+    while depth and (mark := _COMMENT_MARK.search(text, position)) is not None:
+        depth += 1 if mark[0] == "/*" else -1
+        position = mark.end()
+    return position if depth == 0 else len(text)

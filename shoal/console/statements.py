@@ -1,0 +1,204 @@
+"""One database connection, as the page uses it: one statement at a time, an answer of bounded size.
+
+    answer      {"columns": [{"name", "type"}], "rows": [[...]], "command": "SELECT 2", "truncated": false,
+                 "notices": ["NOTICE: ..."], "milliseconds": 1.2, "transaction": "idle"}
+
+Values are as wire/http.py states them. `truncated` says that there were more rows than were asked for, or that they had
+more than ANSWER_LIMIT bytes; `command` may be empty then. A query runs until it has given as many rows as were asked
+for; a statement that changes data runs to its end whatever it returns.
+
+A statement that is not waited for to its end (the browser has gone) is cancelled, and takes the connection with it:
+what came of it cannot be told to anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import orjson
+
+from catalog.errors import SqlError
+from wire import client_core
+from wire.client import ClientConnection, ConnectionLostError
+from wire.client_core import Column, Frame, RowReader
+from wire.json_values import Encoder, column_of, encoder_of, parameter_text, protocol_text
+from wire.server import Server
+
+ANSWER_LIMIT = 8 << 20  # bytes of rows
+NOTICES = 100  # that are kept of one statement
+_TRANSACTION = {0x49: "idle", 0x54: "open", 0x45: "failed"}  # by ReadyForQuery's byte
+
+
+class StatementConnection:
+    """Make it with `open`. `transaction` is idle, open or failed; `used` is when it last ran something (monotonic)."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._turn = asyncio.Lock()
+        self.transaction = "idle"
+        self.used = time.monotonic()
+
+    @classmethod
+    async def open(cls, server: Server, user: str, database: str, settings: Mapping[str, str]) -> Self:
+        """A session of a role that has been authenticated. Raises SqlError as the server refuses it, and 57P03."""
+        parameters = {"user": user, "database": database, **settings}
+        try:
+            return cls(await ClientConnection.within(server.accept, server.address, parameters))
+        except ConnectionLostError as error:
+            raise SqlError("57P03", str(error)) from error
+
+    @property
+    def lost(self) -> bool:
+        return self._connection.lost
+
+    @property
+    def busy(self) -> bool:
+        return self._turn.locked()
+
+    def close(self) -> None:
+        """Ends the session, whatever it runs; its transaction is rolled back."""
+        if self.busy:
+            self._connection.abort()
+        else:
+            self._connection.close()
+
+    async def cancel(self) -> None:
+        """Asks the server to cancel what runs, if anything does."""
+        if self.busy:
+            await self._connection.cancel()
+
+    async def run(self, sql: str, parameters: Sequence[object] = (), limit: int = 0) -> bytes:
+        """Runs one statement; its answer as JSON, with `limit` rows at most (0: all). Raises SqlError: 08007 where the
+        connection breaks on the way."""
+        async with self._turn:
+            run = _Run(self._connection, limit)
+            try:
+                await run.take(sql, parameters)
+            except ConnectionLostError as error:
+                if run.error is not None:  # the server's last words
+                    raise run.error from error
+                message = "the connection to the node broke, and the outcome of the statement is unknown"
+                raise SqlError("08007", message, detail=str(error)) from error
+            finally:
+                self.used = time.monotonic()
+                if not run.ended and not self._connection.lost:
+                    await asyncio.shield(self._connection.cancel())
+                    self._connection.abort()
+            self.transaction = run.transaction
+            if run.error is not None:
+                raise run.error
+            return run.answer()
+
+
+class _Run:
+    """One statement on its way. `ended`: the server is ready for the next one."""
+
+    def __init__(self, connection: ClientConnection, limit: int) -> None:
+        self._connection = connection
+        self._limit = limit
+        self._columns: list[Column] = []
+        self._encoders: list[Encoder] = []
+        self._reader = RowReader(ANSWER_LIMIT)
+        self._rows: list[bytes] = []
+        self._bytes = 0
+        self._truncated = False
+        self._command = ""
+        self._notices: list[str] = []
+        self._started = time.monotonic()
+        self.ended = False
+        self.error: SqlError | None = None
+        self.transaction = "idle"
+
+    async def take(self, sql: str, parameters: Sequence[object]) -> None:
+        """Everything up to ReadyForQuery. Raises ConnectionLostError, and 54000 for a row that is too long."""
+        connection = self._connection
+        text = protocol_text(sql)
+        connection.send(client_core.parse(b"", text) + client_core.describe("S", b"") + client_core.FLUSH)
+        types = await self._described()
+        if self.error is None:
+            self._bind(types, parameters)
+        connection.send(client_core.SYNC)
+        while not self.ended:
+            await self._take(await connection.receive())
+
+    async def _described(self) -> tuple[int, ...]:
+        """The types of the parameters; the columns are in place. `error` says why there are none."""
+        types: tuple[int, ...] = ()
+        while True:
+            frame = await self._connection.receive()
+            if frame.kind == 0x74:  # ParameterDescription
+                types = client_core.parameter_types(frame.body)
+            elif frame.kind == 0x54:  # RowDescription
+                self._columns = client_core.row_description(frame.body)
+                self._encoders = [encoder_of(column.type_oid) for column in self._columns]
+                return types
+            else:
+                await self._take(frame)
+                if frame.kind in b"nE":  # NoData, ErrorResponse
+                    return types
+
+    def _bind(self, types: tuple[int, ...], parameters: Sequence[object]) -> None:
+        if len(types) != len(parameters):
+            message = f"the statement has {len(types)} parameters, and {len(parameters)} values were given"
+            self.error = SqlError("08P01", message)
+            return
+        try:
+            values = [parameter_text(value, oid) for value, oid in zip(parameters, types, strict=True)]
+        except SqlError as error:
+            self.error = error
+            return
+        limit = self._limit + 1 if self._limit else 0  # one more tells whether there are more
+        self._connection.send(client_core.bind(b"", b"", values) + client_core.execute(b"", limit))
+
+    async def _take(self, frame: Frame) -> None:
+        kind = frame.kind
+        if kind == 0x44:  # DataRow
+            self._add(frame.data)
+        elif kind == 0x43:  # CommandComplete
+            self._command = client_core.strings(frame.body)[0]
+        elif kind == 0x73:  # PortalSuspended
+            self._command = ""  # what it did as a whole, nobody has asked
+        elif kind == 0x45:  # ErrorResponse
+            self.error = self.error or client_core.report_error(frame.body)
+        elif kind == 0x5A:  # ReadyForQuery
+            self.transaction = _TRANSACTION[frame.body[0]]
+            self.ended = True
+        elif kind == 0x47:  # CopyInResponse: the Sync that went before is not counted
+            self._connection.send(client_core.copy_fail("the console has no data to send") + client_core.SYNC)
+        elif kind == 0x48:  # CopyOutResponse
+            self.error = SqlError("0A000", "COPY TO is not supported in the console", hint="Use SELECT, or psql.")
+            await self._connection.cancel()
+        elif kind == 0x4E and len(self._notices) < NOTICES:  # NoticeResponse
+            fields = client_core.report_fields(frame.body)
+            self._notices.append(f"{fields.get('V', 'NOTICE')}: {fields.get('M', '')}")
+        elif kind == 0x41 and len(self._notices) < NOTICES:  # NotificationResponse
+            channel, payload = client_core.strings(frame.body[4:])
+            self._notices.append(f"NOTIFY {channel}: {payload}" if payload else f"NOTIFY {channel}")
+
+    def _add(self, data: bytes) -> None:
+        for row in self._reader.rows(data):
+            if self._bytes > ANSWER_LIMIT or (self._limit and len(self._rows) == self._limit):
+                self._truncated = True
+                continue
+            pairs = zip(row, self._encoders, strict=True)
+            text = b",".join(b"null" if value is None else encode(value) for value, encode in pairs)
+            self._rows.append(text)
+            self._bytes += len(text)
+
+    def answer(self) -> bytes:
+        """The answer as JSON."""
+        head = orjson.dumps({"columns": [column_of(column) for column in self._columns]})
+        tail = orjson.dumps(
+            {
+                "command": self._command,
+                "truncated": self._truncated,
+                "notices": self._notices,
+                "milliseconds": round((time.monotonic() - self._started) * 1000, 3),
+                "transaction": self.transaction,
+            }
+        )
+        rows = b"],[".join(self._rows)
+        return head[:-1] + b',"rows":[' + (b"[" + rows + b"]" if self._rows else b"") + b"]," + tail[1:]

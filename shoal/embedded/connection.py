@@ -1,0 +1,534 @@
+"""PEP 249 connections and cursors over a Link.
+
+Statements are prepared once a connection and text, and then only executed. Parameters stand as `%s` or `%(name)s`, as
+in psycopg (`%%` is a percent sign in a statement that has parameters); the types of their places come from the
+statement, and from the Python value where it leaves them open.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from catalog.functions.quoting import quote_identifier
+from catalog.types import oids
+from catalog.types.base import DEFAULT_FORMAT
+from shoal.embedded.engine_thread import ERROR, READY, EngineThread, Link
+from shoal.embedded.errors import DatabaseError, InterfaceError, NotSupportedError, ProgrammingError, raised
+from shoal.embedded.values import Decode, Decoders, natural_type, parameter
+from wire import client_core
+from wire.client_core import Column, Frame, RowReader
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+KEPT = 200  # prepared statements of a connection
+ROW_LIMIT = 1 << 30  # bytes of a row
+COPY_PIECE = 1 << 18
+_PLACE = re.compile(r"%(?:%|s|\((\w+)\)s)|(%)")
+_STATUS = {ord("I"): "idle", ord("T"): "in transaction", ord("E"): "failed"}
+
+
+@dataclass(slots=True)
+class Statement:
+    """A prepared statement: the types of its places, and its result."""
+
+    name: bytes
+    types: tuple[int, ...]
+    columns: list[Column]  # none: it gives no rows
+    formats: list[int]
+    decoders: list[Decode]
+
+
+class Answer:
+    """What one statement has given."""
+
+    def __init__(self, columns: list[Column], decoders: list[Decode]) -> None:
+        self.columns = columns
+        self.decoders = decoders
+        self.rows: list[list[bytes | None]] = []
+        self.tag = ""
+
+    @property
+    def count(self) -> int:
+        """The rows that it has given or changed; -1 where that says nothing."""
+        word = self.tag.rpartition(" ")[2]
+        return int(word) if word.isdigit() else -1
+
+    def values(self, row: list[bytes | None]) -> tuple[Any, ...]:
+        return tuple(None if value is None else decode(value) for value, decode in zip(row, self.decoders, strict=True))
+
+
+class Connection:
+    """A session. Threads may share it: one statement runs at a time.
+
+    Without `autocommit` the first statement opens a transaction, which `commit` or `rollback` ends.
+    """
+
+    def __init__(self, engine: EngineThread, user: str, database: str, autocommit: bool) -> None:
+        self.autocommit = autocommit
+        self.notices: list[str] = []
+        self._lock = threading.RLock()
+        self._decoders = Decoders()
+        self._prepared: OrderedDict[tuple[str, tuple[int, ...]], Statement] = OrderedDict()
+        self._named = 0
+        self._status = "idle"
+        self._link = Link(engine, {"user": user, "database": database, "client_encoding": "UTF8"})
+
+    # --- PEP 249 -------------------------------------------------------------------------------------------------
+
+    def cursor(self) -> Cursor:
+        self._check()
+        return Cursor(self)
+
+    def commit(self) -> None:
+        """Returns when the transaction is durable."""
+        self._end("COMMIT")
+
+    def rollback(self) -> None:
+        self._end("ROLLBACK")
+
+    def close(self) -> None:
+        """What is not committed is rolled back."""
+        with self._lock:
+            if not self._link.closed:
+                self._link.end()
+
+    # --- beyond it -----------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        return self._link.closed
+
+    @property
+    def status(self) -> str:
+        """idle, in transaction, or failed (a transaction that only ROLLBACK ends)."""
+        return self._status
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
+        """A cursor that has executed the statement."""
+        return self.cursor().execute(sql, parameters)
+
+    def cancel(self) -> None:
+        """Cancels what runs, from another thread: it ends with OperationalError (57014)."""
+        self._link.cancel()
+
+    def arrow(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
+        """The result of a query as a pyarrow.Table: whole columns all the way, never row by row."""
+        import pyarrow as pa
+
+        text = sql if parameters is None else with_literals(sql, parameters)
+        data = self._copy_out(f"COPY ({text.strip().rstrip(';')}) TO STDOUT (FORMAT arrow)")
+        with pa.ipc.open_stream(data) as reader:
+            return reader.read_all()
+
+    def df(self, sql: str, parameters: Parameters | None = None) -> pandas.DataFrame:
+        """The same as a pandas.DataFrame."""
+        return self.arrow(sql, parameters).to_pandas()
+
+    def load(self, table: str, data: pa.Table | pa.RecordBatch | pandas.DataFrame) -> int:
+        """Appends rows to a table, by the names of their columns: a pyarrow.Table, RecordBatch or a DataFrame. Returns
+        how many. `table` stands as in SQL: quoted where it needs to be."""
+        import pyarrow as pa
+
+        rows = data if isinstance(data, pa.Table | pa.RecordBatch) else pa.Table.from_pandas(data, preserve_index=False)
+        columns = ", ".join(quote_identifier(name) for name in rows.schema.names)
+        with self._lock, pa.BufferOutputStream() as out:
+            with pa.ipc.new_stream(out, rows.schema) as writer:
+                writer.write(rows)
+            self._begin()
+            return self._copy_in(f"COPY {table} ({columns}) FROM STDIN (FORMAT arrow)", memoryview(out.getvalue()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commits, or rolls back after an exception, and closes, as psycopg's do."""
+        try:
+            if not self.closed:
+                self._end("ROLLBACK" if kind else "COMMIT")
+        finally:
+            self.close()
+
+    # --- statements ----------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._link.closed:
+            raise InterfaceError("the connection is closed")
+
+    def _end(self, how: str) -> None:
+        with self._lock:
+            self._check()
+            if self._status != "idle":
+                self._simple(how)
+
+    def _begin(self) -> None:
+        self._check()
+        if not self.autocommit and self._status == "idle":
+            self._simple("BEGIN")
+
+    def run(self, sql: str, parameters: Parameters | None) -> Answer:
+        """Executes a statement. Raises what PEP 249 has for its error."""
+        with self._lock:
+            self._begin()
+            values: list[object] = []
+            if parameters is not None:
+                sql, values = placed(sql, parameters)
+            try:
+                return self._execute(self._statement(sql, values), values)
+            except ProgrammingError as error:
+                if error.sqlstate == "42601" and not values and "multiple commands" in str(error):
+                    return self._simple(sql)
+                raise
+            except NotSupportedError as error:
+                if self._status != "idle" or "cached plan" not in str(error):
+                    raise
+                self._prepared.clear()  # the schema has changed since
+                return self._execute(self._statement(sql, values), values)
+
+    def run_many(self, sql: str, sequence: Iterable[Parameters]) -> int:
+        """Executes a statement with each of the parameters, many on their way at a time; how many rows it changed."""
+        count = 0
+        with self._lock:
+            self._begin()
+            statement = None
+            waiting = 0
+            try:
+                for parameters in sequence:
+                    text, values = placed(sql, parameters)
+                    if statement is None:
+                        statement = self._statement(text, values)
+                    self._link.send(self._bound(statement, values) + client_core.SYNC)
+                    waiting += 1
+                    if waiting >= 100:
+                        count += max(self._taken(Answer([], [])).count, 0)
+                        waiting -= 1
+            finally:
+                failure: DatabaseError | None = None
+                for _ in range(waiting):
+                    try:
+                        count += max(self._taken(Answer([], [])).count, 0)
+                    except DatabaseError as error:
+                        failure = failure or error
+                if failure is not None:
+                    raise failure
+        return count
+
+    def _statement(self, sql: str, values: Sequence[object]) -> Statement:
+        known = self._prepared.get((sql, ()))
+        if known is None:
+            known = self._keep((sql, ()), values)
+        if any(_is_open(oid, value) for oid, value in zip(known.types, values, strict=False)):
+            types = tuple(
+                natural_type(value) if _is_open(oid, value) else oid
+                for oid, value in zip(known.types, values, strict=True)
+            )
+            return self._prepared.get((sql, types)) or self._prepare((sql, types))
+        return known
+
+    def _keep(self, key: tuple[str, tuple[int, ...]], values: Sequence[object]) -> Statement:
+        try:
+            return self._prepare(key)
+        except ProgrammingError as error:
+            if error.sqlstate not in ("42P18", "42725", "42883") or self._status == "failed":
+                raise
+            types = tuple(natural_type(value) for value in values)
+            if not any(types):
+                raise
+            return self._prepared.get((key[0], types)) or self._prepare((key[0], types))
+
+    def _prepare(self, key: tuple[str, tuple[int, ...]]) -> Statement:
+        self._named += 1
+        name = b"_%d" % self._named
+        sql, types = key
+        text = sql.encode()
+        if b"\0" in text:
+            raise ProgrammingError("a statement cannot contain NUL (0x00) bytes")
+        self._link.send(client_core.parse(name, text, types) + client_core.describe("S", name) + client_core.SYNC)
+        statement = Statement(name, (), [], [], [])
+        for frame in self._frames():
+            if frame.kind == ord("t"):
+                statement.types = client_core.parameter_types(frame.body)
+            elif frame.kind == ord("T"):
+                statement.columns = client_core.row_description(frame.body)
+        statement.formats = [self._decoders.format_of(column.type_oid) for column in statement.columns]
+        statement.decoders = [
+            self._decoders.decoder(column.type_oid, code, DEFAULT_FORMAT)
+            for column, code in zip(statement.columns, statement.formats, strict=True)
+        ]
+        self._prepared[key] = statement
+        if len(self._prepared) > KEPT:
+            _, old = self._prepared.popitem(last=False)
+            self._link.send(client_core.close("S", old.name) + client_core.SYNC)
+            for _ in self._frames():
+                pass
+        return statement
+
+    def _bound(self, statement: Statement, values: Sequence[object]) -> bytes:
+        data = [parameter(value) for value in values]
+        return client_core.bind(b"", statement.name, data, (), statement.formats) + client_core.execute(b"")
+
+    def _execute(self, statement: Statement, values: Sequence[object]) -> Answer:
+        if len(values) != len(statement.types):
+            raise ProgrammingError(f"the statement has {len(statement.types)} parameters, {len(values)} were given")
+        self._link.send(self._bound(statement, values) + client_core.SYNC)
+        return self._taken(Answer(statement.columns, statement.decoders))
+
+    def _simple(self, sql: str) -> Answer:
+        """Statements without parameters; the answer is the last one's."""
+        self._link.send(client_core.query(sql.encode()))
+        return self._taken(Answer([], []))
+
+    def _taken(self, answer: Answer) -> Answer:
+        """Everything up to ReadyForQuery."""
+        reader = RowReader(ROW_LIMIT)
+        for frame in self._frames():
+            kind = frame.kind
+            if kind == ord("D"):
+                answer.rows += reader.rows(frame.data)
+            elif kind == ord("C"):
+                answer.tag = client_core.strings(frame.body)[0]
+            elif kind == ord("T"):
+                columns = client_core.row_description(frame.body)
+                decoders = [
+                    self._decoders.decoder(column.type_oid, column.format, DEFAULT_FORMAT) for column in columns
+                ]
+                answer.columns, answer.decoders, answer.rows = columns, decoders, []
+            elif kind in b"GH":
+                self._refuse_copy(kind == ord("G"))
+        return answer
+
+    def _refuse_copy(self, incoming: bool) -> None:
+        if incoming:
+            self._link.send(client_core.copy_fail("use load() for COPY FROM STDIN") + client_core.SYNC)
+        else:
+            self._link.cancel()
+
+    def _frames(self) -> Iterator[Frame]:
+        """What answers up to ReadyForQuery. Raises the error that is among it when all has come; an interrupt cancels
+        what runs."""
+        error: DatabaseError | None = None
+        while True:
+            try:
+                frame = self._link.receive()
+            except (KeyboardInterrupt, SystemExit):
+                self._link.cancel()
+                while self._link.receive().kind != READY:
+                    pass
+                raise
+            if frame.kind == READY:
+                self._status = _STATUS[frame.body[0]]
+                break
+            if frame.kind == ERROR:
+                error = error or raised(client_core.report_error(frame.body))
+            elif frame.kind == ord("N"):
+                self.notices.append(client_core.report_fields(frame.body).get("M", ""))
+                del self.notices[:-100]
+            elif frame.kind == ord("S"):
+                name, value = client_core.strings(frame.body)
+                if name == "TimeZone":
+                    self._decoders.use_zone(value)
+            else:
+                yield frame
+        if error is not None:
+            raise error
+
+    # --- COPY ----------------------------------------------------------------------------------------------------
+
+    def _copy_out(self, sql: str) -> bytes:
+        with self._lock:
+            self._begin()
+            self._link.send(client_core.query(sql.encode()))
+            pieces, left = [], b""
+            for frame in self._frames():
+                if frame.kind == ord("d"):
+                    found, left = _unwrapped(left + frame.data)
+                    pieces += found
+            return b"".join(pieces)
+
+    def _copy_in(self, sql: str, data: memoryview) -> int:
+        self._link.send(client_core.query(sql.encode()))
+        answer = Answer([], [])
+        for frame in self._frames():
+            if frame.kind == ord("G"):
+                for start in range(0, len(data), COPY_PIECE):
+                    self._link.send(client_core.copy_data(bytes(data[start : start + COPY_PIECE])))
+                self._link.send(client_core.COPY_DONE)
+            elif frame.kind == ord("C"):
+                answer.tag = client_core.strings(frame.body)[0]
+        return answer.count
+
+
+class Cursor:
+    """PEP 249's; the rows of a statement are here whole when `execute` returns."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self._answer: Answer | None = None
+        self._at = 0
+        self._changed = -1
+        self._closed = False
+
+    @property
+    def description(self) -> list[tuple[Any, ...]] | None:
+        """Name and type OID of each column, and five times None; None where there are no rows."""
+        if self._answer is None or not self._answer.columns:
+            return None
+        return [(column.name, column.type_oid, None, None, None, None, None) for column in self._answer.columns]
+
+    @property
+    def rowcount(self) -> int:
+        return self._changed
+
+    @property
+    def statusmessage(self) -> str:
+        """The command tag: 'INSERT 0 1'."""
+        return self._answer.tag if self._answer is not None else ""
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
+        """Itself, so that `for row in cursor.execute(...)` reads well."""
+        self._check()
+        self._answer = None
+        self._answer = self.connection.run(sql, parameters)
+        self._at, self._changed = 0, self._answer.count
+        return self
+
+    def executemany(self, sql: str, sequence: Iterable[Parameters]) -> Cursor:
+        self._check()
+        self._answer, self._changed = None, -1
+        self._changed = self.connection.run_many(sql, sequence)
+        return self
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        answer = self._rows()
+        if self._at >= len(answer.rows):
+            return None
+        self._at += 1
+        return answer.values(answer.rows[self._at - 1])
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        answer = self._rows()
+        begin, self._at = self._at, min(self._at + (self.arraysize if size is None else size), len(answer.rows))
+        return [answer.values(row) for row in answer.rows[begin : self._at]]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self.fetchmany(len(self._rows().rows))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    def close(self) -> None:
+        self._closed, self._answer = True, None
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Nothing needs to be known ahead."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """The same."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+
+    def _rows(self) -> Answer:
+        self._check()
+        if self._answer is None or not self._answer.columns:
+            raise ProgrammingError("the last statement has given no rows")
+        return self._answer
+
+
+Show = Callable[[int, object], str]
+
+
+def placed(sql: str, parameters: Parameters, show: Show = lambda number, _: f"${number}") -> tuple[str, list[object]]:
+    """The statement with $1, $2, ... in its places (or what `show` makes of a number and a value), and the values.
+    Raises ProgrammingError."""
+    values: list[object] = []
+    numbers: dict[str, int] = {}
+    named = isinstance(parameters, Mapping)
+
+    def place(found: re.Match[str]) -> str:
+        name, stray = found.groups()
+        if found[0] == "%%":
+            return "%"
+        if stray:
+            raise ProgrammingError("'%' stands for itself as '%%' in a statement that has parameters")
+        if named != (name is not None):
+            wanted = "a sequence" if named else "a mapping"
+            raise ProgrammingError(f"the statement's parameters are {found[0]}: give {wanted}")
+        if isinstance(parameters, Mapping):
+            if name not in numbers:
+                if name not in parameters:
+                    raise ProgrammingError(f'there is no value for the parameter "{name}"')
+                values.append(parameters[name])
+                numbers[name] = len(values)
+            return show(numbers[name], parameters[name])
+        if len(values) == len(parameters):
+            raise ProgrammingError(f"the statement has more places than the {len(values)} parameters that were given")
+        values.append(parameters[len(values)])
+        return show(len(values), values[-1])
+
+    text = _PLACE.sub(place, sql)
+    if not named and len(values) != len(parameters):
+        raise ProgrammingError(f"the statement has {len(values)} places, {len(parameters)} parameters were given")
+    return text, values
+
+
+def with_literals(sql: str, parameters: Parameters) -> str:
+    """The statement with its parameters as literals: COPY takes no others."""
+    return placed(sql, parameters, lambda _, value: _literal(value))[0]
+
+
+def _literal(value: object) -> str:
+    data = parameter(value)
+    if data is None:
+        return "NULL"
+    text = data.decode()
+    start = " E'" if "\\" in text else " '"
+    body = text.replace("\\", "\\\\").replace("'", "''")
+    oid = natural_type(value)
+    cast = f"::{_NAMES[oid]}" if oid else ""
+    return f"{start}{body}'{cast}"
+
+
+_NAMES = {
+    oids.BOOL: "boolean", oids.INT4: "integer", oids.INT8: "bigint", oids.NUMERIC: "numeric",
+    oids.FLOAT8: "double precision", oids.BYTEA: "bytea", oids.TIMESTAMP: "timestamp", oids.TIMESTAMPTZ: "timestamptz",
+    oids.DATE: "date", oids.TIME: "time", oids.TIMETZ: "timetz", oids.INTERVAL: "interval", oids.UUID: "uuid",
+    oids.JSONB: "jsonb",
+}  # fmt: skip
+
+
+def _is_open(oid: int, value: object) -> bool:
+    """Whether the statement takes anything at a place, so that the value says which type it is."""
+    return oid == oids.TEXT and natural_type(value) != 0
+
+
+def _unwrapped(data: bytes) -> tuple[list[bytes], bytes]:
+    """The contents of the whole CopyData messages, and the rest."""
+    found, position = [], 0
+    while len(data) - position >= 5:
+        end = position + 1 + int.from_bytes(data[position + 1 : position + 5], "big")
+        if end > len(data):
+            break
+        found.append(data[position + 5 : end])
+        position = end
+    return found, data[position:]

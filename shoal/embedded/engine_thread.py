@@ -1,0 +1,249 @@
+"""The engine of one directory, on a thread of its own, and connections to it from other threads.
+
+    the caller's thread                                     the engine's thread: an event loop
+    Link.send(messages)  -- call_soon_threadsafe ---------> Connection.data_received
+    Link.receive() <-- a queue of what was written -------- Link.write, as the connection's transport
+
+A connection is the server's own (wire/connection.py) over a transport that is a queue: nothing is listened on, nothing
+goes through a socket, and whatever a driver may rely on holds here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any
+
+import uvloop
+
+from catalog.errors import SqlError
+from shoal.config import Config, ConfigError
+from shoal.embedded.errors import OperationalError, raised
+from shoal.serve import RECURSION_LIMIT, alone, end_clients
+from wire import client_core
+from wire.channel import WRITE_BEHIND
+from wire.client_core import Frame, FrameStream
+from wire.server import Server
+
+ERROR, READY = ord("E"), ord("Z")
+
+
+class EngineThread:
+    """Opens the directory at `start`, and closes it at `stop`. Every method may be called from any other thread."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.failure: BaseException | None = None  # after which nothing is acknowledged any more
+        self.server: Server
+        self.loop = uvloop.new_event_loop()
+        self.links: weakref.WeakSet[Link] = weakref.WeakSet()
+        self._stop: asyncio.Future[None]
+        self._started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="shoal", daemon=True)
+
+    def start(self) -> None:
+        """Returns when the directory is recovered. Raises OperationalError: it is in use, damaged, of a cluster."""
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+        self._thread.start()
+        try:
+            self._started.result()
+        except SqlError as error:
+            raise raised(error) from None
+        except (ConfigError, OSError) as error:
+            raise OperationalError(str(error)) from None
+
+    def stop(self) -> None:
+        """Statements that run end, what is in memory is written. Does nothing the second time."""
+        if self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self._end)
+        self._thread.join()
+
+    def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What `work` gives, called on the engine's thread; if that is awaitable, what it ends with."""
+
+        async def run() -> Any:
+            found = work(*arguments)
+            return await found if asyncio.iscoroutine(found) else found
+
+        try:
+            return asyncio.run_coroutine_threadsafe(run(), self.loop).result()
+        except RuntimeError:
+            raise self.closed() from None
+
+    def closed(self) -> OperationalError:
+        """What a call to an engine that has ended raises."""
+        if self.failure is not None:
+            return OperationalError(f"the database has stopped, commits cannot be made durable: {self.failure}")
+        return OperationalError("the database is closed")
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(self._serve())
+        except BaseException as error:
+            if not self._started.done():
+                self._started.set_exception(error)
+            elif self.failure is None:
+                self.failure = error
+        finally:
+            self.loop.close()
+            for link in list(self.links):
+                link.give_up()
+
+    async def _serve(self) -> None:
+        self._stop = self.loop.create_future()
+        async with alone(self.config, self._fatal) as node:
+            node.default_settings = self.config.default_settings
+            self.server = Server(node, *self.config.address, self.config.max_connections)
+            self._started.set_result(None)
+            await self._stop
+            if self.failure is not None:
+                raise self.failure
+            await end_clients(self.server)
+
+    def _end(self) -> None:
+        if not self._stop.done():
+            self._stop.set_result(None)
+
+    def _fatal(self, error: BaseException) -> None:
+        """Commits cannot be made durable. A server's process would end here; this one is not ours."""
+        self.failure = error
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._end)
+
+
+class Link(asyncio.Transport):
+    """One connection: the transport of the server's side, and what the caller's side sends and receives.
+
+    The caller's side is for one thread at a time. What the server has written waits here, WRITE_BEHIND bytes of it
+    before the server is told to wait.
+    """
+
+    def __init__(self, engine: EngineThread, parameters: Mapping[str, str]) -> None:
+        """Opens a session. Raises OperationalError and what the session's start raises."""
+        super().__init__()
+        self._engine = engine
+        self._stream = FrameStream()
+        self._arrived: SimpleQueue[bytes | None] = SimpleQueue()
+        self._written = self._read = 0  # bytes; the one by the engine's thread, the other by the caller's
+        self._told_to_wait = False
+        self._may_send = threading.Event()
+        self._may_send.set()
+        self._closing = False
+        self._lost = False
+        self._protocol: Any = None
+        engine.links.add(self)
+        engine.call(self._open)
+        self.send(client_core.startup(parameters))
+        while (frame := self.receive()).kind != READY:
+            if frame.kind == ERROR:
+                raise raised(client_core.report_error(frame.body))
+
+    # --- the caller's side ---------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._lost
+
+    def send(self, data: bytes) -> None:
+        """Sends messages; waits while the server does not take them. Raises OperationalError when it has gone."""
+        self._may_send.wait()
+        if self._lost:
+            raise self._engine.closed()
+        self._on_engine(self._receive, data)
+
+    def receive(self) -> Frame:
+        """The next frame. Raises OperationalError when there will be none."""
+        while (frame := self._stream.next_frame()) is None:
+            data = None if self._lost else self._arrived.get()
+            if data is None or self._engine.failure is not None:
+                self._lost = True
+                raise self._engine.closed()
+            self._stream.receive_data(data)
+            self._read += len(data)
+            if self._told_to_wait and self._written - self._read < WRITE_BEHIND // 4:
+                self._on_engine(self._go_on)
+        return frame
+
+    def cancel(self) -> None:
+        """Cancels the statement that runs, if one does."""
+        self._on_engine(self._cancel)
+
+    def end(self) -> None:
+        """Ends the session; its transaction is rolled back."""
+        with contextlib.suppress(OperationalError):
+            self._on_engine(self._receive, client_core.TERMINATE)
+        self._lost = True
+
+    def _on_engine(self, callback: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._engine.loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            self._lost = True
+            raise self._engine.closed() from None
+
+    # --- the engine's thread -------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._protocol = self._engine.server.accept()
+        self._protocol.connection_made(self)
+
+    def _receive(self, data: bytes) -> None:
+        if not self._closing:
+            self._protocol.data_received(data)
+
+    def _go_on(self) -> None:
+        if self._told_to_wait:
+            self._told_to_wait = False
+            self._protocol.resume_writing()
+
+    def _cancel(self) -> None:
+        if self._protocol.session is not None:
+            self._protocol.session.cancel()
+
+    def _end(self) -> None:
+        self._protocol.connection_lost(None)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Nothing more will come: nobody is to wait for it."""
+        self._arrived.put(None)
+        self._may_send.set()
+
+    # --- asyncio.Transport ---------------------------------------------------------------------------------------
+
+    def write(self, data: Any) -> None:
+        if self._engine.failure is not None:
+            return
+        self._written += len(data)
+        self._arrived.put(data)
+        if self._written - self._read > WRITE_BEHIND and not self._told_to_wait:
+            self._told_to_wait = True
+            self._protocol.pause_writing()
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._engine.loop.call_soon(self._end)
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def pause_reading(self) -> None:
+        self._may_send.clear()
+
+    def resume_reading(self) -> None:
+        self._may_send.set()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """They are WRITE_BEHIND."""

@@ -1,0 +1,220 @@
+"""The past that a node alone keeps: changelog and checkpoints, as far back as its settings say.
+
+    DATA/changelog/                            the segments, held back from being retired
+    DATA/history/<ts>/checkpoint-<lsn>/...     checkpoints to start from, which share files (engine/checkpoint)
+
+Any LSN can be reached from a checkpoint below it as long as the log goes on behind that. So the oldest one that is kept
+says how far back the past goes: it is the newest one that is older than `retention`, or a later one where the log
+behind it has more than `limit` bytes. A new one is written when a quarter of either has gone by since the last. A log
+that still has its first entry needs none.
+
+In a cluster the ledgers and checkpoints of the store do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.checkpoint import (
+    Described,
+    Manifest,
+    Options,
+    checkpoint_lsns,
+    leftovers,
+    read_manifest,
+    removable,
+    write_checkpoint,
+)
+from engine.cluster_view import spaces_of
+from replication.interface import StoreUnavailableError
+from replication.local import LocalChangelog
+from replication.stores.files import FileStore
+from shoal.archive.logs import LocalLog
+from shoal.archive.pieces import ArchivedEntry
+
+if TYPE_CHECKING:
+    from engine.node import Node
+    from engine.storage.tablespace import Tablespace
+
+log = logging.getLogger("shoal.history")
+
+FOLDER = "history"
+HOLDER = "history"
+LOOK_SECONDS = 10.0
+PARTS = 4  # checkpoints in the time, or the bytes, that are kept
+
+
+class LocalHistory:
+    """`retention` in seconds, more than 0; `limit` in bytes of changelog, of each tablespace. `log_of` gives the
+    changelog of a tablespace, by id. On the engine's thread."""
+
+    def __init__(
+        self, node: Node, log_of: Callable[[bytes], LocalChangelog], data: Path, retention: float, limit: int
+    ) -> None:
+        self.node = node
+        self.log_of = log_of
+        self._scratch = str(data / "scratch")
+        self._retention = round(retention * 1_000_000)
+        self._limit = limit
+        self.files = FileStore(str(data / FOLDER))
+        self._known: dict[bytes, list[Manifest]] = {}  # by tablespace, in order
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """What is being written is given up."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self.files.close()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.once()
+            except (SqlError, StoreUnavailableError, OSError) as error:
+                log.warning("the past is not looked after for now: %s", error)
+            await asyncio.sleep(min(LOOK_SECONDS, self._retention / 1e6 / PARTS))
+
+    async def once(self) -> None:
+        """Writes what checkpoints are due, and gives up what is older than it need be."""
+        for name, space in spaces_of(self.node).items():
+            await self._look_after(name, space)
+
+    async def checkpoints(self, tablespace: bytes) -> Sequence[Manifest]:
+        """Those from which every later LSN can be reached, in order."""
+        known = self._known.get(tablespace)
+        if known is None:
+            root = tablespace.hex()
+            known = [await read_manifest(self.files, root, lsn) for lsn in await checkpoint_lsns(self.files, root)]
+            self._known[tablespace] = known
+        oldest = self.log_of(tablespace).oldest_lsn()
+        return [manifest for manifest in known if oldest is None or oldest <= manifest.lsn + 1]
+
+    def past(self) -> Past:
+        """pg_default's, for whoever reads it."""
+        return Past(self)
+
+    async def _look_after(self, name: str, space: Tablespace) -> None:
+        identity = space.tablespace_id
+        changelog = self.log_of(identity)
+        usable = list(await self.checkpoints(identity))
+        now = self.node.clock()
+        oldest = changelog.oldest_lsn()
+        whole = oldest is None or oldest == 1  # nothing of it has been dropped yet
+        newest = usable[-1] if usable else None
+        start = newest.lsn if newest is not None else 0 if whole else None
+        since = now - (newest.created if newest is not None else self.node.started)
+        changed = space.durable_lsn > (start or 0)
+        due = since >= self._retention // PARTS or self._bytes_after(changelog, start or 0) >= self._limit // PARTS
+        if start is None or (changed and due):
+            usable.append(await self._write(name, space, newest))
+        first = self._first_kept(changelog, usable, now)
+        if first is None:
+            return
+        changelog.hold(HOLDER, first.lsn)
+        kept = [manifest for manifest in usable if manifest.lsn >= first.lsn]
+        gone = [manifest for manifest in self._known[identity] if manifest.lsn < first.lsn]
+        self._known[identity] = kept
+        await self._remove(identity.hex(), gone, kept)
+
+    def _first_kept(self, changelog: LocalChangelog, usable: Sequence[Manifest], now: int) -> Manifest | None:
+        """The oldest checkpoint that is still wanted; None while everything is, from the first entry on."""
+        old = [manifest for manifest in usable if manifest.created <= now - self._retention]
+        first = old[-1] if old else None
+        wanted = 0 if first is None else first.lsn
+        for manifest in usable:
+            if self._bytes_after(changelog, wanted) <= self._limit:
+                break
+            if manifest.lsn > wanted:
+                first, wanted = manifest, manifest.lsn
+        return first
+
+    def _bytes_after(self, changelog: LocalChangelog, lsn: int) -> int:
+        """About how many bytes of changelog there are behind an LSN."""
+        segments = changelog.segments()
+        following = [start for start, _ in segments[1:]] + [None]
+        return sum(size for (_, size), end in zip(segments, following, strict=True) if end is None or end > lsn + 1)
+
+    async def _write(self, name: str, space: Tablespace, previous: Manifest | None) -> Manifest:
+        catalog = self.node.shared_catalog
+        described = None
+        if name != "pg_default":
+            described = Described(catalog.tablespaces[name], catalog.objects.values())
+        os.makedirs(self._scratch, exist_ok=True)
+        made = await write_checkpoint(
+            space,
+            self.files,
+            space.tablespace_id.hex(),
+            self._scratch,
+            LocalLog(self.log_of(space.tablespace_id)).mark,
+            described=described,
+            previous=previous,
+            options=Options(resumable=True),
+        )
+        known = self._known[space.tablespace_id]
+        if not known or known[-1].lsn < made.lsn:
+            known.append(made)
+        log.info("checkpoint of the past at LSN %d: %d rows", made.lsn, made.table_rows())
+        return made
+
+    async def _remove(self, root: str, gone: Sequence[Manifest], kept: Sequence[Manifest]) -> None:
+        if not gone:
+            return
+        prefix = root + "/"
+        names = removable(gone, kept)
+        present = [info.name.removeprefix(prefix) async for info in self.files.list(prefix)]
+        names += leftovers(present, kept, below=kept[-1].lsn)
+        for name in dict.fromkeys(names):
+            await self.files.delete(prefix + name)
+
+
+class Past:
+    """engine.past.far.Source of a node alone."""
+
+    def __init__(self, history: LocalHistory) -> None:
+        self._history = history
+
+    @property
+    def _tablespace(self) -> bytes:
+        return self._history.node.store.of(0).tablespace_id
+
+    @property
+    def _log(self) -> LocalLog:
+        return LocalLog(self._history.log_of(self._tablespace))
+
+    @property
+    def files(self) -> FileStore:
+        return self._history.files
+
+    @property
+    def root(self) -> str:
+        return self._tablespace.hex()
+
+    async def checkpoints(self) -> Sequence[Manifest]:
+        return await self._history.checkpoints(self._tablespace)
+
+    async def oldest_entry(self) -> int | None:
+        return self._log.oldest()
+
+    def hold(self, holder: str, after: int | None) -> None:
+        self._log.hold(holder, after)
+
+    def entries(self, after: int, upto: int) -> AsyncIterator[ArchivedEntry]:
+        return self._log.entries(after, upto)
+
+    async def fetch_bulk(self, name: str, path: str) -> None:
+        await self._log.fetch_bulk(name, path)
+
+    async def lsn_at(self, time: int) -> int | None:
+        return await self._log.lsn_at(time, self._history.node.store.of(0).durable_lsn)

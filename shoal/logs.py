@@ -1,0 +1,70 @@
+"""The server's log: lines on standard error, as text for people or as JSON for machines. Whoever starts the server
+keeps, sends and rotates them (systemd's journal, Docker, Promtail).
+
+    text   2026-11-20 18:00:00,123 shoal.statement ERROR division by zero session=4711 sqlstate=22012 ...
+    json   {"time":"2026-11-20T18:00:00.123456Z","level":"error","logger":"shoal.statement","node":"n1",
+            "message":"division by zero","session":4711,"sqlstate":"22012",...}
+
+What belongs to a line beside its message is given as `extra={"fields": {...}}`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import orjson
+
+from shoal.config import ConfigError
+
+FORMATS = ("text", "json")
+_LINE = "%(asctime)s %(name)s %(levelname)s %(message)s"
+
+
+class TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__(_LINE)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
+        return super().formatMessage(record) + "".join(
+            f" {key}={_plain(item)}" for key, item in _fields(record).items()
+        )
+
+
+class JsonFormatter(logging.Formatter):
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self._node = node
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "node": self._node,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def configure(form: str, node: str) -> None:
+    """Sends every log line to standard error in this form. Raises ConfigError for one that there is not."""
+    if form not in FORMATS:
+        raise ConfigError(f'"{form}" is no format of the log; there are {" and ".join(FORMATS)}')
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter(node) if form == "json" else TextFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, object]:
+    fields: Mapping[str, object] = getattr(record, "fields", {})
+    return fields
+
+
+def _plain(item: object) -> str:
+    text = str(item)
+    return text if text and text.isprintable() and " " not in text and '"' not in text else orjson.dumps(text).decode()

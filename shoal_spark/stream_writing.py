@@ -1,0 +1,109 @@
+"""Stream writes: every batch once, whatever is repeated.
+
+    df.writeStream.format("shoal").options(url=..., dbtable="t", checkpointLocation=...).start()
+
+    a task      opens a stage and hands its rows in (shoal_spark/writing.py)
+    the commit  one transaction: the batch's number is put into shoal_spark_batches, if it is above the one that is
+                there for this query and table; then the rows of the tasks that count are written, as in a batch write
+    again       a batch that was committed before (Spark did not hear of it) finds its number, and nothing is written
+
+The query is known by the id in its checkpoint, which it keeps over restarts. "writeMode" is append, upsert or delete;
+output mode complete empties the table in the same commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types as t
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from shoal_spark.options import ShoalOptions
+from shoal_spark.writing import ROWS, ShoalWriter, Written
+
+QUERY_ID = "sql.streaming.queryId"  # of the task's properties
+_STAGE_SECONDS = 900  # that a task's rows wait for the commit
+_SPARKS = ("checkpointlocation", "queryname", "outputmode", "trigger")
+_BATCHES = """
+CREATE TABLE IF NOT EXISTS shoal_spark_batches (
+    query text, target text, batch bigint NOT NULL, committed timestamptz NOT NULL, PRIMARY KEY (query, target)
+)
+"""
+_REMEMBER = """
+INSERT INTO shoal_spark_batches VALUES (%s, %s, %s, now())
+ON CONFLICT (query, target) DO UPDATE SET batch = excluded.batch, committed = excluded.committed
+WHERE shoal_spark_batches.batch < excluded.batch RETURNING batch
+"""
+
+
+def batch_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Without what Spark's own streams have among a sink's options."""
+    return {name: value for name, value in given.items() if name.lower() not in _SPARKS}
+
+
+@dataclass
+class StreamWritten(Written):
+    """What a task has handed in, and where; of which query."""
+
+    stage: str
+    query: str
+
+
+class ShoalStreamWriter(ShoalWriter, DataSourceStreamArrowWriter):
+    """See the module's text."""
+
+    def __init__(self, options: ShoalOptions, schema: t.StructType, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite)
+        with options.connect() as connection:
+            self._drop(connection)  # it has shown that the columns fit; each task has one of its own
+            # Another query may make it at this moment.
+            with contextlib.suppress(psycopg.errors.UniqueViolation):
+                connection.execute(_BATCHES)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamWritten:
+        """In a task: hands its rows in."""
+        context = TaskContext.get()
+        assert context is not None
+        part = f"{context.partitionId()}.{context.taskAttemptId()}"
+        with self._options.connect() as connection:
+            ((self._stage,),) = connection.execute("SELECT shoal_stage(%s)", (_STAGE_SECONDS,)).fetchall()
+            try:
+                rows = self._hand_in(connection, part, iterator)
+            except BaseException:
+                self._drop(connection)
+                raise
+            if not rows:
+                self._drop(connection)
+            return StreamWritten(part, rows, self._stage, context.getLocalProperty(QUERY_ID) or "")
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
+        """Writes the batch, unless that was done before."""
+        found = [item for item in messages if isinstance(item, StreamWritten)]
+        if not found:
+            return
+        with self._options.connect() as connection:
+            with connection.transaction():
+                remembered = connection.execute(_REMEMBER, (found[0].query, self._table, batchId)).fetchone()
+                if remembered is not None:
+                    if self._overwrite:
+                        connection.execute(f"TRUNCATE {self._table}")
+                    for item in found:
+                        if item.rows:
+                            self._write(connection, f"'stage:{item.stage}/{item.part}' (FORMAT arrow)")
+                            connection.execute(f"DROP TABLE IF EXISTS {ROWS}")
+            self._end(connection, found)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
+        """Nothing is left of the batch."""
+        with self._options.connect() as connection:
+            self._end(connection, [item for item in messages if isinstance(item, StreamWritten)])
+
+    def _end(self, connection: psycopg.Connection[object], written: Sequence[StreamWritten]) -> None:
+        for item in written:
+            if item.rows:
+                connection.execute("SELECT shoal_drop_stage(%s)", (item.stage,))

@@ -1,0 +1,98 @@
+"""The documentation as a site: every page is in its navigation, links lead somewhere, nothing comes from elsewhere.
+
+mkdocs checks the first two itself when it builds strictly (`validation` of mkdocs.yml; never with --quiet, which has it
+not see its own warnings); planted faults show that it does.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from tests.server import ROOT, ShoalServer
+
+_LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?((?:https?:)?//[^\"> ]+)")
+_RUN = re.compile(r"<!-- run -->\n```sql\n(.*?)```", re.S)
+
+
+def build(folder: pathlib.Path, site: pathlib.Path) -> tuple[int, str]:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(folder / "mkdocs.yml"), "-d", str(site)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def copy(tmp_path: pathlib.Path) -> pathlib.Path:
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    return tmp_path
+
+
+def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: pathlib.Path) -> None:
+    status, told = build(ROOT, tmp_path / "site")
+    assert status == 0, told
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert {path.stem for path in (tmp_path / "site").glob("*.html")} == {*pages, "404"}
+    for page in (tmp_path / "site").glob("*.html"):
+        loaded = _LOADED.findall(page.read_text())
+        assert not loaded, f"{page.name} loads {loaded}"
+
+
+def _page_outside(folder: pathlib.Path) -> str:
+    (folder / "docs" / "outside.md").write_text("# Outside\n")
+    return "outside.md"
+
+
+def _link_to_nowhere(folder: pathlib.Path) -> str:
+    (folder / "docs" / "index.md").write_text("# Start\n\n[gone](gone.md)\n")
+    return "gone.md"
+
+
+def _anchor_to_nowhere(folder: pathlib.Path) -> str:
+    (folder / "docs" / "index.md").write_text("# Start\n\n[gone](sql.md#gone)\n")
+    return "#gone"
+
+
+@pytest.mark.parametrize("spoil", [_page_outside, _link_to_nowhere, _anchor_to_nowhere])
+def test_what_is_wrong_with_the_site_ends_the_build(
+    copy: pathlib.Path, tmp_path: pathlib.Path, spoil: Callable[[pathlib.Path], str]
+) -> None:
+    named = spoil(copy)
+    status, told = build(copy, tmp_path / "site")
+    assert status != 0 and named in told
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_lists_and_tables_stand_apart_from_the_text_before_them(page: pathlib.Path) -> None:
+    """Python-Markdown reads on as text otherwise."""
+    before, fenced = "", False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        fenced ^= line.startswith("```")
+        begins = re.match(r"(- |\* |\d+\. |\|)", line)
+        goes_on = re.match(r"(- |\* |\d+\. |\||\s|#|<!--|$)", before)
+        in_table = before.startswith("|") and line and not line.startswith(("|", "<!--"))
+        assert fenced or not (in_table or (begins and not goes_on)), (
+            f"{page.name}:{number} needs an empty line before it"
+        )
+        before = line
+
+
+def test_the_first_ten_minutes_run_as_they_stand() -> None:
+    blocks = _RUN.findall((ROOT / "docs" / "index.md").read_text())
+    assert len(blocks) >= 4
+    with ShoalServer() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        for block in blocks:
+            if "AS OF" in block:
+                time.sleep(1.1)  # as long as a reader takes at least: a second ago the table is there
+            for statement in block.split(";\n"):
+                connection.execute(statement)
+        row = connection.execute("SELECT after->>'balance' FROM shoal_changes('transfers')").fetchone()
+        assert row == ("101.00",)

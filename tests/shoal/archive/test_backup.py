@@ -1,0 +1,234 @@
+"""Backups of a real server: every LSN comes back as it was recorded then; what is damaged or foreign is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import psycopg
+import pytest
+
+from catalog.errors import SqlError
+from replication.stores import open_store
+from shoal.archive.contents import look
+from shoal.archive.restoring import Target, plan, restore
+from shoal.cli import main
+from tests.end_to_end.consistency import problems
+from tests.server import ShoalServer
+from tests.shoal.archive.history import STATEMENTS, Content, KeepingServer, record, shown, stored
+
+
+@dataclass
+class Made:
+    """A database, its backups, and what it looked like at every LSN."""
+
+    server: ShoalServer
+    backups: Path
+    recorded: dict[int, Content]
+    reached: list[int]  # the LSNs of the backups
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    folder = tmp_path_factory.mktemp("backup")
+    with KeepingServer(folder / "data") as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        backups = folder / "backups"
+        recorded: dict[int, Content] = {}
+        reached = []
+        for first, last in ((0, 5), (5, 11), (11, 99)):
+            recorded.update(record(connection, STATEMENTS[first:last]))
+            row = connection.execute("SELECT shoal_backup(%s)", (f"file://{backups}",)).fetchone()
+            assert row is not None
+            reached.append(row[0])
+        yield Made(server, backups, recorded, reached)
+
+
+@dataclass
+class Told:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def _run(*arguments: str) -> Told:
+    """`shoal ...`, in this process: a new one takes its time to start."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(arguments)
+    return Told(status, out.getvalue(), err.getvalue())
+
+
+async def _restore(backups: Path, data: Path, target: Target) -> None:
+    store = open_store(f"file://{backups}")
+    try:
+        await restore(await plan(await look(store), target), str(data), lambda *_: None)
+    finally:
+        await store.close()
+
+
+async def test_every_lsn_comes_back_as_it_was(made: Made, tmp_path: Path) -> None:
+    first = made.reached[0]
+    wanted = {lsn: content for lsn, content in made.recorded.items() if lsn >= first}
+    assert len(wanted) > 8
+    for lsn, content in wanted.items():
+        data = tmp_path / str(lsn)
+        await _restore(made.backups, data, Target(lsn))
+        assert stored(data) == content, lsn
+    assert await problems(data) == []
+
+
+def test_the_newest_is_the_default_and_starts_as_a_database_of_its_own(made: Made, tmp_path: Path) -> None:
+    data = tmp_path / "restored"
+    told = _run("restore", str(made.backups), "--data", str(data))
+    assert told.returncode == 0, told.stderr
+    assert f"as of LSN {made.reached[-1]}" in told.stdout
+    with ShoalServer(data) as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        assert shown(connection) == made.recorded[max(made.recorded)]
+        connection.execute("INSERT INTO a VALUES (8)")
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="backups of another database"):
+            connection.execute("SELECT shoal_backup(%s)", (f"file://{made.backups}",))
+        connection.execute("SELECT shoal_backup(%s)", (f"file://{tmp_path}/others",))
+    again = _run("restore", str(made.backups), "--data", str(data))
+    assert again.returncode == 1
+    assert "already exists: a restore never overwrites" in again.stderr
+    assert len(again.stderr.splitlines()) == 1
+
+
+async def test_a_time_is_everything_that_was_committed_by_then(made: Made, tmp_path: Path) -> None:
+    store = open_store(f"file://{made.backups}")
+    found = await look(store)
+    (whole,) = await plan(found, Target())
+    times = {
+        entry.lsn: entry.commit_time async for entry in whole.archived.entries(whole.pieces, made.reached[0], whole.lsn)
+    }
+    lsn = sorted(times)[len(times) // 2]
+    for moment, expected in ((times[lsn], lsn), (times[lsn] - 1, lsn - 1)):
+        (planned,) = await plan(found, Target(time=moment))
+        assert planned.lsn == expected
+    with pytest.raises(SqlError, match="no backup is as old"):
+        await plan(found, Target(time=0))
+    with pytest.raises(SqlError, match="the newest backup is older"):
+        await plan(found, Target(time=found.records[-1].created + 3_600_000_000))
+    with pytest.raises(SqlError, match="LSN 1 cannot be restored") as error:
+        await plan(found, Target(lsn=1))
+    assert f"LSN {made.reached[0]} to {made.reached[-1]}" in (error.value.hint or "")
+    await store.close()
+
+
+def test_verify_reads_all_of_it(made: Made) -> None:
+    told = _run("verify", str(made.backups), "--json")
+    assert told.returncode == 0, told.stdout + told.stderr
+    found = orjson.loads(told.stdout)
+    assert found["whole"]
+    assert [item["lsn"] for item in found["backups"]] == made.reached
+    assert found["checkpoints"] == 3
+    assert found["entries"] > 0
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*/log/*", "*/bulk/*", "*/checkpoint-*/*/*.parquet", "*/checkpoint-*/manifest.json"]
+)
+def test_damage_is_found(made: Made, tmp_path: Path, pattern: str) -> None:
+    """In one byte of the file, or the whole file gone."""
+    copy = tmp_path / "copy"
+    shutil.copytree(made.backups, copy)
+    victim = max(copy.glob(pattern), key=lambda path: path.stat().st_size)
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(data)
+    told = _run("verify", str(copy))
+    assert told.returncode == 1
+    assert "WRONG: " in told.stdout
+    assert "Traceback" not in told.stderr
+    victim.unlink()
+    told = _run("verify", str(copy))
+    assert told.returncode == 1
+    assert "WRONG: " in told.stdout
+
+
+def test_what_is_no_backup_is_told_in_a_line(made: Made, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("x")
+    for command in (["verify", str(tmp_path / "other")], ["restore", str(tmp_path / "other"), "--data", "never"]):
+        told = _run(*command)
+        assert told.returncode == 1
+        assert "holds no backup" in told.stderr
+        assert len(told.stderr.splitlines()) == 1
+    told = _run("verify", str(tmp_path / "nowhere"))
+    assert (told.returncode, "is no directory" in told.stderr) == (1, True)
+    told = _run("backup", str(tmp_path / "other"), "--dsn", f"host=127.0.0.1 port={made.server.port}")
+    assert (told.returncode, "holds no backup, but" in told.stderr) == (1, True)
+
+
+def test_backups_are_for_superusers(made: Made) -> None:
+    with psycopg.connect(made.server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE ROLE somebody")
+        connection.execute("SET ROLE somebody")
+        for call in ("shoal_backup('file:///tmp/never')", "shoal_backup_progress()"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"SELECT {call}")
+
+
+def test_a_backup_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    backups = tmp_path / "backups"
+    query = "SELECT shoal_backup(%s)", (f"file://{backups}",)
+    with KeepingServer(tmp_path / "data") as server:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("CREATE TABLE big (id int PRIMARY KEY, x text)")
+            connection.execute("INSERT INTO big SELECT n, repeat('x', 50) FROM generate_series(1, 400000) n")
+
+            def back_up() -> None:
+                with contextlib.suppress(psycopg.Error), psycopg.connect(server.dsn, autocommit=True) as other:
+                    other.execute(*query)
+
+            thread = threading.Thread(target=back_up)
+            thread.start()
+            while not list(backups.glob("*/checkpoint-*/*/*.parquet")):  # until some of it is there
+                assert thread.is_alive()
+                time.sleep(0.01)
+            server.kill()
+            thread.join()
+        assert not list(backups.glob("backups/*"))
+        assert "holds no complete backup" in _run("verify", str(backups)).stderr
+        server.start()
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("DELETE FROM big WHERE id > 399000")
+            connection.execute(*query)
+            expected = shown(connection)
+    assert _run("verify", str(backups)).returncode == 0
+    assert _run("restore", str(backups), "--data", str(tmp_path / "restored")).returncode == 0
+    assert stored(tmp_path / "restored") == expected
+
+
+async def test_a_broken_restore_is_gone_on_from(made: Made, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    lsn = sorted(made.recorded)[-2]
+    store = open_store(f"file://{made.backups}")
+    planned = await plan(await look(store), Target(lsn))
+
+    class Broken(Exception):  # noqa: N818 - a test's
+        pass
+
+    def fail(what: str, done: int, total: int) -> None:
+        if what.startswith("changelog"):
+            raise Broken
+
+    with pytest.raises(Broken):
+        await restore(planned, str(data), fail)
+    assert not data.exists()
+    with pytest.raises(SqlError, match="a restore of something else"):
+        await restore(await plan(await look(store), Target()), str(data), lambda *_: None)
+    steps: list[str] = []
+    await restore(planned, str(data), lambda what, *_: steps.append(what))
+    assert not any(step.startswith("checkpoint") for step in steps)
+    assert stored(data) == made.recorded[lsn]
+    await store.close()
+    await asyncio.sleep(0)

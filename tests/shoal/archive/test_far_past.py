@@ -1,0 +1,79 @@
+"""The past behind memory: every LSN that history keeps reads as it was recorded, also after a restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from engine.past.far import LIMIT
+from tests.server import ShoalServer
+from tests.shoal.archive.history import STATEMENTS, Content, KeepingServer, lsn_of, record, shown
+
+
+class Forgetful(KeepingServer):
+    """Keeps nothing in memory."""
+
+    def command(self) -> list[str]:
+        config = self.data.parent / "shoal.toml"
+        config.write_text("past_window = 0.0\n")
+        return [*super().command(), "--config", str(config)]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ShoalServer]:
+    with Forgetful(tmp_path / "data") as found:
+        yield found
+
+
+def _sums(connection: psycopg.Connection, content: Content) -> None:
+    """The same on the columnar path."""
+    connection.execute("SET shoal.path = columnar")
+    for name, rows in content.items():
+        found = connection.execute(f"SELECT count(*), count(DISTINCT {name}.*::text) FROM {name}").fetchone()
+        assert found == (len(rows), len(set(rows)))
+    connection.execute("RESET shoal.path")
+
+
+def test_every_lsn_reads_as_it_was(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        recorded = record(connection, STATEMENTS[:9])
+        connection.execute("CHECKPOINT")
+    server.restart()
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.prepare_threshold = None  # what is prepared keeps its columns
+        recorded |= record(connection, STATEMENTS[9:])
+        row = connection.execute("SELECT clock_timestamp()").fetchone()
+        last = lsn_of(connection)
+        connection.execute("DROP TABLE a")
+        for number, (lsn, content) in enumerate(recorded.items()):
+            if number % 2:
+                continue
+            connection.execute(f"SET as_of = '{lsn}'")
+            assert shown(connection) == content, lsn
+            if number % 6 == 4:
+                _sums(connection, content)
+        connection.execute("RESET as_of")
+        assert connection.execute(f"SELECT id FROM a AS OF LSN {last}").fetchall() == [(7,)]
+        assert row is not None
+        assert connection.execute(f"SELECT id FROM a AS OF TIMESTAMP '{row[0]}'").fetchall() == [(7,)]
+        middle = sorted(recorded)[5]
+        query = f"SELECT id FROM a AS OF LSN {middle} WHERE id < %s ORDER BY id"
+        assert connection.execute(query, (12,), prepare=True).fetchall() == [(1,), (10,), (11,)]
+    deadline = time.monotonic() + 20
+    while len(list((server.data / "past").iterdir())) > LIMIT:  # those that are too many are closed behind our back
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_is_before_the_beginning_is_told_in_a_line(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE a (id int PRIMARY KEY)")
+        with pytest.raises(psycopg.Error, match="no longer kept") as error:
+            connection.execute("SELECT * FROM a AS OF TIMESTAMP '2001-01-01'")
+        assert "The oldest that can be read is LSN 1" in str(error.value)
+        with pytest.raises(psycopg.Error, match=r'relation "a" does not exist'):
+            connection.execute("SELECT * FROM a AS OF LSN 2")

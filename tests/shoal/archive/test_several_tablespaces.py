@@ -1,0 +1,64 @@
+"""Backups of several tablespaces: all of them come back as of one moment, and no transaction over several is torn."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import psycopg
+
+from replication.stores import open_store
+from shoal.archive.contents import look
+from shoal.archive.restoring import SpacePlan, Target, plan, restore
+from tests.shoal.archive.history import KeepingServer, lsn_of, stored
+
+
+def _write(dsn: str, stop: threading.Event, first: int) -> None:
+    """Transactions over both tablespaces, and some over one."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        number = first
+        while not stop.is_set():
+            number += 2
+            with connection.transaction():
+                connection.execute("INSERT INTO here VALUES (%s)", (number,))
+                connection.execute("INSERT INTO there VALUES (%s)", (number,))
+            connection.execute("INSERT INTO there VALUES (%s)", (-number,))
+
+
+async def test_no_transaction_is_torn(tmp_path: Path) -> None:
+    backups = f"file://{tmp_path}/backups"
+    stop = threading.Event()
+    lsns = []
+    with KeepingServer(tmp_path / "data") as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLESPACE other")
+        connection.execute("CREATE TABLE here (id int PRIMARY KEY)")
+        connection.execute("CREATE TABLE there (id int PRIMARY KEY) TABLESPACE other")
+        connection.execute("SELECT shoal_backup(%s)", (backups,))
+        writers = [threading.Thread(target=_write, args=(server.dsn, stop, first)) for first in (0, 1)]
+        for writer in writers:
+            writer.start()
+        for _ in range(3):
+            for _ in range(10):
+                connection.execute("INSERT INTO here VALUES (%s)", (-1 - len(lsns),))
+                lsns.append(lsn_of(connection))
+            connection.execute("SELECT shoal_backup(%s)", (backups,))
+        stop.set()
+        for writer in writers:
+            writer.join()
+    store = open_store(backups)
+    found = await look(store)
+    plans: list[list[SpacePlan]] = [await plan(found, Target())]
+    plans += [await plan(found, Target(lsn)) for lsn in lsns[::9]]
+    plans.append(await plan(found, Target(time=plans[1][0].time)))
+    most = 0
+    for number, planned in enumerate(plans):
+        assert [item.name for item in planned] == ["pg_default", "other"]
+        data = tmp_path / str(number)
+        await restore(planned, str(data), lambda *_: None)
+        content = stored(data)
+        here = {row[0] for row in content["here"] if row[0] > 0}
+        there = {row[0] for row in content["there"] if row[0] > 0}
+        assert here == there, number
+        most = max(most, len(here))
+    assert most > 10
+    await store.close()

@@ -1,0 +1,119 @@
+"""`shoal init`, `sql`, `config`, `completion`, their exit statuses, and the page about them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.oracle import PostgresServer
+from tests.server import ROOT
+from tools.write_cli_page import PAGE, page
+
+
+def shoal(*arguments: object, given: str = "", **environment: str) -> tuple[int, str, str]:
+    """Status, standard output, standard error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "shoal", *map(str, arguments)],
+        cwd=ROOT, env={**os.environ, **environment}, input=given, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    made = tmp_path_factory.mktemp("init") / "data"
+    assert shoal("init", "--data", made)[0] == 0
+    script = "CREATE TABLE t (a int PRIMARY KEY, b text, c bool, d jsonb);\n"
+    script += """INSERT INTO t VALUES (1, 'x;"y"', true, '{"k": 1}'), (2, '', NULL, NULL);"""
+    assert shoal("sql", "--data", made, given=script) == (0, "CREATE TABLE\nINSERT 0 2\n", "")
+    return made
+
+
+def test_the_page_of_the_command_line_is_current() -> None:
+    assert PAGE.read_text() == page(), "write it again with: python -m tools.write_cli_page"
+
+
+def test_a_second_init_leaves_the_database_alone(data: pathlib.Path) -> None:
+    status, _, told = shoal("init", "--data", data)
+    assert status == 1 and told.count("\n") == 1 and "not empty" in told
+    assert shoal("sql", "--data", data, "--csv", "SELECT count(*) FROM t")[1] == "count\n2\n"
+
+
+def test_one_statement_in_three_forms(data: pathlib.Path) -> None:
+    query = "SELECT * FROM t ORDER BY a"
+    assert shoal("sql", "--data", data, "--csv", query)[1] == 'a,b,c,d\n1,"x;""y""",t,"{""k"": 1}"\n2,"",,\n'
+    rows = [json.loads(line) for line in shoal("sql", "--data", data, "--json", query)[1].splitlines()]
+    assert rows == [{"a": 1, "b": 'x;"y"', "c": True, "d": {"k": 1}}, {"a": 2, "b": "", "c": None, "d": None}]
+    assert shoal("sql", "--data", data, query)[1].endswith("(2 rows)\n")
+
+
+def test_a_server_answers_as_a_directory_does(data: pathlib.Path, postgres_server: PostgresServer) -> None:
+    query = "SELECT 1 AS a, 'x' AS b, true AS c, NULL AS d, 1.50 AS e; SELECT 2 AS f"
+    for form in ("--json", "--csv", "--user=postgres"):
+        here, there = shoal("sql", "--data", data, form, query), shoal("sql", "--dsn", postgres_server.dsn, form, query)
+        assert here == there and here[0] == 0 and here[1]
+
+
+def test_the_first_failure_ends_a_file(data: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "f.sql"
+    file.write_text("CREATE TABLE u (a int);\nSELECT nope;\nDROP TABLE u;\n")
+    status, printed, told = shoal("sql", "--data", data, "-f", file)
+    assert (status, printed, told) == (1, "CREATE TABLE\n", 'shoal: column "nope" does not exist (42703)\n')
+    assert shoal("sql", "--data", data, "DROP TABLE u")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["sql", "--data", "DIR", "SELECT 1"], 1, "shoal init --data"),
+        (["sql", "--dsn", "host=127.0.0.1 port=1", "SELECT 1"], 1, "Connection refused"),
+        (["sql", "-f", "/nowhere/f.sql"], 1, "cannot read /nowhere/f.sql"),
+        (["config", "--config", "/nowhere/shoal.toml"], 1, "cannot read /nowhere/shoal.toml"),
+        (["serve", "--listen", "nonsense", "--data", "DIR"], 1, "is not HOST:PORT"),
+        (["swim"], 2, "invalid choice"),
+        (["serve", "--depth", "3"], 2, "unrecognized arguments"),
+        (["restore", "somewhere"], 2, "--data"),
+    ],
+)
+def test_what_is_wrong_has_a_status_and_a_reason(
+    arguments: list[str], status: int, said: str, tmp_path: pathlib.Path
+) -> None:
+    found, _, told = shoal(*(str(tmp_path / "data") if word == "DIR" else word for word in arguments))
+    assert found == status and said in told
+
+
+def test_copy_through_the_command_is_refused(data: pathlib.Path, postgres_server: PostgresServer) -> None:
+    for where in (("--data", data), ("--dsn", postgres_server.dsn)):
+        for statement in ("COPY (SELECT 1) TO STDOUT", "CREATE TEMP TABLE c (a int); COPY c FROM STDIN"):
+            status, printed, told = shoal("sql", *where, statement)
+            assert status == 1 and "COPY 1" not in printed and "is for psql" in told
+
+
+def test_columns_of_one_name_are_refused_in_json(data: pathlib.Path) -> None:
+    status, printed, told = shoal("sql", "--data", data, "--json", "SELECT 1 AS a, 2 AS a")
+    assert status == 1 and not printed and "with AS" in told
+
+
+def test_config_says_where_from() -> None:
+    status, printed, _ = shoal("config", "--json", "--node", "n1", SHOAL_LISTEN="127.0.0.1:6543")
+    found = json.loads(printed)
+    assert status == 0
+    assert found["node"] == {"value": "n1", "from": "flag"}
+    assert found["listen"] == {"value": "127.0.0.1:6543", "from": "environment"}
+    assert found["commit_timeout"] == {"value": 10.0, "from": "default"}
+
+
+def test_bash_completes_commands_and_options(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "shoal.bash"
+    script.write_text(shoal("completion", "bash")[1])
+    ask = f"source {script}; COMP_WORDS=(shoal res); COMP_CWORD=1; _shtab_shoal; echo ${{COMPREPLY[@]}}"
+    ask += "; COMP_WORDS=(shoal restore --to-); COMP_CWORD=2; _shtab_shoal; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout.splitlines() == ["restore", "--to-lsn --to-time"]

@@ -1,0 +1,79 @@
+"""Tries every promise for its share of a budget, and writes docs/guarantees.md with today's figures.
+
+    make torture BUDGET=20m
+    python -m tests.torture --budget 20m [--only isolation] [--seed 7]
+
+With --only, what other trials have found before stays in the page. Exits with 1 if a promise was broken, or if a
+planted fault was not noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import random
+import re
+import sys
+import time
+import traceback
+from functools import partial
+
+from tests.torture import page
+from tests.torture.all import TRIALS
+from tests.torture.trial import Result, Trial
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f'"{text}" is no time: 90s, 20m or 2h')
+    return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--budget", type=_seconds, default=1200.0, help="90s, 20m, 2h (default: 20m)")
+    parser.add_argument("--only", default="", help="of the trials, those with this in their name")
+    parser.add_argument("--seed", type=int, help="repeats the choices of a run")
+    parser.add_argument("--list", action="store_true", help="the trials, and nothing more")
+    options = parser.parse_args()
+    chosen = [trial for trial in TRIALS if options.only in trial.name]
+    if options.list or not chosen:
+        for trial in TRIALS:
+            print(f"{trial.name:24} {trial.promise}")
+        return 0 if options.list else 2
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
+    print(f"seed {seed}, {options.budget:.0f} s", flush=True)
+    weight = sum(trial.weight for trial in chosen)
+    results: dict[str, Result] = {}
+    began = time.monotonic()
+    for trial in chosen:
+        results[trial.name] = _try(trial, options.budget * trial.weight / weight, seed, began)
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    page.write(TRIALS, results, today, seed)
+    print()
+    print(page.table(chosen, results, today))
+    return 0 if all(result.good for result in results.values()) else 1
+
+
+def _try(trial: Trial, seconds: float, seed: int, began: float) -> Result:
+    def tell(name: str, text: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {name}: {text}", flush=True)
+
+    tell(trial.name, f"{seconds:.0f} s")
+    try:
+        result = trial.run(seconds, seed, partial(tell, trial.name))
+    except Exception as error:
+        traceback.print_exc()
+        result = Result(problems=[f"broken off: {error!r}"])
+    for problem in result.problems:
+        tell(trial.name, f"WRONG: {problem}")
+    for name, caught in result.caught.items():
+        tell(trial.name, f"planted: {name}: {'caught' if caught else 'NOT NOTICED'}")
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

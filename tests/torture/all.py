@@ -1,0 +1,96 @@
+"""Every trial, in the order of the page."""
+
+from __future__ import annotations
+
+from tests.torture import others
+from tests.torture.durability import trials as durability
+from tests.torture.isolation import trials as isolation
+from tests.torture.security import trials as security
+from tests.torture.trial import Trial
+
+TRIALS = (
+    Trial(
+        "power",
+        "an acknowledged commit is never lost, another one is whole or absent: power cuts, a full disk",
+        "storage and changelog on a loop device; its image is copied while the process stands still, mounted and "
+        "recovered; the planted fault is a changelog that is never synced",
+        2.0,
+        durability.power_cuts,
+    ),
+    Trial(
+        "kills",
+        "the same when the process is killed",
+        "kill -9 at random moments of commits, flushes and the rolling of the changelog",
+        1.0,
+        durability.kills,
+    ),
+    Trial(
+        "failures",
+        "damage is noticed, and failing files are met politely",
+        "the Nth write, sync, rename or unlink of the changelog fails, for every N; one byte of it after the other is "
+        "flipped",
+        1.0,
+        durability.failures,
+    ),
+    Trial(
+        "isolation",
+        "isolation per level",
+        "Elle's list-append test on one node: through keys, secondary indexes, the row path and the columnar path, in "
+        "two tablespaces; PostgreSQL is the control",
+        3.0,
+        isolation.histories,
+    ),
+    Trial(
+        "isolation-cluster",
+        "isolation per level, in a cluster",
+        "the same on three nodes, sessions on the leader and on followers",
+        2.0,
+        isolation.cluster_histories,
+    ),
+    Trial(
+        "isolation-named",
+        "named anomalies",
+        "Hermitage's scenarios as scripts of two or three sessions, and every pair of row locks, beside PostgreSQL",
+        0.5,
+        isolation.named,
+    ),
+    Trial(
+        "cluster",
+        "one leader, nothing lost, unknown is never called failed, replicas are equal: a cluster under faults",
+        "load on three nodes; they are killed and frozen at every step of a commit and of a takeover, ZooKeeper and "
+        "stores go away, replies are lost; then every replica and the log are compared (planted faults: `--plant` of "
+        "tests.torture.cluster)",
+        3.0,
+        others.cluster,
+    ),
+    Trial(
+        "simulation",
+        "the same in virtual time",
+        "commit, takeover and followers with clock, ZooKeeper and stores in memory; faults by a seed that replays",
+        1.0,
+        others.simulation,
+    ),
+    Trial(
+        "differential",
+        "answers are right",
+        "generated schemas, rows and statements on the row path, the columnar path and PostgreSQL; and by themselves, "
+        "as parts of a whole (TLP) and without plans (NoREC)",
+        1.5,
+        others.differential,
+    ),
+    Trial(
+        "wire",
+        "the wire takes anything",
+        "good messages spoiled, cut, doubled and mixed with garbage, in every state of the protocol",
+        1.0,
+        security.frames,
+    ),
+    Trial(
+        "escapes",
+        "no file of the host can be read",
+        "DuckDB's and PostgreSQL's ways to files, programs, extensions and the network, as an ordinary user and as "
+        "superuser, on both paths; PostgreSQL's superuser is the planted fault",
+        0.3,
+        security.escapes,
+    ),
+)

@@ -1,0 +1,82 @@
+"""Fuzzed frames and attempts to escape, in short; and servers that the checks must not be content with."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from tests.oracle import PostgresServer
+from tests.server import ShoalServer
+from tests.torture.security import fuzz
+from tests.torture.security.escapes import attempt
+
+CASES = 300
+
+
+def test_fuzzed_frames_end_in_good_order(shoal: ShoalServer) -> None:
+    problems = [problem for number in range(CASES) if (problem := fuzz.case(shoal.dsn, number))]
+    assert not problems
+    assert not fuzz.alive(shoal.dsn)
+
+
+@contextmanager
+def answering(answer: bytes | None) -> Iterator[str]:
+    """A server that answers everything with the same bytes, or with silence."""
+    over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection:
+            if answer is None:
+                over.wait(10)
+            else:
+                connection.sendall(answer)
+                while connection.recv(1 << 16):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            connection, _ = listener.accept()
+            serve(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"host=127.0.0.1 port={listener.getsockname()[1]}"
+        over.set()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"E\0\0\0\x0cCXX000\0\0", "a defect"),
+        (b"Z\0\0\0\x05I\xff\0\0\0\x05I", "no message"),
+        (b"T\0\0\0\x02", "no message"),
+        (None, "no end after"),
+    ],
+)
+def test_faults_of_a_server_are_noticed(answer: bytes | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "LIMIT", 0.5)
+    with answering(answer) as dsn:
+        assert expected in fuzz.case(dsn, 3)
+
+
+@pytest.mark.parametrize("role", ["ordinary", "postgres"])
+def test_no_statement_gets_at_the_machine(shoal: ShoalServer, role: str) -> None:
+    with psycopg.connect(shoal.dsn, autocommit=True) as connection:
+        if not connection.execute(b"SELECT 1 FROM pg_roles WHERE rolname = 'ordinary'").fetchall():
+            connection.execute(b"CREATE ROLE ordinary")
+    for path in ("auto", "columnar"):
+        _, succeeded = attempt(shoal.dsn, role, path)
+        assert succeeded == []
+
+
+def test_a_server_that_lets_somebody_get_at_it_is_noticed(postgres_server: PostgresServer) -> None:
+    """PostgreSQL lets its superuser read and write files, and run programs."""
+    _, succeeded = attempt(postgres_server.dsn, "postgres", "auto")
+    assert any("pg_read_file" in text and "the secret" in text for text in succeeded)
+    assert any("COPY stolen TO" in text and "wrote" in text for text in succeeded)

@@ -1,0 +1,61 @@
+"""The trials of the wire and of security."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from tests.oracle import PostgresServer
+from tests.server import ShoalServer
+from tests.torture.security import fuzz
+from tests.torture.security.escapes import attempt
+from tests.torture.trial import Result
+
+MOST = 20  # problems after which a trial ends
+
+
+def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
+    """Fuzzed frames until the time is over."""
+    result = Result()
+    end = time.monotonic() + seconds
+    cases = sent = 0
+    with ShoalServer() as shoal:
+        while (time.monotonic() < end or not cases) and len(result.problems) < MOST:
+            number = seed + cases
+            sent += len(fuzz.made(number)[1])
+            cases += 1
+            if problem := fuzz.case(shoal.dsn, number):
+                result.problems.append(problem)
+            if cases % 100 == 0 and (problem := fuzz.alive(shoal.dsn)):
+                result.problems.append(problem)
+        if problem := fuzz.alive(shoal.dsn):
+            result.problems.append(problem)
+        assert shoal.process is not None
+        if shoal.process.poll() is not None:
+            result.problems.append("the server has ended")
+    tell(f"{cases} connections")
+    result.figures.append(
+        f"{cases:,} connections in {len(fuzz.STATES)} states with fuzzed frames, {len(result.problems)} crashes, hangs "
+        "and defects"
+    )
+    return result
+
+
+def escapes(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
+    """Every attempt, as an ordinary user and as superuser, on both paths; and as PostgreSQL's superuser."""
+    result = Result()
+    tried = 0
+    with ShoalServer() as shoal, PostgresServer() as postgres:
+        with psycopg.connect(shoal.dsn, autocommit=True) as connection:
+            connection.execute(b"CREATE ROLE ordinary")
+        for role in ("ordinary", "postgres"):
+            for path in ("auto", "columnar"):
+                made, succeeded = attempt(shoal.dsn, role, path)
+                tried += made
+                result.problems += succeeded
+        result.caught["what PostgreSQL lets its superuser do"] = bool(attempt(postgres.dsn, "postgres", "auto")[1])
+    tell(f"{tried} attempts")
+    result.figures.append(f"{tried} attempts, {len(result.problems)} successes")
+    return result

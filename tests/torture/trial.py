@@ -1,0 +1,34 @@
+"""What `make torture` is made of: trials, each of a promise of docs/guarantees.md, with a share of the time.
+
+A trial runs for so many seconds and gives figures (what was tried) and problems (what is wrong; nothing is good). Its
+planted faults are tried beside it: each must be caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Result:
+    """`figures`: short statements for the table. `caught`: planted faults by name, and whether they were noticed."""
+
+    figures: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    caught: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        return not self.problems and all(self.caught.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """`run(seconds, seed, tell)`; `weight`: its part of the time, relative to the others."""
+
+    name: str
+    promise: str
+    how: str
+    weight: float
+    run: Callable[[float, int, Callable[[str], None]], Result]

@@ -1,0 +1,285 @@
+"""Connections whose client speaks another encoding than UTF8 (PostgreSQL 16 manual, 24.3.3).
+
+Nothing behind the connection knows of it: what arrives is turned into UTF-8 when it leaves the protocol core, and what
+is to be sent is turned when it is put to the rest. Such a connection is of a class of its own, so nobody else pays; it
+takes messages one by one, without the steps that take several at once.
+
+    from the client      the texts of Query, Parse and FunctionCall; of Bind, text parameters, and in binary those of
+                         types that are text; data of COPY
+    to the client        names in RowDescription; of DataRow, what is in text, and in binary what is of a type that is
+                         text; errors and notices, notifications, settings, data of COPY
+
+A character that the client's encoding does not have is an error of the row that holds it (22P05), and ends the
+statement. One that changes rows outside a transaction block and returns such a character has been committed by then.
+Values in binary that hold texts within (arrays, composite values) pass while they are ASCII, and COPY in binary is
+refused (0A000).
+"""
+
+from __future__ import annotations
+
+import codecs
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from catalog.encodings import Encoding
+from catalog.errors import SqlError, not_supported
+from catalog.types import element_of, lookup, oids
+from engine.session.prepared import Prepared
+from wire import core, messages
+from wire.connection import Connection
+from wire.copy_feed import CopyFeed
+
+_HEAD = struct.Struct(">cI")
+_COUNT = struct.Struct(">H")
+_LENGTH = struct.Struct(">i")
+_COLUMN = struct.Struct(">IHIhih")  # what follows a column's name in RowDescription
+_TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.JSON))
+_AFTER_VERSION = frozenset((oids.JSONB, oids.JSONPATH))  # text behind a version byte
+
+Turn = Callable[[bytes], bytes]
+
+
+def as_encoded(connection: Connection, encoding: Encoding) -> None:
+    """Makes the connection one of this encoding."""
+    if not isinstance(connection, EncodedConnection):
+        connection.__class__ = EncodedConnection
+    cast(EncodedConnection, connection).begin(encoding)
+
+
+def binary_turn(oid: int, turn: Turn) -> Turn | None:
+    """What turns values of a type in binary; None where they have nothing to be turned."""
+    if oid in _TEXTS or lookup(oid).category in "SE":
+        return turn
+    if oid in _AFTER_VERSION:
+        return lambda value: value[:1] + turn(value[1:])
+    if lookup(oid).category in "ACPR" or lookup(oid).name == "hstore":
+
+        def only_ascii(value: bytes) -> bytes:
+            if _holds_text(oid) and not value.isascii():
+                not_supported(f"type {lookup(oid).sql_name} in binary with another client encoding than UTF8")
+            return value
+
+        return only_ascii
+    return None
+
+
+def _holds_text(oid: int) -> bool:
+    """Whether there may be texts within: not in arrays and ranges of numbers, dates and the like."""
+    element = element_of(oid)
+    return not element or binary_turn(element, lambda value: value) is not None
+
+
+class EncodedOut(list[bytes]):
+    """What is to be sent: turned when it is put here."""
+
+    def __init__(self, connection: EncodedConnection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def append(self, data: bytes) -> None:
+        """Raises 22P05; what stands before that row is kept."""
+        for kind, body in _split(data):
+            super().append(messages.message(kind, self._connection.turned(kind, body)))
+
+
+class EncodedFeed(CopyFeed):
+    """COPY data in another encoding; a character may be cut by the end of a message."""
+
+    def __init__(self, connection: EncodedConnection, encoding: Encoding) -> None:
+        super().__init__(connection)
+        self._encoding = encoding
+        self._find_end = codecs.getincrementaldecoder(encoding.codec)
+        self._rest = b""
+
+    def put(self, data: bytes) -> None:
+        data = self._rest + data
+        decoder = self._find_end("replace")
+        decoder.decode(data)
+        self._rest = decoder.getstate()[0]
+        whole = data[: len(data) - len(self._rest)]
+        if whole:
+            try:
+                super().put(self._encoding.decode(whole).encode())
+            except SqlError as error:
+                super().end(error)
+
+    def end(self, error: SqlError | None = None) -> None:
+        if error is None and self._rest:
+            try:
+                super().put(self._encoding.decode(self._rest).encode())
+            except SqlError as wrong:
+                error = wrong
+        super().end(error)
+
+
+def _find_handlers(connection: Connection) -> None:
+    """After a change of the class: the handlers that the classes have of their own."""
+    connection._handlers |= {
+        core.Query: connection._on_query,
+        core.Parse: connection._on_parse,
+        core.Bind: connection._on_bind,
+        core.Execute: connection._on_execute,
+        core.FunctionCall: connection._on_function_call,
+    }
+
+
+class EncodedConnection(Connection):
+    """See the module's text."""
+
+    def begin(self, encoding: Encoding) -> None:
+        """From now on."""
+        self.encoding = encoding
+        self._columns: Sequence[Turn | None] | None = None  # of the rows that come; None: all of them are text
+        self.flush()
+        self._out = EncodedOut(self)
+        _find_handlers(self)
+
+    def _use_encoding(self, encoding: Encoding) -> None:
+        if not encoding.is_utf8:
+            self.begin(encoding)
+            return
+        self.flush()
+        self._out = []
+        self.__class__ = Connection  # type: ignore[assignment]
+        _find_handlers(self)
+
+    def flush(self) -> None:
+        super().flush()
+        if not isinstance(self._out, EncodedOut):
+            self._out = EncodedOut(self)
+
+    # ---- from the client --------------------------------------------------------------------------------------------
+
+    def _to_server(self, data: bytes) -> bytes:
+        return data if data.isascii() and self.encoding.width == 1 else self.encoding.decode(data).encode()
+
+    def _take_whole(self, data: bytes) -> bool:
+        return False
+
+    def _execute_at_once(self, execution: core.Execution, parameters: list[bytes | None], buffered: bool) -> bool:
+        return False
+
+    def _on_query(self, event: core.Query) -> None:
+        self._columns = None
+        super()._on_query(core.Query(self._to_server(event.sql)))
+
+    def _on_parse(self, event: core.Parse) -> None:
+        super()._on_parse(core.Parse(event.name, self._to_server(event.sql), event.types))
+
+    def _on_bind(self, event: core.Bind) -> None:
+        assert self.session is not None
+        types = self.session.statement(event.statement).parameter_types
+        if len(types) == len(event.parameters):
+            formats = _each(event.parameter_formats, len(types))
+            event.parameters = [
+                None if value is None else self._parameter(value, oid, code)
+                for value, oid, code in zip(event.parameters, types, formats, strict=True)
+            ]
+        super()._on_bind(event)
+
+    def _parameter(self, value: bytes, oid: int, code: int) -> bytes:
+        turn = self._to_server if code == 0 else binary_turn(oid, self._to_server)
+        return value if turn is None else turn(value)
+
+    def _on_function_call(self, event: core.FunctionCall) -> None:
+        if any(value is not None and not value.isascii() for value in event.arguments) or event.result_format == 0:
+            not_supported("function calls by OID with another client encoding than UTF8")
+        super()._on_function_call(event)
+
+    def _feed(self) -> CopyFeed:
+        return EncodedFeed(self, self.encoding)
+
+    # ---- to the client ----------------------------------------------------------------------------------------------
+
+    def _on_execute(self, event: core.Execute) -> None:
+        assert self.session is not None
+        portal = self.session.portal(event.portal)
+        self._columns = self._turns(portal.prepared, portal.formats)
+        super()._on_execute(event)
+
+    def _turns(self, prepared: Prepared, formats: Sequence[int]) -> Sequence[Turn | None] | None:
+        if prepared.fields is None or not any(formats):
+            return None
+        return [
+            self._to_client if code == 0 else binary_turn(item.type.oid, self._to_client)
+            for item, code in zip(prepared.fields, _each(formats, len(prepared.fields)), strict=True)
+        ]
+
+    def _to_client(self, data: bytes) -> bytes:
+        return data if data.isascii() and self.encoding.width == 1 else self.encoding.encode(data.decode())
+
+    def _shown(self, data: bytes) -> bytes:
+        return self.encoding.encode_for_showing(data.decode())
+
+    def _ready(self, answer: bytes = b"") -> None:
+        session = self.session
+        assert session is not None
+        try:
+            self._out.append(answer)
+        except SqlError as error:
+            session.fail(error)
+            self._error(error)
+        super()._ready()
+
+    def turned(self, kind: bytes, body: bytes) -> bytes:
+        """The body of one message. Raises 22P05."""
+        if kind == b"D":
+            return self._row(body)
+        if kind == b"d":
+            return self._to_client(body)
+        if kind == b"T":
+            return self._description(body)
+        if kind in b"ENS":
+            return b"\0".join(map(self._shown, body.split(b"\0")))
+        if kind == b"A":
+            return body[:4] + self._shown(body[4:])
+        return body
+
+    def _row(self, body: bytes) -> bytes:
+        (count,) = _COUNT.unpack_from(body)
+        turns = self._columns
+        parts, position = [body[:2]], 2
+        for number in range(count):
+            (length,) = _LENGTH.unpack_from(body, position)
+            position += 4
+            if length < 0:
+                parts.append(b"\xff\xff\xff\xff")
+                continue
+            value = body[position : position + length]
+            position += length
+            turn = self._to_client if turns is None else turns[number]
+            if turn is not None:
+                value = turn(value)
+            parts += (_LENGTH.pack(len(value)), value)
+        return b"".join(parts)
+
+    def _description(self, body: bytes) -> bytes:
+        """RowDescription, which for a simple query says what format its rows have."""
+        (count,) = _COUNT.unpack_from(body)
+        parts, position = [body[:2]], 2
+        turns: list[Turn | None] = []
+        for _ in range(count):
+            end = body.index(b"\0", position)
+            parts += (self._shown(body[position:end]), body[end : end + 1 + _COLUMN.size])
+            _, _, oid, _, _, code = _COLUMN.unpack_from(body, end + 1)
+            turns.append(self._to_client if code == 0 else binary_turn(oid, self._to_client))
+            position = end + 1 + _COLUMN.size
+        if not self._extended:
+            self._columns = turns
+        return b"".join(parts)
+
+
+def _each(formats: Sequence[int], count: int) -> Sequence[int]:
+    """Format codes as sent, one for each value."""
+    if not formats:
+        return (0,) * count
+    return (formats[0],) * count if len(formats) == 1 else formats
+
+
+def _split(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    position = 0
+    while position < len(data):
+        kind, length = _HEAD.unpack_from(data, position)
+        yield kind, data[position + 5 : position + 1 + length]
+        position += 1 + length
