@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from catalog.errors import SqlError
@@ -11,14 +12,16 @@ from catalog.functions.base import CallContext
 from catalog.functions.registry import implement, implements
 from catalog.text_search import queries, ranking, vectors
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, configuration_of, lexemes, lexize
+from catalog.text_search.headline import headline, options_of
 from catalog.text_search.matching import matches
 from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES, tokens
-from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operation, query_of
+from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operation, Query, query_of
 from catalog.text_search.vectors import Vector, printed, vector_of
 from catalog.text_search.web import web_query
 from catalog.text_search.words import LAST_POSITION
 from catalog.text_search.words import WEIGHTS as LETTERS
 from catalog.types.base import Array
+from catalog.types.json import render_json, render_jsonb
 from catalog.types.json_text import Number, Pairs, decode_json
 
 _OIDS_OF_CONFIGURATIONS = {name: oid for oid, name in CONFIGURATIONS.items()}
@@ -36,31 +39,58 @@ def to_vector(configuration: str, *texts: str) -> str:
     return printed(vectors.made((lexeme, ((min(position, LAST_POSITION), 0),)) for lexeme, position in found))
 
 
-def _of_json(configuration: str, text: str) -> str:
-    """to_tsvector of json and jsonb: of its strings, without keys."""
-    return to_vector(configuration, *_strings(decode_json(text)))
+_ALL = frozenset(("string", "numeric", "boolean", "key"))
+_KINDS_HINT = 'Possible values are: "string", "numeric", "boolean", "key", and "all".'
 
 
-def _strings(node: object) -> Iterator[str]:
+def _of_json(configuration: str, text: str, kinds: str = '"string"') -> str:
+    """to_tsvector and json_to_tsvector: of the parts of a JSON text that `kinds`, itself JSON, names."""
+    return to_vector(configuration, *_parts(decode_json(text), _kinds_of(kinds)))
+
+
+@lru_cache(64)
+def _kinds_of(text: str) -> frozenset[str]:
+    given = decode_json(text)
+    if isinstance(given, Pairs):
+        raise SqlError("22023", "wrong flag type, only arrays and scalars are allowed")
+    found: set[str] = set()
+    for kind in given if isinstance(given, list) else [given]:
+        if not isinstance(kind, str) or isinstance(kind, Number):
+            raise SqlError("22023", "flag array element is not a string", hint=_KINDS_HINT)
+        known = kind.lower()
+        if known != "all" and known not in _ALL:
+            raise SqlError("22023", f'wrong flag in flag array: "{kind}"', hint=_KINDS_HINT)
+        found |= _ALL if known == "all" else {known}
+    return frozenset(found)
+
+
+def _parts(node: object, kinds: frozenset[str]) -> Iterator[str]:
     if isinstance(node, Pairs):
-        for _, value in node:
-            yield from _strings(value)
+        for key, value in node:
+            if "key" in kinds:
+                yield key
+            yield from _parts(value, kinds)
     elif isinstance(node, list):
         for value in node:
-            yield from _strings(value)
-    elif isinstance(node, str) and not isinstance(node, Number):
+            yield from _parts(value, kinds)
+    elif isinstance(node, bool):
+        if "boolean" in kinds:
+            yield "true" if node else "false"
+    elif isinstance(node, str) and ("numeric" if isinstance(node, Number) else "string") in kinds:
         yield node
 
 
-def _with_configuration(source: str, make: Callable[[str, str], str]) -> None:
-    """A function of a text: with a configuration, and with the session's."""
-    implement(f"{source}_byid", lambda oid, text: make(configuration_of(oid), text))
-    implement(source, lambda call, text: make(_default(call), text), needs_context=True)
+def _with_configuration(source: str, make: Callable[..., str], suffix: str = "") -> None:
+    """A function with a configuration, and with the session's."""
+    implement(f"{source}_byid{suffix}", lambda oid, *given: make(configuration_of(oid), *given))
+    implement(source + suffix, lambda call, *given: make(_default(call), *given), needs_context=True)
 
 
 _with_configuration("to_tsvector", to_vector)
 _with_configuration("json_string_to_tsvector", _of_json)
 _with_configuration("jsonb_string_to_tsvector", _of_json)
+_with_configuration("json_to_tsvector", _of_json)
+_with_configuration("jsonb_to_tsvector", _of_json)
 _with_configuration("to_tsquery", queries.to_query)
 _with_configuration("plainto_tsquery", lambda configuration, text: queries.plain_query(configuration, text, AND))
 _with_configuration("phraseto_tsquery", lambda configuration, text: queries.plain_query(configuration, text, PHRASE))
@@ -232,14 +262,51 @@ def _weights(array: Array) -> list[float]:
     return found
 
 
-def _rank(weights: list[float] | tuple[float, ...], vector: str, query: str, method: int = 0) -> float:
-    return ranking.rank(weights, vector_of(vector), query_of(query), method)
+def _ranks(source: str, rank: Callable[[Sequence[float], Vector, Query | None, int], float]) -> None:
+    """A function that ranks: with weights or PostgreSQL's own, with a method or none."""
+
+    def plain(vector: str, query: str, method: int = 0) -> float:
+        return rank(ranking.WEIGHTS, vector_of(vector), query_of(query), method)
+
+    def weighted(weights: Array, vector: str, query: str, method: int = 0) -> float:
+        return rank(_weights(weights), vector_of(vector), query_of(query), method)
+
+    for suffix, function in (("tt", plain), ("ttf", plain), ("wtt", weighted), ("wttf", weighted)):
+        implement(f"{source}_{suffix}", function)
 
 
-implement("ts_rank_tt", lambda vector, query: _rank(ranking.WEIGHTS, vector, query))
-implement("ts_rank_ttf", lambda vector, query, method: _rank(ranking.WEIGHTS, vector, query, method))
-implement("ts_rank_wtt", lambda weights, vector, query: _rank(_weights(weights), vector, query))
-implement("ts_rank_wttf", lambda weights, vector, query, method: _rank(_weights(weights), vector, query, method))
+_ranks("ts_rank", ranking.rank)
+_ranks("ts_rankcd", ranking.rank_of_covers)
+
+# ---- headlines ------------------------------------------------------------------------------------------------------
+
+
+def _headline(configuration: str, text: str, query: str, options: str = "") -> str:
+    return headline(configuration, text, query_of(query), options_of(options))
+
+
+def _json_headline(show: Callable[[object], str]) -> Callable[..., str]:
+    """Every string in a JSON text by its headline."""
+
+    def make(configuration: str, text: str, query: str, options: str = "") -> str:
+        def changed(node: object) -> object:
+            if isinstance(node, Pairs):
+                return Pairs((key, changed(value)) for key, value in node)
+            if isinstance(node, list):
+                return [changed(value) for value in node]
+            if isinstance(node, str) and not isinstance(node, Number):
+                return _headline(configuration, node, query, options)
+            return node
+
+        return show(changed(decode_json(text)))
+
+    return make
+
+
+for _suffix in ("", "_opt"):
+    _with_configuration("ts_headline", _headline, _suffix)
+    _with_configuration("ts_headline_json", _json_headline(render_json), _suffix)
+    _with_configuration("ts_headline_jsonb", _json_headline(render_jsonb), _suffix)
 
 # ---- looking at it --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,8 @@
-"""ts_rank: how well a tsvector meets a tsquery (tsrank.c). All of it is computed in single precision, as there."""
+"""How well a tsvector meets a tsquery, as tsrank.c computes it.
+
+ts_rank counts words, in single precision as there. ts_rank_cd looks at *covers*, shortest runs of positions in which
+the query is met: the shorter, the better.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from catalog.text_search.matching import entries
-from catalog.text_search.queries import AND, PHRASE, Operand, Operation, Query, operands
+from catalog.text_search.matching import entries, matches
+from catalog.text_search.queries import AND, PHRASE, Operand, Operation, Query, nodes, operands
 from catalog.text_search.vectors import Vector
 from catalog.text_search.words import LAST_POSITION, Position
 
 WEIGHTS = (0.1, 0.2, 0.4, 1.0)  # of D, C, B, A
-_LOG_LENGTH, _LENGTH, _UNIQUE, _LOG_UNIQUE, _TO_ONE = 1, 2, 8, 16, 32
+_LOG_LENGTH, _LENGTH, _DISTANCE, _UNIQUE, _LOG_UNIQUE, _TO_ONE = 1, 2, 4, 8, 16, 32
 _SUM_OF_SQUARES = 1.64493406685  # pi * pi / 6
 _NOWHERE: tuple[Position, ...] = ((LAST_POSITION - 1, 0),)
 _one = np.float32(1.0)
@@ -27,7 +31,7 @@ def rank(weights: Sequence[float], vector: Vector, query: Query | None, method: 
     together = isinstance(query, Operation) and query.operator in (AND, PHRASE)
     found = _rank_together(own, vector, query) if together else _rank_any(own, vector, query)
     result = np.float32(1e-20) if found < 0 else found
-    length = sum(len(positions) or 1 for positions in vector.values())
+    length = _length(vector)
     if method & _LOG_LENGTH:
         result = np.float32(float(result) / (math.log(length + 1) / math.log(2.0)))
     if method & _LENGTH:
@@ -39,6 +43,88 @@ def rank(weights: Sequence[float], vector: Vector, query: Query | None, method: 
     if method & _TO_ONE:
         result = np.float32(result / (result + _one))
     return float(result)
+
+
+def _length(vector: Vector) -> int:
+    return sum(len(positions) or 1 for positions in vector.values())
+
+
+def rank_of_covers(weights: Sequence[float], vector: Vector, query: Query | None, method: int) -> float:
+    """ts_rank_cd. `method` as in `rank`, and 4: by the mean distance between covers."""
+    places = _places(vector, query)
+    if query is None or not places:
+        return 0.0
+    costs = [1.0 / float(np.float32(weight)) for weight in weights]
+    result = distances = last = 0.0
+    covers = begin = 0
+    while (cover := _cover(places, query, begin)) is not None:
+        first, end = cover
+        inverse = sum(costs[weight] for _, (_, weight) in places[first : end + 1])
+        low, high = places[first][1][0], places[end][1][0]
+        noise = (high - low) - (end - first)
+        if noise < 0:
+            noise = (end - first) // 2
+        result += (end - first + 1) / inverse / (1 + noise)
+        middle = (low + high) / 2.0
+        if covers and middle > last:
+            distances += 1.0 / (middle - last)
+        last = middle
+        covers += 1
+        begin = first + 1
+    if method & _LOG_LENGTH:
+        result /= math.log(_length(vector) + 1)
+    if method & _LENGTH:
+        result /= _length(vector)
+    if method & _DISTANCE and covers and distances > 0:
+        result /= covers / distances
+    if method & _UNIQUE:
+        result /= len(vector)
+    if method & _LOG_UNIQUE:
+        result /= math.log(len(vector) + 1) / math.log(2.0)
+    if method & _TO_ONE:
+        result /= result + 1
+    return float(np.float32(result))
+
+
+_Place = tuple[str, Position]
+
+
+def _places(vector: Vector, query: Query | None) -> list[_Place]:
+    """Every word of the vector that the query asks for, wherever it stands, in the order of positions."""
+    found = {
+        (lexeme, position)
+        for operand in _every_operand(query)
+        for lexeme in entries(vector, operand)
+        for position in vector[lexeme]
+        if not operand.weights or operand.weights & 1 << position[1]
+    }
+    return sorted(found, key=lambda place: (place[1], place[0].encode()))
+
+
+def _every_operand(query: Query | None) -> list[Operand]:
+    return [node for node in nodes(query) if isinstance(node, Operand)]
+
+
+def _cover(places: list[_Place], query: Query, begin: int) -> tuple[int, int] | None:
+    """The next cover that begins at or behind a place: its first and last one."""
+    found: Vector = {}
+    for end in range(begin, len(places)):
+        _add(found, places[end])
+        if matches(found, query):
+            break
+    else:
+        return None
+    found = {}
+    for first in range(end, begin - 1, -1):
+        _add(found, places[first])
+        if matches(found, query):
+            return first, end
+    return _cover(places, query, begin + 1)
+
+
+def _add(vector: Vector, place: _Place) -> None:
+    lexeme, position = place
+    vector[lexeme] = (*vector.get(lexeme, ()), position)
 
 
 def _rank_any(weights: list[np.float32], vector: Vector, query: Query) -> np.float32:
@@ -98,4 +184,4 @@ def _nearness(distance: int) -> np.float32:
     return np.float32(1.0 / (1.005 + 0.05 * math.exp(float(np.float32(distance)) / 1.5 - 2)))
 
 
-__all__ = ["WEIGHTS", "Operand", "rank"]
+__all__ = ["WEIGHTS", "Operand", "rank", "rank_of_covers"]

@@ -36,6 +36,19 @@ def render_jsonb(node: object) -> str:
     return "null" if node is None else "true" if node else "false"
 
 
+def render_json(node: object) -> str:
+    """A decoded value (see `decode_json`) as JSON without any space, members and numbers as they were."""
+    if isinstance(node, Number):
+        return str(node)
+    if isinstance(node, str):
+        return encode_basestring(node)
+    if isinstance(node, Pairs):
+        return "{" + ",".join([f"{encode_basestring(key)}:{render_json(value)}" for key, value in node]) + "}"
+    if isinstance(node, list):
+        return "[" + ",".join([render_json(item) for item in node]) + "]"
+    return "null" if node is None else "true" if node else "false"
+
+
 def _key_order(key: str) -> tuple[int, bytes]:
     data = key.encode()
     return len(data), data

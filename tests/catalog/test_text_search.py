@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from catalog.errors import SqlError
-from catalog.text_search import matching, queries, ranking, vectors, web
+from catalog.text_search import headline, matching, queries, ranking, vectors, web
 from catalog.text_search.configurations import LANGUAGES, lexemes
 from catalog.text_search.parser import TOKEN_TYPES, tokens
 
@@ -202,10 +202,11 @@ def a_vector(source: random.Random) -> str:
 
 def test_matches_and_ranks(postgres: psycopg.Connection) -> None:
     source = random.Random(3)
-    cases = [(a_query(source), a_vector(source), source.choice((0, 0, 1, 2, 8, 16, 32, 63))) for _ in range(3000)]
+    cases = [(a_query(source), a_vector(source), source.choice((0, 0, 1, 2, 4, 8, 16, 32, 63))) for _ in range(3000)]
     rows = postgres.execute(
         "select q::tsquery::text, v::tsvector::text, v::tsvector @@ q::tsquery, ts_rank(v::tsvector, q::tsquery, m), "
-        "numnode(q::tsquery) from unnest(%s::text[], %s::text[], %s::int[]) with ordinality u (q, v, m, n) order by n",
+        "ts_rank_cd(v::tsvector, q::tsquery, m), numnode(q::tsquery) "
+        "from unnest(%s::text[], %s::text[], %s::int[]) with ordinality u (q, v, m, n) order by n",
         [list(column) for column in zip(*cases, strict=True)],
     ).fetchall()
     for (written, text, method), row in zip(cases, rows, strict=True):
@@ -213,8 +214,52 @@ def test_matches_and_ranks(postgres: psycopg.Connection) -> None:
         tree, words = queries.query_of(query), vectors.vector_of(vector)
         found = np.float32(ranking.rank(ranking.WEIGHTS, words, tree, method))
         count = sum(1 for _ in queries.nodes(tree))
-        ours = query, vector, matching.matches(words, tree), float(str(found)), count
+        covers = np.float32(ranking.rank_of_covers(ranking.WEIGHTS, words, tree, method))
+        ours = query, vector, matching.matches(words, tree), float(str(found)), float(str(covers)), count
         assert ours == row, (written, text, method)
+
+
+WORDS = (
+    "The cats sat on a mat-like thing, 12.5 http://x.org/cat <b>ran</b> sat cat and well-known cat-mat; v1.2.3 of it."
+)
+
+
+def test_headlines(postgres: psycopg.Connection) -> None:
+    source = random.Random(5)
+    words = WORDS.split()
+    settings = (
+        "", "MaxWords=5, MinWords=2", "MaxWords = 8, MinWords=1, ShortWord=0", "HighlightAll=on, StartSel='<<'",
+        "MaxFragments=2, MaxWords=6, MinWords=3", 'maxfragments=3,MaxWords=9,MinWords=2, FragmentDelimiter=" ## "',
+    )  # fmt: skip
+    cases = []
+    for _ in range(2500):
+        text = " ".join(source.choice(words) for _ in range(source.randint(0, 60)))
+        query = source.choice(("cat", "cat & mat", "sat <-> cat", "cat | sat", "ca:* & !ran", "mat-lik", "cat & cat:*",
+                               "known | well", "cat <2> mat", "nowhere"))  # fmt: skip
+        cases.append((text, query, source.choice(settings)))
+    rows = postgres.execute(
+        "select q::tsquery::text, ts_headline('english', t, q::tsquery, o) "
+        "from unnest(%s::text[], %s::text[], %s::text[]) with ordinality u (t, q, o, n) order by n",
+        [list(column) for column in zip(*cases, strict=True)],
+    ).fetchall()
+    for (text, _, options), (query, theirs) in zip(cases, rows, strict=True):
+        ours = headline.headline("english", text, queries.query_of(query), headline.options_of(options))
+        assert ours == theirs, (text, query, options)
+
+
+def test_options_of_headlines(postgres: psycopg.Connection) -> None:
+    for options in ("MaxWords=3", "MinWords=0", "ShortWord=-1", "MaxFragments=-1", "Words=3", "MaxWords", "MaxWords=x",
+                    "MaxWords=99999999999", "StartSel='a, StopSel=b", "HighlightAll=yes, MinWords=0"):  # fmt: skip
+        try:
+            found = postgres.execute("select ts_headline('english', 'a cat', 'cat', %s)", (options,)).fetchone()
+            theirs = str(found[0]) if found else ""
+        except psycopg.Error as error:
+            theirs = f"{error.sqlstate} {error.diag.message_primary}"
+
+        def ours(options: str = options) -> str:
+            return headline.headline("english", "a cat", queries.query_of("'cat'"), headline.options_of(options))
+
+        assert outcome(ours) == theirs, options
 
 
 def test_vectors_in_their_order(postgres: psycopg.Connection) -> None:

@@ -38,6 +38,19 @@ def test_documents(both_paths: Pair) -> None:
         "ts_filter('a:1A b:2 c:3C'::tsvector, '{a,c}'), strip('a:1 b'::tsvector), length('a "
         "b'::tsvector)",
         "select setweight('a:1'::tsvector,'x')",
+        "select ts_rank_cd('a:1 b:2 c:9A', 'a & c'), ts_rank_cd('{0.1,0.2,0.3,1}', 'a:1 b:2B', 'a <-> b', 4|32)",
+        "select ts_rank_cd('{0.1,0.2,0.3}', 'a:1', 'a')",
+        "select ts_headline('fat cats ate rats', 'cat'), ts_headline('simple', 'a cat', 'cat', 'StartSel=[,StopSel=]')",
+        "select ts_headline('', 'cat'), ts_headline('a b', ''), ts_headline('a b', 'a', 'Other=1')",
+        'select ts_headline(\'english\', \'{"b": "the cats", "a": [1.50, null, true, "x cat"]}\'::json, \'cat\'), '
+        'ts_headline(\'{"b": "the cats", "aa": [1.50, null, "x"]}\'::jsonb, \'cat\', \'HighlightAll=1\')',
+        'select json_to_tsvector(\'english\', \'{"keys of": ["cats ran", 1.50, true, null, {"b": "c"}]}\', f) '
+        "from (values ('\"all\"'::jsonb), ('[\"key\", \"Numeric\"]'), ('[]'), ('[\"boolean\"]')) v (f)",
+        'select jsonb_to_tsvector(\'{"a": "cats ran", "b": 1.50}\'::jsonb, \'["string", "key"]\')',
+        "select jsonb_to_tsvector('{}', '{\"a\": 1}')",
+        "select jsonb_to_tsvector('{}', '[1]')",
+        "select jsonb_to_tsvector('{}', '\"strings\"')",
+        "select jsonb_to_tsvector('{}', 'null')",
         "select 'a:1 b:2'::tsvector || 'b:1A c:2'::tsvector, ''::tsvector || 'a:2', "
         "array_to_tsvector('{b,a,a}'), tsvector_to_array('a:1 b')",
         "select array_to_tsvector(array['a',null])",
