@@ -33,6 +33,7 @@ from engine.session.settings import REPORTED
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages, tls
 from wire.answers import Answers
+from wire.batches import BATCH, run_batch
 from wire.messages import READY, command_complete
 from wire.ready import ReadyExecution, complete_bytes, control_bytes, description, ready_execution
 from wire.scram import MECHANISM, Exchange
@@ -554,7 +555,24 @@ class Connection(Answers):
                 if self._run_when_granted(event, wait):
                     return
                 wait.ticket.cancel(canceled())  # it is asked for again by Execute
+        elif self._execute_batch(event):
+            return
         self._bind(event)
+
+    def _execute_batch(self, event: core.Bind) -> bool:
+        """What follows a Bind, if that is more of the same and can be run at once: wire/batches.py."""
+        batch = None if event.portal else self.core.batch(event, BATCH)
+        if batch is None:
+            return False
+        assert self.session is not None
+        answers = run_batch(self.session, event, batch)
+        if answers is None:
+            return False
+        self.core.skip_batch(batch)
+        if self.session.notices:
+            self._send_notices()
+        self._out.extend(answers)
+        return True
 
     def _bind(self, event: core.Bind) -> None:
         assert self.session is not None
@@ -646,8 +664,9 @@ class Connection(Answers):
         try:
             portal = session.portal(event.portal)
             session.shown = prepared = portal.prepared
-            if portal.started or event.limit > 0:
-                self._start(self._execute(portal, max(event.limit, 0)))
+            limit = max(event.limit, 0)
+            if portal.started or (limit and prepared.fields is not None):
+                self._start(self._execute(portal, limit))
                 return
             if prepared.kind == "row":
                 data, count, lsn = session.execute_row(prepared, prepared.run_row(portal.formats), portal.parameters)
@@ -664,10 +683,10 @@ class Connection(Answers):
                 if lsn:
                     self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
             else:
-                self._start(self._execute(portal, 0))
+                self._start(self._execute(portal, limit))
                 return
         except (LockWait, RowPathFull, StalePlan) as wait:
-            self._start(self._execute(portal, 0, wait))
+            self._start(self._execute(portal, limit, wait))
             return
         if session.notices:
             self._send_notices()

@@ -41,9 +41,16 @@ QUERY_LIMIT = 64 << 20
 
 PROTOCOL_3_0 = 196608
 NEWEST_MINOR = 2  # cancel keys are longer since then (PostgreSQL 18 manual, 54.1)
-# Execute of the unnamed portal without a limit, then Sync; with a Describe of the portal before it.
-TAIL = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04"
-TAIL_DESCRIBED = b"D\0\0\0\x06P\0" + TAIL
+# Describe and Execute of the unnamed portal; what Execute has behind that is its limit.
+DESCRIBE = b"D\0\0\0\x06P\0"
+EXECUTE = b"E\0\0\0\x09\0"
+LIMIT_BYTES = 4
+# Execute without a limit, then Sync; with a Describe before it; and with a limit of one row, as JDBC's driver sends
+# what returns none.
+TAIL = EXECUTE + b"\0\0\0\0S\0\0\0\x04"
+TAIL_DESCRIBED = DESCRIBE + TAIL
+TAIL_LIMITED = EXECUTE + b"\0\0\0\x01S\0\0\0\x04"
+TAILS = (TAIL, TAIL_DESCRIBED, TAIL_LIMITED, DESCRIBE + TAIL_LIMITED)
 REMEMBERED = 1024  # executions of one connection
 
 CANCEL_REQUEST = 80877102
@@ -106,26 +113,24 @@ class Execution:
     Execute, Sync), without its parameters: the same every time that a client runs the statement.
 
     `prefix` is Bind from its portal to the number of parameters, `suffix` everything behind them, of which the first
-    `results` bytes belong to Bind. `memo` is a place for whoever executes it.
+    `results` bytes belong to Bind. `limited`: Execute asks for one row. `memo` is a place for whoever executes it.
     """
 
     __slots__ = (
-        "count", "described", "memo", "parameter_formats", "prefix", "result_formats", "results", "statement", "suffix",
+        "count", "described", "limited", "memo", "parameter_formats", "prefix", "result_formats", "results",
+        "statement", "suffix",
     )  # fmt: skip
 
-    def __init__(self, bind: Bind, described: bool) -> None:
+    def __init__(self, bind: Bind, tail: bytes) -> None:
         self.statement = bind.statement
         self.parameter_formats = bind.parameter_formats
         self.result_formats = bind.result_formats
-        self.described = described
+        self.described = tail.startswith(DESCRIBE)
+        self.limited = tail.endswith(TAIL_LIMITED)
         self.count = len(bind.parameters)
-        parameters, results = bind.parameter_formats, bind.result_formats
-        self.prefix = b"\0%b\0" % bind.statement + struct.pack(
-            f">H{len(parameters)}HH", len(parameters), *parameters, self.count
-        )
-        bound = struct.pack(f">H{len(results)}H", len(results), *results)
+        self.prefix, bound = bind.around()
         self.results = len(bound)
-        self.suffix = bound + (TAIL_DESCRIBED if described else TAIL)
+        self.suffix = bound + tail
         self.memo: Any = None
 
     @property
@@ -157,6 +162,25 @@ class Bind:
         self.parameters = parameters
         self.result_formats = result_formats
         self.execution: Execution | None = None
+
+    def around(self) -> tuple[bytes, bytes]:
+        """The message from its portal to the number of parameters, and what is behind the parameters."""
+        parameters, results = self.parameter_formats, self.result_formats
+        counts = struct.pack(f">H{len(parameters)}HH", len(parameters), *parameters, len(self.parameters))
+        bound = struct.pack(f">H{len(results)}H", len(results), *results)
+        return b"%b\0%b\0" % (self.portal, self.statement) + counts, bound
+
+
+class Batch:
+    """A Bind and those like it that follow: the same statement in the same formats, and behind each the same Execute of
+    the unnamed portal, perhaps a Describe between them. `rows`: the parameters of each; `end`: where it ends."""
+
+    __slots__ = ("described", "end", "rows")
+
+    def __init__(self, described: bool, rows: list[list[bytes | None]], end: int) -> None:
+        self.described = described
+        self.rows = rows
+        self.end = end
 
 
 class Whole:
@@ -363,11 +387,9 @@ class ProtocolCore:
 
     def _execution(self, bind: Bind, position: int) -> Execution | None:
         """The execution that the Bind begins, if the rest of it follows at this position; remembered."""
-        buffer = self._buffer
-        described = buffer.startswith(TAIL_DESCRIBED, position)
-        if not described and not buffer.startswith(TAIL, position):
+        if not self._buffer.startswith(TAILS, position):
             return None
-        execution = Execution(bind, described)
+        execution = Execution(bind, next(tail for tail in TAILS if self._buffer.startswith(tail, position)))
         known = self._executions.get(bind.statement)
         if known is not None and known.prefix == execution.prefix and known.suffix == execution.suffix:
             return known
@@ -379,6 +401,42 @@ class ProtocolCore:
     def skip(self, execution: Execution) -> None:
         """What follows the Bind that came last is dealt with."""
         self._position += execution.tail
+
+    def batch(self, bind: Bind, most: int) -> Batch | None:
+        """What the Bind that came last begins, if it is of the unnamed portal and at least one more like it is there,
+        up to so many of them. Nothing is taken: who has run them says so by `skip_batch`."""
+        buffer, position = self._buffer, self._position
+        described = buffer.startswith(DESCRIBE, position)
+        execute = position + len(DESCRIBE) if described else position
+        end = execute + len(EXECUTE) + LIMIT_BYTES
+        if not buffer.startswith(EXECUTE, execute) or not buffer.startswith(b"B", end):
+            return None
+        prefix, bound = bind.around()
+        tail = bound + buffer[position:end]
+        rows, count = [bind.parameters], len(bind.parameters)
+        while len(rows) < most and buffer.startswith(b"B", end) and buffer.startswith(prefix, end + 5):
+            place = end + 5 + len(prefix)
+            values: list[bytes | None] = []
+            try:
+                for _ in range(count):
+                    length = _I32(buffer, place)[0]
+                    place += 4
+                    if length < 0:
+                        values.append(None)
+                    else:
+                        values.append(buffer[place : place + length])
+                        place += length
+            except struct.error:  # not whole
+                break
+            if _I32(buffer, end + 1)[0] + 1 + end != place + len(bound) or not buffer.startswith(tail, place):
+                break
+            rows.append(values)
+            end = place + len(tail)
+        return Batch(described, rows, end) if len(rows) > 1 else None
+
+    def skip_batch(self, batch: Batch) -> None:
+        """All of it is dealt with."""
+        self._position = batch.end
 
     def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
         """What arrived, if it is nothing but a whole execution like one that came before: with its parameters. Then it

@@ -160,6 +160,9 @@ class EncodedConnection(Connection):
     def _execute_at_once(self, execution: core.Execution, parameters: list[bytes | None], buffered: bool) -> bool:
         return False
 
+    def _execute_batch(self, event: core.Bind) -> bool:
+        return False
+
     def _on_query(self, event: core.Query) -> None:
         self._columns = None
         super()._on_query(core.Query(self._to_server(event.sql)))

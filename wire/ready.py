@@ -45,8 +45,9 @@ class ReadyExecution:
 
 
 def ready_execution(execution: core.Execution, prepared: Prepared) -> ReadyExecution | None:
-    """What is made once for a plan that is executed in this way; None where Bind has something to complain of."""
-    if execution.count != len(prepared.parameter_types):
+    """What is made once for a plan that is executed in this way; None where Bind has something to complain of, and
+    where a limit counts."""
+    if execution.count != len(prepared.parameter_types) or (execution.limited and prepared.fields is not None):
         return None
     try:
         formats = prepared.formats(execution.result_formats)

@@ -33,7 +33,8 @@ from catalog.types.integer import INT4
 from catalog.types.texts import wrong_length
 from catalog.types.timezones import find_zone
 
-_ISO = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+# The zone that JDBC's driver puts behind a date says nothing.
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?: [+-](?:0\d|1[0-4])(?::[0-5]\d)?)?\Z", re.ASCII)
 _SPECIAL = {"epoch": -UNIX_EPOCH_DAYS, "infinity": DATE_INFINITY, "-infinity": DATE_MINUS_INFINITY}
 
 
@@ -67,9 +68,10 @@ class Date(SqlType):
         match_iso, from_iso = _ISO.match, datetime.date.fromisoformat
 
         def decode(text: str) -> object:
-            if match_iso(text) is not None:
+            found = match_iso(text)
+            if found is not None:
                 try:
-                    return from_iso(text).toordinal() - ORDINAL_EPOCH
+                    return from_iso(found[1]).toordinal() - ORDINAL_EPOCH
                 except ValueError:
                     pass  # the thorough reader has the right error for it
             return parse_date(text, settings)

@@ -78,6 +78,7 @@ class RowPlan(Protocol):
     command: str  # SELECT | INSERT | UPDATE | DELETE
     writes: bool
     relations: tuple[int, ...]
+    repeats: bool  # it writes, returns no rows, and may be undone and run again
 
     def explain(self) -> list[str]:
         """The plan as EXPLAIN (COSTS OFF) prints it, a line each."""

@@ -20,6 +20,8 @@ Encoded = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 class CompiledPlan:
     """A RowPlan (engine/execute/context.py). Subclasses write the function in `_compile`."""
 
+    repeats = False
+
     def __init__(self, fields: tuple[Field, ...], analyzed: tree.Analyzed) -> None:
         self.fields = fields
         self.parameter_types = analyzed.parameter_types

@@ -26,13 +26,24 @@ from engine.execute.frame import CompiledPlan, Run, result_fields, write_functio
 from engine.execute.output import ListSink, Sink
 from engine.execute.records import level_of
 from engine.execute.select import QueryCompiler
-from engine.execute.walk import conjuncts, has_sublink, is_volatile, walk
+from engine.execute.walk import conjuncts, contains, has_sublink, is_volatile, walk
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.writing import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
 Statement = tree.Insert | tree.Update | tree.Delete
+
+
+# Volatile functions that leave nothing behind when what called them is undone; sequences have gaps anyway.
+_TRACELESS = frozenset(("nextval", "random", "clock_timestamp", "timeofday", "gen_random_uuid"))
+
+
+def _leaves_traces(node: object) -> bool:
+    """Whether a statement with this in it is another one when it is undone and run again."""
+    if isinstance(node, tree.FuncExpr):
+        return node.function.volatility == "v" and node.function.name not in _TRACELESS
+    return isinstance(node, tree.SubLink | tree.CurrentOf)
 
 
 class ModifyPlan(CompiledPlan):
@@ -51,6 +62,7 @@ class ModifyPlan(CompiledPlan):
         self._writer = writer_of(catalog, statement, settings)
         super().__init__(result_fields(statement.returning, (level_of(statement),)), analyzed)
         self.command = type(statement).__name__.upper()
+        self.repeats = not self.fields and not contains(statement, _leaves_traces)
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:

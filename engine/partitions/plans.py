@@ -99,6 +99,8 @@ def _has_parameters(conditions: Conditions) -> bool:
 class PlansByPartition:
     """A RowPlan (engine/execute/context.py): one for each set of partitions that parameters have left so far."""
 
+    repeats = False
+
     def __init__(
         self, analyzed: tree.Analyzed, environment: Environment, settings: FormatSettings, choices: list[Choice]
     ) -> None:

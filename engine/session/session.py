@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import islice
 from time import perf_counter_ns
 
 from catalog.errors import SqlError
@@ -230,6 +231,34 @@ class Session(LedSession):
         if len(times) >= GATHERED:
             tally.fold()
         return data, count, 0
+
+    def execute_rows(self, prepared: Prepared, run: RunRow, rows: Sequence[Sequence[object]]) -> list[int]:
+        """Runs a row plan that repeats (`RowPlan.repeats`) for each of these parameters: the rows that each wrote.
+
+        Raises what `execute_row` raises, for whichever of them; then nothing of all that has happened.
+        """
+        notices = len(self.notices)
+        mark = 0 if self.transaction is None else self.transaction.mark()
+        try:
+            counts = [self.execute_row(prepared, run, rows[0])[1]]
+            began = perf_counter_ns()
+            transaction, context = self.transaction, self._context
+            assert transaction is not None and prepared.tally is not None
+            for parameters in islice(rows, 1, None):
+                transaction.begin_statement()
+                context.made = None
+                counts.append(run(context, parameters)[1])
+        except BaseException:
+            if self.transaction is not None:
+                self.transaction.rollback_to(mark)
+            del self.notices[notices:]
+            raise
+        tally, more = prepared.tally, len(counts) - 1
+        tally.rows += sum(counts) - counts[0]
+        tally.inside.extend([(perf_counter_ns() - began) // more] * more)
+        if len(tally.inside) >= GATHERED:
+            tally.fold()
+        return counts
 
     def execute_control(self, prepared: Prepared) -> tuple[str, int]:
         """Runs a transaction statement: its command tag, and the LSN to wait for. Raises as transaction_statement."""
