@@ -143,7 +143,7 @@ class LeaderLog:
         self._told = told
         self._settings = settings
         self._clock = clock
-        self._submitted_lsn = self._formed_lsn = term.head.lsn
+        self._submitted_lsn = self._formed_lsn = self._told_lsn = term.head.lsn
         self._chain = bytes.fromhex(term.head.hash)
         self._gathered = 0  # bytes of pending bodies
         self.ledger_sizes: dict[int, int] = {term.ledgers[-1].ledger: 0}
@@ -552,8 +552,13 @@ class LeaderLog:
 
     def tell_committed(self) -> None:
         if self.state != "over":
-            self._told.on_committed(self.head.lsn)
+            self._tell()
             self.check_end()
+
+    def _tell(self) -> None:
+        if self._told_lsn < self.head.lsn:
+            self._told_lsn = self.head.lsn
+            self._told.on_committed(self.head.lsn)
 
     def drop_pending(self) -> list[Submission]:
         """Nothing that has not been cut is to be committed; gives what it was."""
@@ -574,6 +579,7 @@ class LeaderLog:
     def check_end(self) -> None:
         """The term is over when it takes no more entries and nothing is left."""
         if self.state in ("draining", "resolving") and not (self.pending or self.groups or self.multi or self._rolling):
+            self._tell()  # of a commit that has just been taken note of, while the next groups are cut
             self._finish()
             self._told.on_deposed(self.head.lsn)
 

@@ -24,6 +24,7 @@ session is connected its keep-alive is a matter of arithmetic (`alive_until`), n
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,7 @@ from replication.interface import (
 from replication.zookeeper import check_size
 
 KEEPALIVES_PER_TIMEOUT = 6
+NETWORK = contextvars.Context()
 
 Loss = Literal["before", "after", "later"]
 """Where a write is lost: before it is carried out, after it, or before it, to be carried out some time later."""
@@ -108,8 +110,11 @@ def _parent(path: str) -> str:
 
 
 def _later(delay: float, callback: Callable[[], None]) -> asyncio.Handle:
+    """By the network or a server, whoever asked: in no caller's context."""
     loop = asyncio.get_running_loop()
-    return loop.call_soon(callback) if delay <= 0 else loop.call_later(delay, callback)
+    if delay <= 0:
+        return loop.call_soon(callback, context=NETWORK)
+    return loop.call_later(delay, callback, context=NETWORK)
 
 
 class _Channel:
@@ -332,7 +337,7 @@ class MemorySession:
         self._cut = True
         self._run_out()
         delay = self._session_timeout / 2 if notice_after is None else notice_after
-        asyncio.get_running_loop().call_later(delay, self._notice, self._up)
+        asyncio.get_running_loop().call_later(delay, self._notice, self._up, context=NETWORK)
 
     def _notice(self, broken: _Channel) -> None:
         if self._cut and self._up is broken:
@@ -489,7 +494,7 @@ class MemorySession:
 
     def _wait(self, request: _Request) -> None:
         self._waiting.append(request)
-        request.timer = asyncio.get_running_loop().call_later(self._timeout, self._give_up, request)
+        request.timer = asyncio.get_running_loop().call_later(self._timeout, self._give_up, request, context=NETWORK)
 
     def _give_up(self, request: _Request) -> None:
         if request in self._waiting:
@@ -579,13 +584,15 @@ class MemorySession:
             self._expiry = None
         if self.service.running and self in self.service.sessions:
             left = self._heard_at + self._session_timeout - self.service.clock()
-            self._expiry = asyncio.get_running_loop().call_later(max(left, 0.0), self.service.end, self)
+            self._expiry = asyncio.get_running_loop().call_later(
+                max(left, 0.0), self.service.end, self, context=NETWORK
+            )
 
     def _change(self, state: SessionState) -> None:
         self._state = state
         loop = asyncio.get_running_loop()
         for callback in self._callbacks:
-            loop.call_soon(callback, state)
+            loop.call_soon(callback, state, context=NETWORK)
 
     def _lose(self) -> None:
         self._change("lost")
@@ -635,4 +642,4 @@ class MemorySession:
         loop = asyncio.get_running_loop()
         for watch in waiting:
             if watch.answered:
-                loop.call_soon(watch.callback)
+                loop.call_soon(watch.callback, context=NETWORK)

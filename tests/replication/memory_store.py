@@ -84,6 +84,11 @@ class MemoryStore:
 
     async def put(self, name: str, data: bytes) -> None:
         fault = await self._begin("put", check_name(name))
+        self.put_now(name, data, fault)
+        self._reply(fault)
+
+    def put_now(self, name: str, data: bytes, fault: str) -> None:
+        """Raises ObjectExistsError, StoreFullError."""
         if fault == "full" or (self.room is not None and self.room < len(data)):
             raise StoreFullError(f"{self._url}: full")
         if name in self.objects:
@@ -91,7 +96,6 @@ class MemoryStore:
         self.objects[name] = bytes(data)
         if self.room is not None:
             self.room -= len(data)
-        self._reply(fault)
 
     async def append(self, name: str, data: bytes) -> None:
         await self.put(name, data)
@@ -101,9 +105,14 @@ class MemoryStore:
 
     async def get(self, name: str) -> bytes:
         fault = await self._begin("get", check_name(name))
+        data = self.get_now(name)
+        self._reply(fault)
+        return data
+
+    def get_now(self, name: str) -> bytes:
+        """Raises ObjectMissingError."""
         if name not in self.objects:
             raise ObjectMissingError(name)
-        self._reply(fault)
         return self.objects[name]
 
     async def get_file(self, name: str, path: str) -> None:
@@ -111,10 +120,13 @@ class MemoryStore:
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
         fault = await self._begin("list", check_folder(prefix))
-        for name in sorted(self.objects):
-            if name.startswith(prefix) and name > after and name in self.objects:
+        for name in self.names_now(prefix, after):
+            if name in self.objects:
                 yield ObjectInfo(name, len(self.objects[name]))
         self._reply(fault)
+
+    def names_now(self, prefix: str, after: str = "") -> list[str]:
+        return sorted(name for name in self.objects if name > after and name.startswith(prefix))
 
     async def delete(self, name: str) -> None:
         fault = await self._begin("delete", check_name(name))
@@ -132,13 +144,21 @@ class MemoryStore:
 
     async def _begin(self, operation: str, name: str) -> str:
         """Counts the call; the kind of its fault, '' for none. Raises StoreUnavailableError for 'fail'."""
-        self.log.append((operation, name))
-        number = self.calls
-        fault = self.faults.get(number) or (self.decide(number, operation, name) if self.decide else None)
+        fault = self.count(operation, name)
         if fault is not None and fault.kind == "delay":
             await self._delay(fault.seconds)
         else:
             await asyncio.sleep(0)  # as with any other store, others get their turn
+        return self.arrive(fault)
+
+    def count(self, operation: str, name: str) -> Fault | None:
+        """One more call, and its fault."""
+        self.log.append((operation, name))
+        number = self.calls
+        return self.faults.get(number) or (self.decide(number, operation, name) if self.decide else None)
+
+    def arrive(self, fault: Fault | None) -> str:
+        """The call has come to the store: as `_begin`."""
         if self._closed.is_set():
             raise StoreUnavailableError(f"{self._url}: closed")
         if self.down or (fault is not None and fault.kind == "fail"):

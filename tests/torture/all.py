@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.torture import others
+from tests.torture import others, simulation
 from tests.torture.durability import trials as durability
 from tests.torture.isolation import trials as isolation
 from tests.torture.security import trials as security
@@ -68,7 +68,7 @@ TRIALS = (
         "the same in virtual time",
         "commit, takeover and followers with clock, ZooKeeper and stores in memory; faults by a seed that replays",
         1.0,
-        others.simulation,
+        simulation.trial,
     ),
     Trial(
         "differential",

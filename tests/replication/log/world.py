@@ -16,10 +16,11 @@ What is checked, all the time or at the end:
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import contextlib
 import random
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 from unittest import mock
@@ -28,11 +29,14 @@ from replication.interface import (
     Checkpoint,
     CoordinationUnavailableError,
     LogEntry,
+    ObjectExistsError,
     ObjectInfo,
+    ObjectMissingError,
     Operation,
     SessionState,
     Set,
     Spec,
+    StoreUnavailableError,
     Watch,
     Znode,
 )
@@ -49,7 +53,7 @@ from replication.log import (
 )
 from replication.log.interface import Leader
 from replication.log.layout import decode_epoch, decode_head, encode, encode_list, node_path, paths
-from tests.replication.log.virtual import Node, VirtualLoop
+from tests.replication.log.virtual import NOWHERE, Node, VirtualLoop
 from tests.replication.memory_coordination import MemoryCoordination, MemorySession
 from tests.replication.memory_store import Fault, MemoryStore
 
@@ -57,6 +61,7 @@ T = TypeVar("T")
 
 TABLESPACES = (b"A" * 16, b"B" * 16)
 SESSION_TIMEOUT = 2.0
+AWAKE = (0.0, 0.001, 0.003, 0.01, 0.02)  # seconds after a node was continued: what it knows is old then
 UNFLUSHED = 3  # entries that a crash may take from a replica's tables
 SETTINGS = LogSettings(
     commit_timeout=3.0,
@@ -75,6 +80,54 @@ SETTINGS = LogSettings(
     time_to_live=1.0,
     lost_replica_grace=2.0,
 )
+
+
+SCALED = ("commit_timeout", "lease_margin", "rank_pause", "takeover_timeout", "lost_replica_grace")  # by Shape.pace
+ACTIONS = (
+    "crash", "stop", "stop", "partition", "suspend", "lose", "lose", "lose", "expire", "store_down", "service_down",
+    "step_down", "lag", "checkpoint", "checkpoint",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a seed contains. `seconds`: of faults; `gap`: the longest time between two of them; `pause`: the longest
+    time between two rounds of a node's clients; `pace`: by how much sessions, timeouts and faults are shorter than
+    those above (latencies are not: a fault meets as many steps of a commit)."""
+
+    seconds: float = 12.0
+    gap: float = 1.2
+    pause: float = 0.06
+    pace: float = 1.0
+    tablespaces: tuple[bytes, ...] = TABLESPACES
+    actions: tuple[str, ...] = ACTIONS
+    aim: float = 0.0  # the part of the faults that are meant for a leader
+    look: float = 0.011  # between two looks at who may serve strong reads
+
+    @property
+    def settings(self) -> LogSettings:
+        return replace(SETTINGS, **{name: getattr(SETTINGS, name) / self.pace for name in SCALED})
+
+    @property
+    def session_timeout(self) -> float:
+        return SESSION_TIMEOUT / self.pace
+
+
+def short(seed: int) -> Shape:
+    """A history of a few dozen commits and two to six faults. Each seed has some kinds of faults and not the others
+    (swarm testing): what all kinds together would hide is met by those that lack some."""
+    chance = random.Random(~seed)
+    kinds = sorted(set(ACTIONS))
+    return Shape(
+        seconds=chance.choice((0.5, 1.0, 1.5)),
+        gap=chance.choice((0.3, 0.6, 1.0)),
+        pause=chance.choice((0.1, 0.2, 0.3)),
+        pace=chance.choice((4.0, 8.0)),
+        tablespaces=TABLESPACES if chance.random() < 0.5 else TABLESPACES[:1],
+        actions=tuple(chance.sample(kinds, chance.randint(1, 5))),
+        aim=0.6,
+        look=0.05,
+    )
 
 
 class BrokenError(AssertionError):
@@ -97,7 +150,7 @@ class VirtualClock:
 
 def apart(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Runs work that belongs to no node: what a network, a server or a disk does."""
-    task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+    task = asyncio.get_running_loop().create_task(work, context=NOWHERE)
     task.add_done_callback(_seen)
     return task
 
@@ -140,68 +193,92 @@ class NodeSession:
         known = watch
         return self._watches.setdefault(watch, lambda: self._call(known))
 
-    async def _request(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.shield(apart(work))
-
     async def get(self, path: str, watch: Watch | None = None) -> Znode | None:
-        return await self._request(self.session.get(path, self._watch(watch)))
+        return await self.session.get(path, self._watch(watch))
 
     async def sync(self) -> None:
-        await self._request(self.session.sync())
+        await self.session.sync()
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        return await self._request(self.session.children(path, self._watch(watch)))
+        return await self.session.children(path, self._watch(watch))
 
     async def create(self, path: str, data: bytes, ephemeral: bool = False) -> None:
-        await self._request(self.session.create(path, data, ephemeral))
+        await self.session.create(path, data, ephemeral)
 
     async def set(self, path: str, data: bytes, version: int = -1) -> int:
-        return await self._request(self.session.set(path, data, version))
+        return await self.session.set(path, data, version)
 
     async def delete(self, path: str, version: int = -1) -> None:
-        await self._request(self.session.delete(path, version))
+        await self.session.delete(path, version)
 
     async def multi(self, operations: Sequence[Operation]) -> list[int]:
-        return await self._request(self.session.multi(operations))
+        return await self.session.multi(operations)
 
     async def close(self) -> None:
         await self.session.close()
 
 
 class NodeStore:
-    """A store as one node sees it."""
+    """A store as one node sees it: a call goes on while the node is stopped, or dead."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.url = store.url
 
+    async def _call(self, operation: str, name: str, act: Callable[[str], T]) -> T:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        fault = self.store.count(operation, name)
+        seconds = fault.seconds if fault is not None and fault.kind == "delay" else 0.0
+        loop.call_later(seconds, self._carry_out, fault, act, answer, context=NOWHERE)
+        return await answer
+
+    def _carry_out(self, fault: Fault | None, act: Callable[[str], T], answer: asyncio.Future[T]) -> None:
+        try:
+            kind = self.store.arrive(fault)
+            result = act(kind)
+            if kind == "unknown":
+                raise StoreUnavailableError("the reply was lost")
+        except (StoreUnavailableError, ObjectExistsError, ObjectMissingError) as error:
+            if not answer.done():
+                answer.set_exception(error)
+        else:
+            if not answer.done():
+                answer.set_result(result)
+
     async def put(self, name: str, data: bytes) -> None:
-        await asyncio.shield(apart(self.store.put(name, data)))
+        await self._call("put", name, lambda fault: self.store.put_now(name, data, fault))
 
     async def append(self, name: str, data: bytes) -> None:
-        await asyncio.shield(apart(self.store.append(name, data)))
+        await self.put(name, data)
 
     async def put_file(self, name: str, path: str) -> None:
-        await asyncio.shield(apart(self.store.put_file(name, path)))
+        with open(path, "rb") as file:
+            data = file.read()
+        await self.put(name, data)
 
     async def get(self, name: str) -> bytes:
-        return await asyncio.shield(apart(self.store.get(name)))
+        return await self._call("get", name, lambda fault: self.store.get_now(name))
 
     async def get_file(self, name: str, path: str) -> None:
-        await asyncio.shield(apart(self.store.get_file(name, path)))
+        data = await self.get(name)
+        with open(path, "wb") as file:
+            file.write(data)
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
-        async def everything() -> list[ObjectInfo]:
-            return [info async for info in self.store.list(prefix, after)]
-
-        for info in await asyncio.shield(apart(everything())):
-            yield info
+        objects = self.store.objects
+        for name in await self._call("list", prefix, lambda fault: self.store.names_now(prefix, after)):
+            yield ObjectInfo(name, len(objects.get(name, b"")))
 
     async def delete(self, name: str) -> None:
-        await asyncio.shield(apart(self.store.delete(name)))
+        await self._call("delete", name, lambda fault: self.store.objects.pop(name, None))
 
     async def delete_folder(self, prefix: str) -> None:
-        await asyncio.shield(apart(self.store.delete_folder(prefix)))
+        await self._call("delete_folder", prefix, lambda fault: self._delete_folder(prefix))
+
+    def _delete_folder(self, prefix: str) -> None:
+        for name in self.store.names_now(prefix):
+            del self.store.objects[name]
 
     async def close(self) -> None:
         pass
@@ -256,7 +333,7 @@ class Engine:
             self.applied.append(body)
             self.world.applied(self.tablespace, len(self.applied), body)
             if not self.unknown:
-                self.world.acknowledged(self.tablespace, len(self.applied), body)
+                self.world.acknowledged(self.node, self.tablespace, len(self.applied), body)
 
     def on_unknown(self, first_lsn: int) -> None:
         if first_lsn != len(self.applied) + 1:
@@ -285,7 +362,10 @@ class Server:
 
 
 class World:
-    def __init__(self, seed: int, loop: VirtualLoop, directory: str) -> None:
+    def __init__(self, seed: int, loop: VirtualLoop, directory: str, shape: Shape) -> None:
+        self.shape = shape
+        self.settings = shape.settings
+        self.tablespaces = shape.tablespaces
         self.random = random.Random(seed)
         self.loop = loop
         self.directory = directory
@@ -297,13 +377,15 @@ class World:
         self.truth: dict[tuple[bytes, int], bytes] = {}
         self.acks: dict[tuple[bytes, int], bytes] = {}
         self.failures: set[tuple[bytes, bytes]] = set()
-        self.newest_ack = dict.fromkeys(TABLESPACES, 0)
+        self.newest_ack = dict.fromkeys(self.tablespaces, 0)
         self.joints: list[tuple[bytes, ...]] = []  # the bodies of one joint entry, by tablespace
         self.errors: list[BaseException] = []
         self.serial = 0
         self.strong_reads = 0
         self.bootstraps = 0
-        self.checkpoints = dict.fromkeys(TABLESPACES, 0)  # LSN of the one that is kept
+        self.faults = 0
+        self.checkpoints = dict.fromkeys(self.tablespaces, 0)  # LSN of the one that is kept
+        self._head: dict[bytes, tuple[bytes | None, int]] = {}  # as it was decoded last
         self.quiet = False  # clients write no more
 
     def _latency(self) -> float:
@@ -316,7 +398,7 @@ class World:
         if self.faulty and chance < 0.08:
             return Fault("unknown")
         if self.faulty and chance < 0.10:
-            return Fault("delay", self.random.uniform(0.05, 1.5))
+            return Fault("delay", self.random.uniform(0.05, 1.5) / self.shape.pace)
         return Fault("delay", self.random.uniform(0.001, 0.008)) if chance < 0.7 else None
 
     def bulk_of(self, node: str) -> BulkFiles:
@@ -334,7 +416,9 @@ class World:
 
     def head_lsn(self, tablespace: bytes) -> int:
         data = self.service.value(paths(tablespace).head)
-        return 0 if data is None else decode_head(data).lsn
+        if data is not self._head.get(tablespace, (None, 0))[0]:
+            self._head[tablespace] = data, 0 if data is None else decode_head(data).lsn
+        return self._head[tablespace][1] if data is not None else 0
 
     def applied(self, tablespace: bytes, lsn: int, body: bytes) -> None:
         if lsn > self.head_lsn(tablespace):
@@ -342,9 +426,12 @@ class World:
         if self.truth.setdefault((tablespace, lsn), body) != body:
             raise self.broken(f"two entries {lsn}: {self.truth[tablespace, lsn]!r} and {body!r}")
 
-    def acknowledged(self, tablespace: bytes, lsn: int, body: bytes) -> None:
+    def acknowledged(self, node: str, tablespace: bytes, lsn: int, body: bytes) -> None:
         self.acks[tablespace, lsn] = body
         self.newest_ack[tablespace] = max(self.newest_ack[tablespace], lsn)
+        for server in self.servers:  # whoever else serves has missed it
+            if server.name != node and server.replicas:
+                self.look_at(server, tablespace)
 
     def failed(self, tablespace: bytes, bodies: Sequence[bytes]) -> None:
         self.failures |= {(tablespace, body) for body in bodies}
@@ -366,7 +453,10 @@ class World:
 
     async def _open(self, server: Server) -> NodeSession:
         session = NodeSession(
-            server.process, self.service.session(server.name, session_timeout=SESSION_TIMEOUT, timeout=1.0)
+            server.process,
+            self.service.session(
+                server.name, session_timeout=self.shape.session_timeout, timeout=1.0 / self.shape.pace
+            ),
         )
         server.session = session
         await put_ephemeral(session, node_path(server.name), encode(NodeRecord(server.name, "h", 1)))
@@ -380,10 +470,10 @@ class World:
                 break
             except CoordinationUnavailableError:
                 await asyncio.sleep(0.1)
-        committer = Committer(session, SETTINGS)
+        committer = Committer(session, self.settings)
         server.bulk = BulkFiles(f"{self.directory}/{server.name}", run=_inline)
         server.replicas, server.engines = {}, {}
-        for tablespace in TABLESPACES:
+        for tablespace in self.tablespaces:
             flushed = server.disk[tablespace]
             kept = flushed[: self.random.randint(max(len(flushed) - UNFLUSHED, 0), len(flushed))]
             self._make_replica(server, committer, tablespace, kept)
@@ -414,7 +504,7 @@ class World:
             engine,
             server.bulk,
             Position(len(rows), None),
-            settings=SETTINGS,
+            settings=self.settings,
             clock=VirtualClock(),
         )
 
@@ -431,14 +521,14 @@ class World:
     async def _write(self, server: Server) -> None:
         """Clients of this node: they write what it leads."""
         while True:
-            await asyncio.sleep(self.random.uniform(0.0, 0.06))
+            await asyncio.sleep(self.random.uniform(0.0, self.shape.pause))
             for _ in range(self.random.randint(1, 3)):
                 self._write_one(server)
 
     def _write_one(self, server: Server) -> None:
         if self.quiet:
             return
-        led = [ts for ts in TABLESPACES if (leader := server.engines[ts].leader) is not None and leader.leading]
+        led = [ts for ts in self.tablespaces if (leader := server.engines[ts].leader) is not None and leader.leading]
         if not led:
             return
         chosen = led if len(led) > 1 and self.random.random() < 0.3 else [self.random.choice(led)]
@@ -466,27 +556,19 @@ class World:
     async def disturb(self, seconds: float) -> None:
         self.faulty = True
         until = self.loop.time() + seconds
-        actions = (
-            self._crash,
-            self._stop,
-            self._stop,
-            self._partition,
-            self._suspend,
-            self._lose,
-            self._lose,
-            self._lose,
-            self._expire,
-            self._store_down,
-            self._service_down,
-            self._step_down,
-            self._lag,
-            self._checkpoint,
-            self._checkpoint,
-        )
+        actions = [getattr(self, f"_{name}") for name in self.shape.actions]
         while self.loop.time() < until:
-            await asyncio.sleep(self.random.uniform(0.05, 1.2))
-            self.random.choice(actions)(self.random.choice(self.servers))
+            await asyncio.sleep(self.random.uniform(0.05, self.shape.gap))
+            self.random.choice(actions)(self._victim())
+            self.faults += 1
         self.heal()
+
+    def _victim(self) -> Server:
+        """Anybody, or somebody who leads."""
+        if self.random.random() < self.shape.aim:
+            leaders = [server for server in self.servers if any(engine.leader for engine in server.engines.values())]
+            return self.random.choice(leaders or self.servers)
+        return self.random.choice(self.servers)
 
     def heal(self) -> None:
         """Everything works again."""
@@ -503,13 +585,13 @@ class World:
                 server.session.session.catch_up()
 
     def _after(self, low: float, high: float, action: Callable[[], object]) -> None:
-        self.loop.call_later(self.random.uniform(low, high), action)
+        self.loop.call_later(self.random.uniform(low, high) / self.shape.pace, action)
 
     def _crash(self, server: Server) -> None:
-        self.kill(server, self.random.uniform(0.2, 5.0))
+        self.kill(server, self.random.uniform(0.2, 5.0) / self.shape.pace)
 
     def _stop(self, server: Server) -> None:
-        self.stop(server, self.random.uniform(0.05, 5.0))
+        self.stop(server, self.random.uniform(0.05, 5.0) / self.shape.pace)
 
     def kill(self, server: Server, seconds: float) -> None:
         """SIGKILL; another process is started so much later."""
@@ -522,7 +604,7 @@ class World:
         self.loop.call_later(
             seconds,
             lambda: self.boot(server) if server.process is process else None,
-            context=contextvars.Context(),
+            context=NOWHERE,
         )
 
     def stop(self, server: Server, seconds: float) -> None:
@@ -533,18 +615,25 @@ class World:
         process.stop()
         if server.session is not None:
             server.session.session.partition(1e9)
-        self.loop.call_later(seconds, lambda: self._continue(server, process), context=contextvars.Context())
+        self.loop.call_later(seconds, lambda: self._continue(server, process), context=NOWHERE)
 
     def _continue(self, server: Server, process: Node) -> None:
         if process.stopped and not process.dead and server.process is process:
             if server.session is not None:
                 server.session.session.resume()
             process.resume()
+            for delay in AWAKE:
+                self.loop.call_later(delay, self._look_around, server, context=NOWHERE)
+
+    def _look_around(self, server: Server) -> None:
+        with contextlib.suppress(BrokenError):  # it is noted
+            for tablespace in server.replicas:
+                self.look_at(server, tablespace)
 
     def _partition(self, server: Server) -> None:
         if server.session is not None:
             session = server.session.session
-            session.partition(self.random.uniform(0.1, 2.0))
+            session.partition(self.random.uniform(0.1, 2.0) / self.shape.pace)
             self._after(0.2, 4.0, session.resume)
 
     def _suspend(self, server: Server) -> None:
@@ -557,7 +646,8 @@ class World:
         if server.session is not None:
             session = server.session.session
             session.lose_reply(
-                self.random.choice(("before", "after", "later")), reconnect=self.random.choice((0.0, 0.3, 1.5))
+                self.random.choice(("before", "after", "later")),
+                reconnect=self.random.choice((0.0, 0.3, 1.5)) / self.shape.pace,
             )
             self._after(0.1, 3.0, session.carry_out_late_requests)
 
@@ -581,7 +671,7 @@ class World:
             self._after(0.1, 4.0, lambda: None if self.service.running else self.service.start())
 
     def _step_down(self, server: Server) -> None:
-        replica = server.replicas.get(self.random.choice(TABLESPACES))
+        replica = server.replicas.get(self.random.choice(self.tablespaces))
         if replica is not None and not server.process.dead:
             to = self.random.choice(["", *(other.name for other in self.servers)])
             server.process.start(self._guard(server.process, lambda: replica.step_down(to)))
@@ -606,20 +696,24 @@ class World:
     async def watch(self) -> None:
         """Strong reads, and errors, all the time."""
         while True:
-            await asyncio.sleep(0.011)
+            await asyncio.sleep(self.shape.look)
             if self.errors:
                 raise self.errors[0]
             for server in self.servers:
-                if server.process.dead or server.process.stopped:
-                    continue
-                for tablespace, replica in server.replicas.items():
-                    if self.loop.time() < replica.may_serve_until:
-                        self.strong_reads += 1
-                        if replica.applied_lsn < self.newest_ack[tablespace]:
-                            raise self.broken(f"{server.name} may serve at {replica.applied_lsn}: a stale strong read")
+                for tablespace in server.replicas:
+                    self.look_at(server, tablespace)
+
+    def look_at(self, server: Server, tablespace: bytes) -> None:
+        """Whether what a strong read would see there is stale."""
+        replica = server.replicas[tablespace]
+        if server.process.dead or server.process.stopped or self.loop.time() >= replica.may_serve_until:
+            return
+        self.strong_reads += 1
+        if replica.applied_lsn < self.newest_ack[tablespace]:
+            raise self.broken(f"{server.name} may serve at {replica.applied_lsn}: a stale strong read")
 
     def check_one_leader(self) -> None:
-        for tablespace in TABLESPACES:
+        for tablespace in self.tablespaces:
             where = paths(tablespace)
             holder: dict[int, str] = {}
             last = 0
@@ -652,19 +746,24 @@ class World:
             if 0 < sum(body in everything for body in bodies) < len(bodies):
                 raise self.broken(f"a part of a joint entry is in the log: {bodies!r}")
 
+    async def led(self) -> None:
+        """Somebody leads each tablespace, and commits."""
+        while not all(self.newest_ack.values()):
+            await asyncio.sleep(0.02)
+
     async def settle(self) -> None:
         """Progress: everybody has a leader that commits, and everybody has all of it."""
         before = dict(self.newest_ack)
         deadline = self.loop.time() + 60
         while True:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.05)
             if self.errors:
                 raise self.errors[0]
-            if all(self.newest_ack[ts] > before[ts] + 5 for ts in TABLESPACES):
+            if all(self.newest_ack[ts] > before[ts] + 2 for ts in self.tablespaces):
                 return
             if self.loop.time() > deadline:
                 roles = {s.name: {ts[:1]: r.role for ts, r in s.replicas.items()} for s in self.servers}
-                epochs = [decode_epoch(self.service.value(paths(ts).epoch) or b"") for ts in TABLESPACES]
+                epochs = [decode_epoch(self.service.value(paths(ts).epoch) or b"") for ts in self.tablespaces]
                 raise self.broken(f"no progress: {roles}, {epochs}")
 
 
@@ -680,16 +779,17 @@ class Report:
     epochs: int
     strong_reads: int
     bootstraps: int
+    faults: int
 
 
 async def _scenario(world: World, act: Callable[[World], Awaitable[None]]) -> Report:
     admin = world.admin = world.service.session("admin")
-    inactivity = world.random.choice((0.0, 1.0))
+    inactivity = world.random.choice((0.0, 1.0)) / world.shape.pace
     names = ("n1", "n2", "n3")
-    for tablespace in TABLESPACES:
+    for tablespace in world.tablespaces:
         await create_tablespace(admin, tablespace, Spec("t", names, 3, max_leader_inactivity=inactivity))
     for name in names:
-        world.servers.append(Server(name, {ts: [] for ts in TABLESPACES}, Node(world.loop, name)))
+        world.servers.append(Server(name, {ts: [] for ts in world.tablespaces}, Node(world.loop, name)))
     for server in world.servers:
         world.boot(server)
     watch = asyncio.ensure_future(world.watch())
@@ -701,7 +801,7 @@ async def _scenario(world: World, act: Callable[[World], Awaitable[None]]) -> Re
     watch.cancel()
     await main
     logs = {}
-    for tablespace in TABLESPACES:
+    for tablespace in world.tablespaces:
         lsn = world.head_lsn(tablespace)
         logs[tablespace] = [world.truth[tablespace, number] for number in range(1, lsn + 1)]
         for server in world.servers:
@@ -712,18 +812,18 @@ async def _scenario(world: World, act: Callable[[World], Awaitable[None]]) -> Re
     world.check_one_leader()
     if world.loop.failures:
         raise world.broken(f"errors that nobody saw: {world.loop.failures[0]}")
-    epochs = sum(decode_epoch(world.service.value(paths(ts).epoch) or b"").epoch for ts in TABLESPACES)
-    return Report(len(world.acks), len(world.failures), epochs, world.strong_reads, world.bootstraps)
+    epochs = sum(decode_epoch(world.service.value(paths(ts).epoch) or b"").epoch for ts in world.tablespaces)
+    return Report(len(world.acks), len(world.failures), epochs, world.strong_reads, world.bootstraps, world.faults)
 
 
 async def _act(world: World, act: Callable[[World], Awaitable[None]]) -> None:
-    await asyncio.sleep(1.0)
+    await world.led()
     await act(world)
     await world.settle()
     world.quiet = True
     deadline = world.loop.time() + 20
     while not _even(world):
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.02)
         if world.loop.time() > deadline:
             raise world.broken("the replicas do not become even")
 
@@ -734,13 +834,14 @@ def _even(world: World) -> bool:
         and len(server.engines[ts].applied) == world.head_lsn(ts)
         and not server.engines[ts].sequenced
         for server in world.servers
-        for ts in TABLESPACES
+        for ts in world.tablespaces
     )
 
 
-def simulate(seed: int, directory: str, seconds: float = 12.0) -> Report:
+def simulate(seed: int, directory: str, shape: Shape | None = None) -> Report:
     """Faults of all kinds for so many seconds."""
-    return play(seed, directory, lambda world: world.disturb(seconds))
+    shape = shape or Shape()
+    return play(seed, directory, lambda world: world.disturb(shape.seconds), shape)
 
 
 def simulate_zombie(step: int, directory: str, fate: str) -> Report:
@@ -748,7 +849,7 @@ def simulate_zombie(step: int, directory: str, fate: str) -> Report:
     its session lives, and goes on then; or it is killed there (`fate`: 'stop', 'kill')."""
 
     async def act(world: World) -> None:
-        name = decode_epoch(world.service.value(paths(TABLESPACES[0]).epoch) or b"").leader
+        name = decode_epoch(world.service.value(paths(world.tablespaces[0]).epoch) or b"").leader
         server = next(server for server in world.servers if server.name == name)
         left = step
         done = asyncio.Event()
@@ -771,15 +872,18 @@ def simulate_zombie(step: int, directory: str, fate: str) -> Report:
         await asyncio.sleep(3 * SESSION_TIMEOUT)
         world.heal()
 
-    return play(step, directory, act)
+    return play(step, directory, act, Shape())
 
 
-def play(seed: int, directory: str, act: Callable[[World], Awaitable[None]]) -> Report:
+def play(seed: int, directory: str, act: Callable[[World], Awaitable[None]], shape: Shape) -> Report:
     loop = VirtualLoop()
-    world = World(seed, loop, f"{directory}/{seed}")
+    folder = f"{directory}/{seed}"
+    world = World(seed, loop, folder, shape)
     try:
         with mock.patch("os.fsync"):  # no machine fails here, and the disk would take a third of the time
             return loop.run(_scenario(world, act))
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
