@@ -321,6 +321,10 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: str) -> Bo
         if node.distinct is not None:
             not_supported("DISTINCT with a LIMIT of this kind on this query")
         return _by_rank(scope, node, Body(derived, pieces), items, alias)
+    if items and node.has_set_functions and not suffix:
+        # The rows that one row becomes stay together and in their order: PostgreSQL sorts before it expands them.
+        derived = f"SELECT *, row_number() OVER () AS expanded FROM ({derived})"
+        items.append(f"{alias}.expanded")
     sql = f"SELECT {prefix}{', '.join(shown)} FROM ({derived}) AS {alias}{suffix}"
     if items:
         sql += f" ORDER BY {', '.join(items)}"
