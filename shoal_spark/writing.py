@@ -145,7 +145,11 @@ class ShoalWriter(DataSourceArrowWriter):
                     connection.execute(f"TRUNCATE {self._table}")
                 if parts:
                     self._write(connection, f"'stage:{self._stage}/{parts}' (FORMAT arrow)")
+                self._in_commit(connection, sum(item.rows for item in messages if isinstance(item, Written)))
             self._drop(connection)
+
+    def _in_commit(self, connection: Connection[Any], rows: int) -> None:
+        """What else belongs into the transaction that has written so many rows: nothing here."""
 
     def _write(self, connection: Connection[Any], source: str) -> None:
         names, keys = listed(self._columns), self._keys

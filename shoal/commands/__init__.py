@@ -13,6 +13,7 @@
     doctor.py        what is wrong with the directory of a stopped server
     store.py         another store; another member for a quorum store, or one less
     backup.py        backups of a running server, and what is made of them: verify, restore
+    pipeline.py      jobs on Spark; their command lines: pipeline_parser.py
     showing.py       bars for what takes long
     looking.py       what they share: opening a cluster without changing it, tables of text, talking SQL
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from shoal.commands.pipeline_parser import add_pipeline
 from shoal.config import ConfigError
 
 STATUS_EXAMPLES = """examples:
@@ -125,6 +127,12 @@ COMPLETION_EXAMPLES = """examples:
   shoal completion zsh > ~/.zfunc/_shoal
 """
 
+PIPELINE_EXAMPLES = """examples:
+  shoal pipeline import sales.csv sales
+Each runs on this machine, with Spark's session of its own; --master says where else. `shoal[spark]` brings Spark, which
+needs Java 17 or newer.
+"""
+
 DSN = "host=127.0.0.1 port=5432 user=postgres dbname=postgres"
 URL = "zk://HOST:PORT,.../NAME"
 
@@ -173,6 +181,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     doctor.add_argument("directory", metavar="DIR", help="its data directory")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     _archive(commands)
+    add_pipeline(_parser(commands, "pipeline", "move data in and out by Spark", PIPELINE_EXAMPLES), _parser)
     _store(_parser(commands, "store", "change the store, or the members of a quorum store", STORE_EXAMPLES))
 
 
@@ -281,6 +290,10 @@ def run_command(options: argparse.Namespace) -> int:
         from shoal.commands import sql
 
         return sql.run(options)
+    if options.command == "pipeline":
+        from shoal.commands import pipeline
+
+        return pipeline.run(options)
     if options.command == "doctor":
         from shoal.commands import doctor
 

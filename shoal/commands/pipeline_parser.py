@@ -1,0 +1,107 @@
+"""The command line of `shoal pipeline`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Protocol
+
+from shoal.config import ConfigError
+
+IMPORT_EXAMPLES = """examples:
+  shoal pipeline import sales.csv sales
+  shoal pipeline import 's3a://lake/2026/*.parquet' sales --mode overwrite --master spark://m:7077
+  shoal pipeline import --mode upsert --job nightly incoming/ sales            again: only files that are new
+  shoal pipeline import dump.tsv t --no-header --columns id,name --null '\\\\N' --max-rejected 100
+  shoal pipeline import t.json t --schema "id bigint PRIMARY KEY, at timestamptz, data jsonb"
+Bad records go into TABLE.rejected.jsonl (--rejects) with file, line, reason and record; more than --max-rejected of
+them, and nothing is written. Everything is one commit; with --job or --resume one for each --step-size of files, and
+the same command goes on behind what was committed.
+"""
+
+DSN = "host=127.0.0.1 port=5432 user=postgres dbname=postgres"
+
+
+class _Add(Protocol):
+    """How the commands make a parser: `shoal.commands._parser`."""
+
+    def __call__(
+        self, commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, examples: str
+    ) -> argparse.ArgumentParser: ...
+
+
+def add_pipeline(pipeline: argparse.ArgumentParser, add: _Add) -> None:
+    """Its actions."""
+    actions = pipeline.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _import(add(actions, "import", "CSV, JSON or Parquet into a table", IMPORT_EXAMPLES))
+
+
+def _import(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", metavar="SOURCE", nargs="+", help="files, folders, globs, URLs that Spark reads")
+    command.add_argument("table", metavar="TABLE", help="is made if there is none")
+    command.add_argument("--format", choices=("csv", "json", "parquet"), help="default: by the files' names")
+    command.add_argument(
+        "--mode", choices=("append", "overwrite", "upsert"), default="append", help="default: %(default)s"
+    )
+    command.add_argument("--schema", metavar="COLUMNS", help="of a table that is made (default: inferred)")
+    command.add_argument("--columns", metavar="NAMES", help="of the files' columns; of JSON and Parquet: only these")
+    command.add_argument("--key", metavar="NAMES", help="of upsert, and of a table that is made (default: primary key)")
+    csv = command.add_argument_group("CSV")
+    csv.add_argument("--delimiter", metavar="C", help="default: a comma; a tab in .tsv")
+    csv.add_argument("--quote", metavar="C", help='default: "')
+    csv.add_argument("--escape", metavar="C", help='default: "')
+    csv.add_argument("--null", metavar="TEXT", help="that means NULL (default: an empty field)")
+    csv.add_argument("--no-header", action="store_true", help="the first line is a record")
+    command.add_argument("--multi-line", action="store_true", help="records may go over several lines")
+    command.add_argument("--encoding", metavar="NAME", help="default: UTF-8")
+    _reader_options(command)
+    command.add_argument("--max-rejected", metavar="N", type=int, default=0, help="default: %(default)s")
+    command.add_argument("--rejects", metavar="FILE", help="for bad records (default: TABLE.rejected.jsonl)")
+    command.add_argument(
+        "--job", metavar="NAME", help="commit in steps, and leave out what a job of this name has done"
+    )
+    command.add_argument("--resume", action="store_true", help="--job with a name made of the sources and the table")
+    command.add_argument("--step-size", metavar="SIZE", default="1GiB", help="of a job's steps (default: %(default)s)")
+    command.add_argument("--partitions", metavar="N", type=int, help="how many tasks write (default: as Spark reads)")
+    _common(command)
+
+
+def _reader_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--option", metavar="NAME=VALUE", action="append", default=[], help="of Spark's reader or writer of the format"
+    )
+
+
+def _common(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--dsn", metavar="DSN", default=DSN,
+        help='of the server: "host=... user=..." or postgresql://..., without a password (default: %(default)s)',
+    )  # fmt: skip
+    command.add_argument(
+        "--password-file", metavar="FILE", help="first line: the password (default: PGPASSWORD, ~/.pgpass)"
+    )
+    command.add_argument("--master", metavar="URL", default="local[*]", help="of Spark (default: %(default)s)")
+    command.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark")
+    command.add_argument("--verbose", action="store_true", help="with Spark's warnings")
+    command.add_argument("--json", action="store_true", help="the summary as one JSON object")
+
+
+def given_options(options: argparse.Namespace) -> dict[str, str]:
+    """Options of Spark's reader that have flags of their own, and --option. Raises ConfigError."""
+    flags = {
+        "sep": options.delimiter, "quote": options.quote, "escape": options.escape, "nullValue": options.null,
+        "encoding": options.encoding, "header": "false" if options.no_header else None,
+        "multiLine": "true" if options.multi_line else None,
+    }  # fmt: skip
+    found = {name: value.replace("\\t", "\t") for name, value in flags.items() if value is not None}
+    return {**found, **extra_options(options.option)}
+
+
+def extra_options(given: list[str]) -> dict[str, str]:
+    """Of --option. Raises ConfigError."""
+    found = {}
+    for item in given:
+        name, separator, value = item.partition("=")
+        if not separator:
+            raise ConfigError(f'"{item}" is not of the form NAME=VALUE')
+        found[name] = value
+    return found

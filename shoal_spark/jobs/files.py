@@ -1,0 +1,121 @@
+"""Files by patterns, in any file system that Spark's Hadoop knows: a path, a folder with all that is in it, a glob."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from shoal_spark.jobs.session import one_line
+from shoal_spark.jobs.summary import JobError
+
+_PACKED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".snappy", ".deflate")
+_FORMATS = {
+    ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
+    ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+FORMATS = ("csv", "json", "parquet")
+_SECRET = re.compile(r"(?<=://)[^/@]+@")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """`modified`: milliseconds since 1970. `path` is a URL."""
+
+    path: str
+    bytes: int
+    modified: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the patterns of a job name. `base`: the folder below which folders are named column=value, '' for none."""
+
+    files: tuple[DataFile, ...]
+    base: str = ""
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+
+def shown(path: str) -> str:
+    """A path as a user writes it, without credentials."""
+    return _SECRET.sub("", path.removeprefix("file:"))
+
+
+def find_files(spark: SparkSession, patterns: Sequence[str]) -> Found:
+    """The files, each once, in the order of the patterns and then of their names. Raises JobError."""
+    files: dict[str, DataFile] = {}
+    folders = []
+    for pattern in patterns:
+        try:
+            system, statuses = _glob(spark, pattern)
+            for status in statuses:
+                if status.isDirectory():
+                    folders.append(status.getPath().toString())
+                for file in sorted(_below(system, status), key=lambda item: item.path):
+                    files.setdefault(file.path, file)
+        except Py4JJavaError as error:
+            raise JobError(f"{shown(pattern)} cannot be read: {one_line(error)}") from error
+        if not statuses:
+            raise JobError(f"there is no file {shown(pattern)}")
+    if not files:
+        raise JobError(f"there are no files in {', '.join(map(shown, patterns))}")
+    nested = len(patterns) == len(folders) == 1 and any("=" in path[len(folders[0]) :] for path in files)
+    return Found(tuple(files.values()), folders[0] if nested else "")
+
+
+def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """Hadoop's FileSystem of a path, and the path there."""
+    jvm, context = spark._jvm, spark._jsc
+    assert jvm is not None
+    there = jvm.org.apache.hadoop.fs.Path(path)
+    return there.getFileSystem(context.hadoopConfiguration()), there
+
+
+def _glob(spark: SparkSession, pattern: str) -> tuple[Any, list[Any]]:
+    system, there = file_system(spark, pattern)
+    return system, list(system.globStatus(there) or ())
+
+
+def _below(system: Any, status: Any) -> Iterator[DataFile]:
+    if status.isFile():
+        yield DataFile(status.getPath().toString(), status.getLen(), status.getModificationTime())
+        return
+    root = status.getPath().toString()
+    listed = system.listFiles(status.getPath(), True)
+    while listed.hasNext():
+        item = listed.next()
+        path = item.getPath().toString()
+        hidden = any(part.startswith(("_", ".")) for part in path[len(root) :].strip("/").split("/"))
+        if not hidden:
+            yield DataFile(path, item.getLen(), item.getModificationTime())
+
+
+def format_of(files: Sequence[DataFile]) -> str:
+    """By the names' ends. Raises JobError where they do not say it, or not one."""
+    found = {_format_of(file.path) for file in files}
+    if len(found) != 1 or None in found:
+        raise JobError(f"the files' names do not say what they are: give --format {', '.join(FORMATS)}")
+    return str(found.pop())
+
+
+def _format_of(path: str) -> str | None:
+    name = _unpacked(path)
+    return next((kind for end, kind in _FORMATS.items() if name.endswith(end)), None)
+
+
+def _unpacked(path: str) -> str:
+    name = path.lower()
+    packed = next((end for end in _PACKED if name.endswith(end)), "")
+    return name.removesuffix(packed)
+
+
+def tabs(files: Sequence[DataFile]) -> bool:
+    """Whether names say that fields are separated by tabs."""
+    return all(_unpacked(file.path).endswith((".tsv", ".tab")) for file in files)

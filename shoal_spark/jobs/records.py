@@ -1,0 +1,143 @@
+"""Files of one format as the rows of a table, each with what is wrong with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from shoal_spark.jobs.files import Found
+from shoal_spark.jobs.fitting import Fitted, Formats, from_text, from_typed
+from shoal_spark.jobs.rejects import csv_reason, json_reason
+from shoal_spark.jobs.server import TableColumn
+from shoal_spark.jobs.stepping import FILE, LINE, REASON, RECORD, Reject
+
+_CORRUPT = "_shoal_corrupt"
+_OURS = ("dateformat", "timestampformat", "timestampntzformat", "inferschema", "header")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Files, and how to read them. `options`: Spark's, of the format. `named`: the user has named the columns."""
+
+    spark: SparkSession
+    format: str
+    options: Mapping[str, str]
+    named: bool = False
+
+    def flag(self, name: str) -> bool:
+        return (self.option(name) or "").lower() == "true"
+
+    def option(self, name: str) -> str | None:
+        """Whatever its letters' case."""
+        return next((value for known, value in self.options.items() if known.lower() == name.lower()), None)
+
+    @property
+    def is_text(self) -> bool:
+        return self.format != "parquet"
+
+    def reader(self, found: Found) -> DataFrameReader:
+        reader = self.spark.read.format(self.format).options(**self.options)
+        return reader.option("basePath", found.base) if found.base else reader
+
+
+@dataclass(frozen=True)
+class Records:
+    """`kinds`: the data's columns with the types that they have in the files; `targets`: the table's for each."""
+
+    data: Data
+    kinds: Mapping[str, t.DataType]
+    targets: tuple[TableColumn, ...]
+
+    def frame(self, found: Found) -> DataFrame:
+        """The table's columns, and those of stepping.ASIDE."""
+        paths = [file.path for file in found.files]
+        reader = self.data.reader(found)
+        if self.data.is_text:
+            fields = [*self._schema().fields, t.StructField(_CORRUPT, t.StringType())]
+            reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _CORRUPT)
+            reader = reader.option("columnPruning", "false")  # every record's fields are counted
+            reader = reader.option("enforceSchema", str(self.data.named).lower()).schema(t.StructType(fields))
+        frame = reader.load(paths)
+        line = f.lit(None).cast("long") if self.data.is_text else f.col("_metadata.row_index") + 1
+        fitted = [
+            self._fit(target, _column(name), kind)
+            for (name, kind), target in zip(self.kinds.items(), self.targets, strict=True)
+        ]
+        problems = [item.problem for item in fitted if item.problem is not None]
+        corrupt = _column(_CORRUPT) if self.data.is_text else f.lit(None).cast("string")
+        reason = f.coalesce(f.when(corrupt.isNotNull(), f.lit("")), *problems, f.lit(None).cast("string"))
+        values = [item.value.alias(target.name) for item, target in zip(fitted, self.targets, strict=True)]
+        return frame.select(
+            *values,
+            reason.alias(REASON),
+            f.when(reason.isNotNull(), f.coalesce(corrupt, self._said())).alias(RECORD),
+            f.col("_metadata.file_path").alias(FILE),
+            line.alias(LINE),
+        )
+
+    def _schema(self) -> t.StructType:
+        """Of files of text: text, but what only a reader of JSON can take apart."""
+        if self.data.format == "csv":
+            return t.StructType([t.StructField(name, t.StringType()) for name in self.kinds])
+        return t.StructType(
+            [t.StructField(name, _of_json(target)) for name, target in zip(self.kinds, self.targets, strict=True)]
+        )
+
+    def _fit(self, target: TableColumn, source: Column, kind: t.DataType) -> Fitted:
+        if not self.data.is_text:
+            return from_typed(target, source, kind)
+        stored = _of_json(target) if self.data.format == "json" else t.StringType()
+        if isinstance(stored, t.VariantType):
+            return from_typed(target, f.when(~f.is_variant_null(source), f.to_json(source)), t.VariantType())
+        if not isinstance(stored, t.StringType):
+            return from_typed(target, source, stored)
+        return from_text(target, source, Formats(self.data.option("dateFormat"), self.data.option("timestampFormat")))
+
+    # ---- what was rejected --------------------------------------------------------------------------------------
+
+    def _plain_options(self) -> dict[str, str]:
+        return {name: value for name, value in self.data.options.items() if name.lower() not in _OURS}
+
+    def _said(self) -> Column:
+        """A record by its fields."""
+        fields = f.struct(*map(_column, self.kinds))
+        if self.data.format == "csv":
+            return f.to_csv(fields, self._plain_options())
+        return f.to_json(fields)
+
+    def normal(self) -> Column:
+        """What `_said` gives for a line in the column `value`."""
+        if self.data.format == "csv":
+            schema = ", ".join(f"c{place} string" for place in range(len(self.kinds)))
+            options = self._plain_options()
+            return f.to_csv(f.from_csv(f.col("value"), schema, options), options)
+        ddl = ", ".join(f"`{item.name.replace('`', '``')}` {item.dataType.simpleString()}" for item in self._schema())
+        return f.to_json(f.from_json(f.col("value"), ddl, self._plain_options()))
+
+    def reasoned(self, rejects: Sequence[Reject]) -> list[Reject]:
+        """With words for what a reader could not take apart."""
+        return [
+            item if item.reason else dataclasses.replace(item, reason=self._reason(item.record)) for item in rejects
+        ]
+
+    def _reason(self, record: str) -> str:
+        if self.data.format == "csv":
+            sep = self.data.option("sep") or self.data.option("delimiter") or ","
+            return csv_reason(record, len(self.kinds), sep, self.data.option("quote") or '"')
+        return json_reason(record)
+
+
+def _column(name: str) -> Column:
+    return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _of_json(target: TableColumn) -> t.DataType:
+    """How a reader of JSON takes a field for a column."""
+    if target.sql.type_name in ("json", "jsonb"):
+        return t.VariantType()
+    return target.sql.spark_type if target.sql.is_array else t.StringType()

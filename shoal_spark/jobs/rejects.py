@@ -1,0 +1,96 @@
+"""Bad records found again in their files: the number of each one's line, and its text as it stands there.
+
+What a reader says of a bad record is its text, or only its fields. The files that have some are read once more, as
+lines; those that are equal, as text or field by field, are the ones that were meant: equal lines have equal fates.
+Lines are counted within the pieces that Spark cuts files into, and the pieces added up.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from shoal_spark.jobs.stepping import Reject
+
+_ID, _PIECE = "_shoal_id", "_shoal_piece"
+
+
+def read_back(path: str) -> list[Reject]:
+    """What `write_rejects` has written."""
+    with open(path, encoding="utf-8") as lines:
+        return [
+            Reject(item["file"] or "", item["line"], item["record"] or "", item["reason"])
+            for item in map(json.loads, lines)
+        ]
+
+
+def with_lines(spark: SparkSession, rejects: Sequence[Reject], normal: Column, encoding: str = "UTF-8") -> list[Reject]:
+    """The same, with lines and the lines' own text where they can be found. `normal`: what a reader would say of the
+    column `value`."""
+    wanted = {item.record for item in rejects if item.line is None}
+    files = sorted({item.file for item in rejects if item.line is None and item.file})
+    if not files:
+        return list(rejects)
+    reader = spark.read.option("encoding", encoding)
+    lines = reader.text([unquote(file) for file in files]).select(
+        "value",
+        f.col("_metadata.file_path").alias("file"),
+        f.col("_metadata.file_block_start").alias(_PIECE),
+        f.monotonically_increasing_id().alias(_ID),
+    )
+    begins = _begins(lines)
+    keys = spark.createDataFrame([(text,) for text in wanted], "text string")
+    meant = lines.withColumn("normal", normal)
+    found = meant.join(f.broadcast(keys), (meant.value == keys.text) | (meant.normal == keys.text), "left_semi")
+    places: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for row in found.select("file", _PIECE, _ID, "value", "normal").collect():
+        at = (begins[row["file"], row[_PIECE]] + row[_ID], row["value"])
+        for text in {row["value"], row["normal"]} & wanted:
+            places[row["file"], text].append(at)
+    for listed in places.values():
+        listed.sort(reverse=True)
+    return [_placed(item, places) for item in rejects]
+
+
+def _begins(lines: DataFrame) -> dict[tuple[str, int], int]:
+    """By file and piece, what to add to a line's id for its number."""
+    counted = lines.groupBy("file", _PIECE).agg(f.min(_ID).alias("low"), f.count("*").alias("count")).collect()
+    begins: dict[tuple[str, int], int] = {}
+    before: dict[str, int] = defaultdict(int)
+    for row in sorted(counted, key=lambda row: (row["file"], row[_PIECE])):
+        begins[row["file"], row[_PIECE]] = before[row["file"]] + 1 - row["low"]
+        before[row["file"]] += row["count"]
+    return begins
+
+
+def _placed(item: Reject, places: Mapping[tuple[str, str], list[tuple[int, str]]]) -> Reject:
+    listed = places.get((item.file, item.record))
+    if item.line is not None or not listed:
+        return item
+    line, text = listed.pop()
+    return Reject(item.file, line, text, item.reason)
+
+
+def csv_reason(record: str, columns: int, separator: str, quote: str) -> str:
+    """Why a reader of CSV says that a record is none."""
+    try:
+        fields = next(csv.reader(io.StringIO(record), strict=True, delimiter=separator[:1], quotechar=quote[:1]), [])
+    except csv.Error as error:
+        return f"the record is no CSV: {error}"
+    return f"the record has {len(fields)} fields, expected {columns}"
+
+
+def json_reason(record: str) -> str:
+    """Why a line is no record of JSON."""
+    try:
+        value = json.loads(record)
+    except ValueError as error:
+        return f"the line is no JSON: {error}"
+    return "the line is no JSON object" if not isinstance(value, dict) else "the record cannot be read"
