@@ -33,7 +33,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from time import perf_counter_ns
+from time import perf_counter
 
 from catalog.errors import SqlError, not_supported
 from engine.replica import HOME, Replica, admit_read, parse_token, token
@@ -582,14 +582,14 @@ class ClusterConnection(Connection):
         session = self.session
         if session is not None:
             session.carried = "active"
-            session.began = perf_counter_ns()
+            session.began = perf_counter()
             if sql:
                 session.shown = sql
 
     def answered(self, status: str) -> None:
         if self.session is not None:
             self.session.carried = status
-            self.session.ended = perf_counter_ns()
+            self.session.ended = perf_counter()
 
     def send(self, data: bytes) -> None:
         self._write(data)

@@ -18,7 +18,7 @@ import logging
 import ssl
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from time import perf_counter_ns
+from time import perf_counter
 from typing import Any, Protocol
 
 from catalog.encodings import ENCODINGS, Encoding
@@ -803,11 +803,11 @@ class Connection(Answers):
         if session.lock_timeout or session.statement_timeout:
             return False
         self.busy = True
-        began = perf_counter_ns()
+        began = perf_counter()
         loop = asyncio.get_running_loop()
 
         def done() -> None:  # within the commit that let the lock go: what follows has to wait for its turn
-            session.waited += perf_counter_ns() - began
+            session.waited += perf_counter() - began
             loop.call_soon(self._granted, event, wait.ticket)
 
         wait.ticket.add_done_callback(done)

@@ -261,7 +261,7 @@ class Portal:
         self.error: SqlError | None = None  # what the next FETCH raises
         self.positions: Positions | None = None  # where a cursor's rows lie, if it can be changed through
         self.path = "utility"  # that it took, once it has run: utility, row, columnar
-        self.took = 0  # nanoseconds of execution so far
+        self.took = 0.0  # seconds of execution so far
         self.rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
 
     def take(self, limit: int) -> tuple[bytes, int]:

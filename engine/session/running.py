@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
-from time import perf_counter_ns
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -100,7 +100,7 @@ def _ends_implicit(session: Session, statement: ast.Statement) -> bool:
 
 async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
     """Runs or resumes a portal: rows, then complete or suspended. Raises SqlError; the caller calls `fail`."""
-    began, counted = perf_counter_ns() - session.waited, portal.done
+    began, counted = perf_counter() - session.waited, portal.done
     alone, ended_before = session.transaction is None, session.commits + session.rollbacks
     if not session.depth:
         session.began = began
@@ -110,8 +110,8 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
         await _run(session, portal, limit, sink)
     finally:
         session.depth -= 1
-        session.waited = 0
-        session.ended = ended = perf_counter_ns()
+        session.waited = 0.0
+        session.ended = ended = perf_counter()
         portal.took += ended - began
         if ended - began >= session.log_over and portal.path != ROW and not session.depth:
             statement_log.ran(session, portal.prepared, ended - began)

@@ -20,9 +20,10 @@ They are one object, not several, because the cached path reads all of it for ev
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from itertools import islice
-from time import perf_counter_ns
+from time import perf_counter
 
 from catalog.errors import SqlError
 from catalog.schema import Role, VirtualTable
@@ -40,7 +41,7 @@ from engine.session.virtual_rows import VirtualRows
 from engine.session.waiting import wait_for_met
 from engine.sql import ast
 from engine.sql.lift import lift
-from engine.statistics.statements import GATHERED, NEVER
+from engine.statistics.statements import GATHERED
 from engine.txn.interface import SERIALIZABLE
 from engine.txn.transaction import Transaction
 
@@ -78,7 +79,7 @@ class Session(LedSession):
             self.__dict__["execute_row"] = self._execute_row_serializable
         else:
             self.__dict__.pop("execute_row", None)
-        if self.log_over != NEVER:  # the same of a log of what took long
+        if self.log_over != math.inf:  # the same of a log of what took long
             self._unwatched = self.execute_row
             self.__dict__["execute_row"] = self._execute_row_watched
         if self.key.conforming:
@@ -100,9 +101,9 @@ class Session(LedSession):
     def _execute_row_watched(
         self, prepared: Prepared, run: RunRow, parameters: Sequence[object]
     ) -> tuple[bytes, int, int]:
-        began = perf_counter_ns() - self.waited
+        began = perf_counter() - self.waited
         found = self._unwatched(prepared, run, parameters)
-        statement_log.ran(self, prepared, perf_counter_ns() - began)
+        statement_log.ran(self, prepared, perf_counter() - began)
         return found
 
     @property
@@ -164,7 +165,7 @@ class Session(LedSession):
 
         Raises LockWait, RowPathFull and StalePlan (the caller goes to `run`), SqlError (the caller calls `fail`).
         """
-        self.began = began = perf_counter_ns()
+        self.began = began = perf_counter()
         node = self.node
         transaction = self.transaction
         context = self._context
@@ -180,9 +181,10 @@ class Session(LedSession):
                 context.made = None
                 data, count = run(context, parameters)
                 tally = prepared.tally or node.statements.tally(prepared)
-                tally.rows += count
+                if count != 1:
+                    tally.rows += count - 1
                 times = tally.alone
-                times.append(perf_counter_ns() - began)
+                times.append(perf_counter() - began)
                 if len(times) >= GATHERED:
                     tally.fold()
                 logged = node.sequences.last_logged_lsn
@@ -222,12 +224,13 @@ class Session(LedSession):
                     transaction.unlock_table(taken)
             raise
         tally = prepared.tally or node.statements.tally(prepared)
-        tally.rows += count
+        if count != 1:
+            tally.rows += count - 1
         times = tally.inside
         if self.waited:
             began -= self.waited
-            self.waited = 0
-        times.append(perf_counter_ns() - began)
+            self.waited = 0.0
+        times.append(perf_counter() - began)
         if len(times) >= GATHERED:
             tally.fold()
         return data, count, 0
@@ -241,7 +244,7 @@ class Session(LedSession):
         mark = 0 if self.transaction is None else self.transaction.mark()
         try:
             counts = [self.execute_row(prepared, run, rows[0])[1]]
-            began = perf_counter_ns()
+            began = perf_counter()
             transaction, context = self.transaction, self._context
             assert transaction is not None and prepared.tally is not None
             for parameters in islice(rows, 1, None):
@@ -254,8 +257,8 @@ class Session(LedSession):
             del self.notices[notices:]
             raise
         tally, more = prepared.tally, len(counts) - 1
-        tally.rows += sum(counts) - counts[0]
-        tally.inside.extend([(perf_counter_ns() - began) // more] * more)
+        tally.rows += sum(counts) - counts[0] - more
+        tally.inside.extend([(perf_counter() - began) / more] * more)
         if len(tally.inside) >= GATHERED:
             tally.fold()
         return counts
@@ -263,11 +266,12 @@ class Session(LedSession):
     def execute_control(self, prepared: Prepared) -> tuple[str, int]:
         """Runs a transaction statement: its command tag, and the LSN to wait for. Raises as transaction_statement."""
         assert prepared.control is not None
-        self.began = began = perf_counter_ns()
+        self.began = began = perf_counter()
         name, lsn = self.transaction_statement(prepared.control)
         tally = prepared.tally or self.node.statements.tally(prepared)
+        tally.rows -= 1  # it gives none
         times = tally.inside
-        times.append(perf_counter_ns() - began)
+        times.append(perf_counter() - began)
         if len(times) >= GATHERED:
             tally.fold()
         return name, lsn
@@ -305,7 +309,7 @@ class Session(LedSession):
     def _begins(self, sql: bytes) -> None:
         """This is what others see from now on."""
         self.shown = sql
-        self.began = perf_counter_ns()
+        self.began = perf_counter()
 
     def _refuse_known(self, name: bytes) -> None:
         if name and utf8(name) and name in self.prepared:

@@ -113,9 +113,9 @@ class SessionState:
         self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
         self.cancel_error: SqlError | None = None
         self.shown: Prepared | bytes | str = ""  # the statement that runs, or ran last
-        self.began = 0  # when it began: time.perf_counter_ns(), 0 before the first one
-        self.ended = 0  # the same of the end of the last one that may have waited
-        self.waited = 0  # nanoseconds that the statement has waited for locks, before it runs again
+        self.began = 0.0  # when it began: time.perf_counter(), 0 before the first one
+        self.ended = 0.0  # the same of the end of the last one that may have waited
+        self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
         self.depth = 0  # statements under way, one inside the other, that may wait
         self.commits = 0
         self.rollbacks = 0
@@ -232,8 +232,8 @@ class SessionState:
         """When the last one ended. What runs at once takes microseconds, so its end is not looked at."""
         return self._wall(max(self.began, self.ended))
 
-    def _wall(self, counter: int) -> int:
-        return self.node.clock() - (time.perf_counter_ns() - counter) // 1000 if counter else 0
+    def _wall(self, counter: float) -> int:
+        return self.node.clock() - round((time.perf_counter() - counter) * 1e6) if counter else 0
 
     @property
     def committed_catalog(self) -> Catalog:

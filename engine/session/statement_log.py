@@ -34,7 +34,6 @@ log = logging.getLogger("shoal.statement")
 
 _TRACE = re.compile(r"\b[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\b")
 _VALUE = re.compile(r'"[^"]*"|\'[^\']*\'')
-_MILLISECOND = 1_000_000  # nanoseconds
 
 
 def failed(session: Session, error: SqlError, severity: str) -> None:
@@ -55,14 +54,14 @@ def failed(session: Session, error: SqlError, severity: str) -> None:
     log.log(logging.CRITICAL if severity == "FATAL" else logging.ERROR, "%s", message, extra={"fields": fields})
 
 
-def ran(session: Session, prepared: Prepared, took: int) -> None:
-    """A statement has ended that took so many nanoseconds: logged if that is long."""
+def ran(session: Session, prepared: Prepared, took: float) -> None:
+    """A statement has ended that took so many seconds: logged if that is long."""
     if took < session.log_over:
         return
     fields = _fields(session)
-    fields["duration_ms"] = round(took / _MILLISECOND, 3)
+    fields["duration_ms"] = round(took * 1000, 3)
     fields["statement"] = _text(prepared)
-    log.info("statement took %.3f ms", took / _MILLISECOND, extra={"fields": fields})
+    log.info("statement took %.3f ms", took * 1000, extra={"fields": fields})
 
 
 def connected(session: Session) -> None:

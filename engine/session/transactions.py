@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Mapping
 from functools import partial
-from time import perf_counter_ns
+from time import perf_counter
 
 from catalog.errors import SqlError
 from engine.node import resolve
@@ -148,7 +148,7 @@ class TransactionalSession(SessionState):
 
     def fail(self, error: SqlError) -> None:
         """An error ended the statement: the transaction is over, or failed back to its last savepoint."""
-        self.waited = 0
+        self.waited = 0.0
         transaction = self.transaction
         if transaction is None:
             self.rollbacks += 1  # of the statement alone
@@ -413,7 +413,7 @@ class TransactionalSession(SessionState):
     async def wait_for(self, wait: LockWait) -> None:
         """Waits until the lock is granted. Raises what ended the wait: 57014, 55P03 (lock_timeout)."""
         ticket = wait.ticket
-        began = perf_counter_ns()
+        began = perf_counter()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -434,7 +434,7 @@ class TransactionalSession(SessionState):
             raise ticket.error
         if isinstance(ticket, Ticket) and ticket.space is self.node.table_locks:
             await self.durable(self.node.store.sequenced_lsn)  # what held the lock is to be seen
-        self.waited += perf_counter_ns() - began
+        self.waited += perf_counter() - began
 
     def await_commit(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
         """CommitQueue.wait for the LSN of a commit of this session, before its client is told."""
