@@ -19,6 +19,7 @@ import orjson
 from catalog.schema import (
     Catalog,
     ChangeStream,
+    Collation,
     Composite,
     Database,
     Domain,
@@ -52,6 +53,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Composite: 22,
     Extension: 24,
     Routine: 25,
+    Collation: 26,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

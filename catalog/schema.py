@@ -298,6 +298,7 @@ class Index:
     parent: int | None = None  # the index (OID) of the partitioned table that it is part of
     valid: bool = True  # of a partitioned table's: whether every partition has its part
     late: str = ""
+    aside: bool = False  # a primary key under an ICU collation: a tree of its own beside the rows, which lie by number
 
     @property
     def is_unique(self) -> bool:
@@ -307,7 +308,7 @@ class Index:
     @property
     def is_primary(self) -> bool:
         """As it was declared."""
-        return self.primary or self.late == "p"
+        return self.primary or self.aside or self.late == "p"
 
     @property
     def is_tree(self) -> bool:
@@ -444,6 +445,23 @@ class Composite:
 
 
 @dataclass(frozen=True, slots=True)
+class Collation:
+    """CREATE COLLATION, or one of the built-in ones (catalog/collations.py). `provider`: i ICU, c the C library's, of
+    which there are only those that compare bytes; d stands for the database's. `version`: that of ICU's rules when it
+    was made or refreshed."""
+
+    oid: int
+    schema: int
+    name: str
+    locale: str = ""
+    deterministic: bool = True
+    provider: str = "i"
+    version: str = ""
+    owner: int = BOOTSTRAP_ROLE_OID
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Extension:
     """CREATE EXTENSION: what it brings (catalog/extensions.py) is found in `schema`."""
 
@@ -551,11 +569,12 @@ SchemaObject = (
     | Enum
     | Domain
     | Composite
+    | Collation
     | Extension
     | Routine
     | ChangeStream
 )
-IN_SCHEMAS = (Table, Index, Sequence, View, *USER_TYPES, *CODE)
+IN_SCHEMAS = (Table, Index, Sequence, View, Collation, *USER_TYPES, *CODE)
 
 
 @dataclass(frozen=True)
@@ -735,6 +754,12 @@ class Catalog:
         for extension in self.extensions.values():
             entries |= types_of(extension, self.schema_name(extension.schema))
         return entries
+
+    @cached_property
+    def collations(self) -> Mapping[tuple[int, str], Collation]:
+        """The collations that users have made in this database, by schema and name."""
+        found = self.by_kind.get(Collation, ())
+        return {(item.schema, item.name): item for item in found if isinstance(item, Collation)}
 
     @cached_property
     def extensions(self) -> Mapping[str, Extension]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from catalog import types
 from catalog.functions.quoting import quote_identifier
+from catalog.types import collated
 from catalog.types.array import ArrayType
 from catalog.types.base import SqlType
 from catalog.types.composite import CompositeType
@@ -115,8 +117,8 @@ def _domain(item: Domain) -> TypeRow:
     assert base is not None
     return TypeRow(
         item.oid, item.name, base.length, base.by_value, "d", base.category, base.preferred, base.delimiter, 0, 0,
-        item.array_oid, item.base_oid, item.type.typmod, base.collation, base.alignment, base.storage, DOMAIN_IN,
-        base.output, DOMAIN_RECV, base.send, 0, 0,
+        item.array_oid, item.base_oid, item.type.typmod, item.collation or base.collation, base.alignment,
+        base.storage, DOMAIN_IN, base.output, DOMAIN_RECV, base.send, 0, 0,
     )  # fmt: skip
 
 
@@ -124,13 +126,18 @@ def _domain(item: Domain) -> TypeRow:
 
 
 def describe(oids: Iterable[int]) -> list[list[str]]:
-    """The definitions of the user types among these OIDs, as JSON, for a process without the catalog."""
+    """The definitions of the user and collated types among these OIDs, as JSON, for a process without the catalog."""
     from catalog import rows
 
     found: dict[int, list[str]] = {}
     pending = list(oids)
     while pending:
-        entry = entry_of(pending.pop())
+        oid = pending.pop()
+        if (rules := collated.rules_of(oid)) is not None:
+            first = collated.run_of(oid)
+            found[first] = ["", str(first), json.dumps(rules)]
+            continue
+        entry = entry_of(oid)
         if entry is not None and entry.definition is not None:  # what extensions bring, every process knows
             item: UserType = entry.definition  # type: ignore[assignment]
             if item.oid not in found:
@@ -143,5 +150,10 @@ def learn(descriptions: Iterable[Sequence[str]]) -> None:
     """Remembers what `describe` gave."""
     from catalog import rows
 
-    items = [(rows.decode(bytes.fromhex(key), value.encode("latin-1")), schema) for key, value, schema in descriptions]
+    items = []
+    for key, value, rest in descriptions:
+        if not key:
+            collated.learn(int(value), collated.Rules(*json.loads(rest)))
+        else:
+            items.append((rows.decode(bytes.fromhex(key), value.encode("latin-1")), rest))
     remember(entries_of(items))  # type: ignore[arg-type]

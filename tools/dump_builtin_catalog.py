@@ -47,7 +47,7 @@ QUERIES = {
         WHERE c.oid < 16384 AND relkind = 'v' ORDER BY c.oid""",
     "pg_am": "SELECT oid, amname, amhandler::oid, amtype FROM pg_am ORDER BY oid",
     "pg_collation": """SELECT oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
-        collcollate, collctype FROM pg_collation WHERE collname IN ('default', 'C', 'POSIX') ORDER BY oid""",
+        collcollate, collctype, colliculocale FROM pg_collation WHERE oid < 16384 ORDER BY oid""",
     "pg_language": "SELECT * FROM pg_language WHERE oid < 10000 ORDER BY oid",
     "pg_opclass": "SELECT * FROM pg_opclass WHERE oid < 16384 ORDER BY oid",
     "pg_opfamily": "SELECT * FROM pg_opfamily WHERE oid < 16384 ORDER BY oid",

@@ -77,7 +77,14 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _by_sort_key(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
+def compared(suffix: str) -> Compare:
+    """Python's operator for 'lt' and its kin."""
+    return next(function for name, _, function in _OPERATORS if name == suffix)
+
+
+def by_sort_key(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
+    """The Python side of a comparison by the sort key of the arguments' actual type."""
+
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
         key = lookup(types[0].oid).sort_key() or _identity
         return _by_key(function, key, key)
@@ -102,9 +109,9 @@ def _by_types() -> None:
     """jsonb and arrays: compared by the sort key of their actual type."""
     for suffix, symbol, function in _OPERATORS:
         duckdb = _array_equality(symbol) if suffix in ("eq", "ne") else None
-        implement(f"array_{suffix}", duckdb=duckdb, python_for_types=_by_sort_key(function))
-        implement(f"jsonb_{suffix}", python_for_types=_by_sort_key(function))
-        implement(f"record_{suffix}", python_for_types=_by_sort_key(function))  # of composite types
+        implement(f"array_{suffix}", duckdb=duckdb, python_for_types=by_sort_key(function))
+        implement(f"jsonb_{suffix}", python_for_types=by_sort_key(function))
+        implement(f"record_{suffix}", python_for_types=by_sort_key(function))  # of composite types
 
 
 for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}"):

@@ -47,6 +47,7 @@ _REG_TYPES = {
     oids.REGOPERATOR: "regoperator",
     oids.REGNAMESPACE: "regnamespace",
     oids.REGROLE: "regrole",
+    oids.REGCOLLATION: "regcollation",
 }
 
 
@@ -326,6 +327,19 @@ def _added_name(type_oid: int, call: CallContext, oid: int) -> str | None:
     return found_name(call, relations.FUNCTION_NAMES if of_functions else relations.OPERATOR_NAMES, wanted, oid)
 
 
+def collation_name(catalog: Catalog, path: tuple[int, ...], oid: int) -> str | None:
+    """A collation's name, with its schema unless it is found without."""
+    from catalog import collations
+
+    try:
+        item = collations.collation(catalog, oid)
+    except SqlError:
+        return None
+    shown = quote_identifier(item.name)
+    visible = collations.is_visible(catalog, path, item)
+    return shown if visible else f"{quote_identifier(catalog.schema_name(item.schema))}.{shown}"
+
+
 def _names(type_oid: int, services: _Services, oid: int) -> str | None:
     from catalog.system import definitions
 
@@ -339,6 +353,8 @@ def _names(type_oid: int, services: _Services, oid: int) -> str | None:
     if type_oid in (oids.REGNAMESPACE, oids.REGROLE):
         found = catalog.get(oid)
         return quote_identifier(found.name) if isinstance(found, Schema | Role) else None
+    if type_oid == oids.REGCOLLATION:
+        return collation_name(catalog, path, oid)
     return _builtin_names(type_oid).get(oid)
 
 

@@ -5,6 +5,7 @@
     objects       pg_class, pg_attribute, pg_type, pg_index, pg_constraint, ...: the objects of a database
     partitions    pg_inherits, pg_partitioned_table
     shared        pg_namespace, pg_database, pg_authid, ...: schemas, and what all databases share
+    collations    pg_collation
     user_types    pg_type, pg_enum, pg_constraint: the types that users define
     builtin       pg_proc, pg_operator, pg_cast, ...: what every server of this release has
     extensions    pg_extension, and the parts of pg_proc, pg_type, ... that extensions bring
@@ -26,6 +27,7 @@ from collections.abc import Mapping
 from catalog.schema import View, VirtualTable
 from catalog.system import (  # each registers its parts
     builtin,
+    collations,
     extensions,
     live,
     names,
@@ -37,7 +39,7 @@ from catalog.system import (  # each registers its parts
 )
 from catalog.system.relations import system_relations
 
-_LOADED = (builtin, extensions, live, names, objects, partitions, routines, shared, user_types)
+_LOADED = (builtin, collations, extensions, live, names, objects, partitions, routines, shared, user_types)
 
 virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
     key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)

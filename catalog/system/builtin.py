@@ -41,7 +41,7 @@ def _whole(name: str) -> None:
         return as_dumped(table, read_rows(name))
 
 
-for _name in ("pg_am", "pg_collation", "pg_language", "pg_opclass", "pg_opfamily", "pg_range", "pg_cast"):
+for _name in ("pg_am", "pg_language", "pg_opclass", "pg_opfamily", "pg_range", "pg_cast"):
     _whole(_name)
 
 

@@ -19,6 +19,7 @@ from catalog.schema import VirtualTable
 from catalog.system import numbering
 from catalog.system.content import system_table
 from catalog.system.relations import (
+    COLLATION_NAMES,
     CONSTRAINT_TEXTS,
     DATABASE_SIZES,
     FUNCTION_NAMES,
@@ -107,6 +108,7 @@ _output("regoper", OPERATOR_NAMES)
 _output("regoperator", OPERATOR_NAMES, "signature")
 _output("regnamespace", SCHEMA_NAMES)
 _output("regrole", ROLE_NAMES)
+_output("regcollation", COLLATION_NAMES)
 
 _FORMAT = udf_name("shoal_builtin_type")
 _CANONICAL = udf_name("shoal_canonical_name")
@@ -156,6 +158,9 @@ _register(
 _register("to_regnamespace", _input(SCHEMA_NAMES, "shown", "", "", False), SCHEMA_NAMES, udfs=_NAMES)
 _register("regrolein", _input(ROLE_NAMES, "shown", 'role "$" does not exist', "42704"), ROLE_NAMES, udfs=_NAMES)
 _register("to_regrole", _input(ROLE_NAMES, "shown", "", "", False), ROLE_NAMES, udfs=_NAMES)
+_NO_COLLATION = 'collation "$" for encoding "UTF8" does not exist'
+_register("regcollationin", _input(COLLATION_NAMES, "shown", _NO_COLLATION, "42704"), COLLATION_NAMES, udfs=_NAMES)
+_register("to_regcollation", _input(COLLATION_NAMES, "shown", "", "", False), COLLATION_NAMES, udfs=_NAMES)
 
 _register(
     "pg_get_userbyid",
@@ -182,9 +187,11 @@ _register(
     lambda a: f"CASE WHEN {a[0]} < {FIRST_ADDED_OID} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
     TYPE_NAMES,
 )
+_by_key("pg_collation_is_visible", COLLATION_NAMES, "visible")
+_by_key("pg_collation_actual_version", COLLATION_NAMES, "version")
 _register(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
-    "pg_collation_is_visible pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
+    "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
     "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible",
     lambda a: f"({a[0]} IS NOT NULL)",
 )

@@ -167,9 +167,11 @@ PARTITION_TEXTS = _table(15018, "partition_texts", oid=_O, key=_T, condition=_T)
 _8 = oids.INT8
 RELATION_SIZES = _table(15019, "relation_sizes", oid=_O, own=_8, indexes=_8, total=_8)
 TABLE_COUNTS = _table(15021, "table_counts", oid=_O, inserted=_8, updated=_8, deleted=_8, live=_8)
+COLLATION_NAMES = _table(15022, "collation_names", oid=_O, shown=_T, visible=_B, version=_T)
 TABLESPACE_SIZES = _table(15020, "tablespace_sizes", oid=_O, name=_T, size=_8)
 internal_tables = (
     RELATION_NAMES, RELATION_INPUT, TYPE_NAMES, TYPE_INPUT, FUNCTION_NAMES, OPERATOR_NAMES, CONSTRAINT_TEXTS,
     INDEX_TEXTS, VIEW_TEXTS, SCHEMA_NAMES, ROLE_NAMES, OWNED_SEQUENCES, DATABASE_SIZES, SEQUENCE_VALUES, SETTINGS,
     ROLE_GROUPS, HELD, PARTITION_TEXTS, RELATION_SIZES, TABLESPACE_SIZES, TABLE_COUNTS,
+    COLLATION_NAMES,
 )  # fmt: skip

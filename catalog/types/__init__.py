@@ -7,8 +7,8 @@ those whose values Shoal can hold. `lookup` is the way from one to the other: it
 from __future__ import annotations
 
 from catalog.errors import SqlError, not_supported
+from catalog.types import collated, oids, user
 from catalog.types import extensions as extensions
-from catalog.types import oids, user
 from catalog.types.array import ArrayType, VectorType
 from catalog.types.base import (
     DEFAULT_FORMAT,
@@ -150,7 +150,7 @@ by_name: dict[str, SqlType] = {sql_type.name: sql_type for sql_type in _SCALARS 
 
 def lookup(oid: int) -> SqlType:
     """The type with its codecs. Raises 0A000 for a type of PostgreSQL without one here, 42704 for no type at all."""
-    found = by_oid.get(oid)
+    found = by_oid.get(oid) or collated.find(oid)
     if found is None:
         entry = user.entry_of(oid)
         if entry is not None and entry.sql_type is not None:
@@ -166,6 +166,8 @@ def type_row(oid: int) -> TypeRow | None:
     row = pg_type_by_oid.get(oid)
     if row is None and (entry := user.entry_of(oid)) is not None:
         return entry.row
+    if row is None and oid >= collated.FIRST_OID:
+        return collated.row_of(oid, pg_type_by_oid[collated.plain(oid)])
     return row
 
 
@@ -209,7 +211,7 @@ def format_type(oid: int, typmod: int | None = None) -> str:
     """
     if oid == 0:
         return "-"
-    row = pg_type_by_oid.get(oid)
+    row = pg_type_by_oid.get(collated.plain(oid))
     if row is None:
         entry = user.entry_of(oid)
         return "???" if entry is None else user.shown_name(entry)

@@ -51,9 +51,8 @@ class TableEncoder:
         if rows.in_columns and not index.on_expressions:
             definition = index.index
             columns = [rows.column(column.number) for column in definition.columns]
-            types = [column.type for column in definition.columns]
             entries, values = encode_index_entries(
-                definition.storage_id, types, columns, keys, definition.unique, definition.nulls_not_distinct
+                definition.storage_id, index.key_types, columns, keys, definition.unique, definition.nulls_not_distinct
             )
             return entries, values, None
         found: list[bytes] = []

@@ -112,7 +112,7 @@ class ParentKeys:
         else:
             nothing = binary_array([bytes(PREFIX_BYTES)] * len(keys))
             definition = self._index.index
-            wanted, _ = encode_index_entries(definition.storage_id, self._types, columns, nothing, True)
+            wanted, _ = encode_index_entries(definition.storage_id, self._index.key_types, columns, nothing, True)
         missing = np.flatnonzero(~self._newest.existing(wanted))
         return [keys[place] for place in missing.tolist()]
 

@@ -9,7 +9,7 @@
     tablespaces.py  CREATE / ALTER / DROP TABLESPACE, and where relations go
     extensions.py  CREATE / ALTER / DROP EXTENSION; code_users.py  what uses functions and operators
     routines.py   CREATE / ALTER / DROP FUNCTION and PROCEDURE
-    user_types.py  enums and domains;  composites.py  composite types
+    user_types.py  enums and domains;  composites.py  composite types;  collations.py  collations
     grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED; default_privileges.py
     objects.py    schemas, databases, roles, comments, renames, owners
     names.py      how objects are found, named and refused
@@ -27,6 +27,7 @@ from catalog.errors import not_supported
 from engine.ddl import (
     alter,
     change_streams,
+    collations,
     composites,
     default_privileges,
     drop,
@@ -71,6 +72,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.CreateDomainStmt: user_types.create_domain,
     ast.AlterDomainStmt: user_types.alter_domain,
     ast.AlterTypeStmt: user_types.alter_type,
+    ast.CollationStmt: collations.define,
     ast.CompositeTypeStmt: composites.create_composite,
     ast.AlterCompositeStmt: composites.alter_composite,
     ast.ExtensionStmt: extensions.extension,

@@ -19,6 +19,7 @@ from catalog.schema import Column, Constraint, Index, Role, SchemaObject, Sequen
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
 from engine.ddl import alter_children, grants, names, partitions
+from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, word_of
 from engine.ddl.expressions import columns_used, default_text
@@ -384,7 +385,9 @@ class Alteration:
             )
             hint = f'You might need to specify "USING {column.name}::{format_type(target.oid, target.typmod)}".'
             raise SqlError("42804", message, hint=hint) from None
-        changed = replace(column, type=target)
+        named = next((value for name, value in command.options if name == "collation"), ())
+        collation = column_collation(self.context, named, target, command.location)
+        changed = replace(column, type=target, collation=collation)
         if column.default is not None and not column.sequence:
             try:
                 changed = replace(changed, default=default_text(self.context, parse_expression(column.default), target))
@@ -401,14 +404,25 @@ class Alteration:
             or command.definition is not None
             or column.type.typmod != target.typmod
             or (target.domain not in (0, column.type.domain))
+            or (collation != column.collation and self._in_keys(column))
         ):
             self.conversions[column.number] = expression
             self.rewrite = True
 
+    def _in_keys(self, column: Column) -> bool:
+        """Whether an index has the column, whose keys then are others."""
+        indexes = map(self._index, self.table.indexes)
+        return any(item.number == column.number or item.expression for index in indexes for item in index.columns)
+
     def _retype_index(self, index: Index, column: Column) -> None:
         if any(item.number == column.number for item in index.columns):
             keys = tuple(
-                replace(item, type=column.type, operator_class=class_for(index.method, column.type.oid, item))
+                replace(
+                    item,
+                    type=column.type,
+                    collation=column.collation,
+                    operator_class=class_for(index.method, column.type.oid, item),
+                )
                 if item.number == column.number
                 else item
                 for item in index.columns

@@ -8,6 +8,7 @@ from catalog import types
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Composite, Table
 from catalog.types.base import TypeRef
+from engine.ddl.collations import column_collation
 from engine.ddl.context import DdlContext
 from engine.ddl.user_types import place_of, type_named, users_of
 from engine.sql import ast
@@ -47,7 +48,9 @@ def _with_attribute(
             raise SqlError("42701", f'column "{attribute.name}" of relation "{owner}" already exists')
         raise SqlError("42701", f'column "{attribute.name}" specified more than once')
     number = max((column.number for column in columns), default=0) + 1
-    return (*columns, Column(number, attribute.name, _attribute_type(context, attribute.name, attribute.type)))
+    type_ = _attribute_type(context, attribute.name, attribute.type)
+    collation = column_collation(context, attribute.collation, type_, attribute.location)
+    return (*columns, Column(number, attribute.name, type_, collation=collation))
 
 
 def alter_composite(context: DdlContext, statement: ast.AlterCompositeStmt) -> str:

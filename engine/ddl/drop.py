@@ -19,6 +19,7 @@ from catalog.schema import (
     PG_CATALOG_OID,
     USER_TYPES,
     ChangeStream,
+    Collation,
     Column,
     Composite,
     Constraint,
@@ -35,7 +36,7 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
-from engine.ddl import names
+from engine.ddl import collations, names
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
@@ -47,7 +48,7 @@ from engine.txn.interface import EmptiedStorage
 WORD: dict[type, str] = {
     Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", VirtualTable: "view",
     Enum: "type", Domain: "type", Composite: "type", Extension: "extension",
-    ChangeStream: "change stream",
+    ChangeStream: "change stream", Collation: "collation",
 }  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def named(item: SchemaObject) -> str:
 UNKNOWN_KINDS = {
     "aggregate": "aggregate",
     "trigger": "trigger", "foreign table": "foreign table",
-    "collation": "collation", "rule": "rule", "policy": "policy", "operator": "operator",
+    "rule": "rule", "policy": "policy", "operator": "operator",
 }  # fmt: skip
 
 
@@ -103,6 +104,8 @@ class Removal:
             self._take_defaults(item)
         elif isinstance(item, USER_TYPES):
             self._take_users(item)
+        elif isinstance(item, Collation):
+            self._take_collated(item)
         elif isinstance(item, Extension):
             self._take_members(item)
         elif isinstance(item, Routine):
@@ -135,6 +138,24 @@ class Removal:
                 array = "[]" if column.type.declared == item.array_oid else ""
                 self._extra.append((what, f"type {item.name}{array}", user.oid))
                 self.columns.append((user, column))
+
+    def _take_collated(self, item: Collation) -> None:
+        """What uses a collation: columns, indexes, domains, and whatever names it in an expression."""
+        for user, number in collations.users(self.context, item):
+            if user.oid in self.gone:
+                continue
+            if isinstance(user, Table) and number:
+                column = user.column_by_number(number)
+                self._extra.append((f"column {column.name} of table {user.name}", named(item), user.oid))
+                self.columns.append((user, column))
+            elif isinstance(user, Composite) and number:
+                column = next(column for column in user.columns if column.number == number)
+                self._extra.append((f"column {column.name} of composite type {user.name}", named(item), user.oid))
+                self.attributes.append((user, column))
+            elif not isinstance(user, Table):
+                self._depend(user, item)
+            else:
+                raise SqlError("2BP01", f"cannot drop {named(item)} because an expression of {named(user)} names it")
 
     def _take_members(self, item: Extension) -> None:
         """What uses the types, functions and operators that an extension has brought."""
@@ -334,6 +355,8 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
         return _drop_unknown(context, statement, tag)
     if statement.kind in ("type", "domain"):
         return _drop_types(context, statement, tag)
+    if statement.kind == "collation":
+        return _drop_collations(context, statement, tag)
     roots: list[SchemaObject] = []
     for parts in statement.names:
         found = _schema(context, parts) if statement.kind == "schema" else _relation(context, statement.kind, parts)
@@ -378,6 +401,27 @@ def _drop_types(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
         if statement.kind == "domain" and not isinstance(found, Domain):
             raise SqlError("42809", f'"{".".join(parts)}" is not a domain')
         roots.append(found)
+    if roots:
+        removal = Removal(context, statement.cascade)
+        for root in roots:
+            removal.add(root)
+        removal.carry_out(roots)
+    return tag
+
+
+def _drop_collations(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
+    """DROP COLLATION. Raises 42704, 3F000, 42501, 2BP01."""
+    roots: list[SchemaObject] = []
+    for parts in statement.names:
+        try:
+            roots.append(collations.to_drop(context, parts))
+        except SqlError as error:
+            if error.sqlstate not in ("42704", "3F000") or not statement.if_exists:
+                raise
+            message = error.message
+            if error.sqlstate == "42704":
+                message = f'collation "{".".join(parts)}" does not exist'
+            context.notice(SqlError(error.sqlstate, f"{message}, skipping", severity="NOTICE"))
     if roots:
         removal = Removal(context, statement.cascade)
         for root in roots:

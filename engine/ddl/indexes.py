@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.operator_classes import METHODS, AccessMethod, default_class, named_class, operator_class
 from catalog.schema import Index, IndexColumn, Table
 from catalog.types import format_type
 from catalog.types.boolean import SPELLINGS
 from catalog.types.user import FIRST_ADDED_OID
 from engine.ddl import names, partitions
+from engine.ddl.collations import index_collation
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_index_expression, stored_predicate
 from engine.ddl.tables import must_be_a_key, must_have_class
 from engine.ddl.tablespaces import place_of_index
-from engine.sql import ast
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.targets import column_name
+from engine.sql.parser import parse_expression
 
 MAX_KEYS = 32
 
@@ -134,8 +137,6 @@ def _check_number(name: str, value: str, least: int, most: int) -> None:
 
 def index_column(context: DdlContext, table: Table, element: ast.IndexElement, method: str) -> IndexColumn:
     """A column of a new index. Raises 42703, 42704, 42804, 0A000."""
-    if element.collation and element.collation[-1] not in ("C", "POSIX", "default"):
-        not_supported(f'collation "{element.collation[-1]}"')
     if not METHODS[method].ordered:
         for given, what in ((element.direction, "ASC/DESC"), (element.nulls, "NULLS FIRST/LAST")):
             if given != "default":
@@ -147,11 +148,14 @@ def index_column(context: DdlContext, table: Table, element: ast.IndexElement, m
         if column is None:
             raise SqlError("42703", f'column "{element.name}" does not exist')
         made = IndexColumn(column.number, None, descending, nulls_first, type=column.type)
+        value: tree.Expr = tree.Var(0, column.number, column.type)
     else:
         assert element.expression is not None
         text, type_ = stored_index_expression(context, table, element.expression)
         made = IndexColumn(0, text, descending, nulls_first, type=type_)
-    return replace(made, operator_class=_operator_class(method, made.type.oid, element.opclass))
+        value = analyze_expression(parse_expression(text), context.environment, table, None, "index expressions")
+    collation = index_collation(context, table, element.collation, made.type, value)
+    return replace(made, collation=collation, operator_class=_operator_class(method, made.type.oid, element.opclass))
 
 
 def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:

@@ -24,7 +24,7 @@ from catalog.schema import (
 )
 from catalog.scram import verifier
 from catalog.types import lookup, oids
-from engine.ddl import default_privileges, extensions, grants, names, tablespaces, user_types
+from engine.ddl import collations, default_privileges, extensions, grants, names, tablespaces, user_types
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal, named
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
@@ -452,6 +452,8 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
         return _comment_part(context, parts[:-1], lambda item: _commented_column(item, parts[-1], text))
     if kind == "constraint":
         return _comment_part(context, statement.on, lambda item: _commented_constraint(item, parts[-1], text))
+    if kind == "collation":
+        return collations.comment(context, parts, text)
     if kind in ("type", "domain", "domain constraint"):
         return user_types.comment(context, kind, statement.on or parts, parts[-1], text)
     if kind not in ("table", "view", "matview", "index", "sequence"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from catalog import collations
 from catalog.errors import SqlError, not_supported
 from catalog.functions.hashing import partition_hash
 from catalog.partitions import bound_conditions, constraint_text, datum_text
@@ -62,8 +63,10 @@ def partitioning(context: DdlContext, table: Table, spec: ast.PartitionSpec) -> 
 
 
 def _key_column(context: DdlContext, table: Table, element: ast.IndexElement, strategy: str) -> PartitionColumn:
-    if element.collation and element.collation[-1] not in ("C", "POSIX", "default"):
-        not_supported(f'collation "{element.collation[-1]}"')
+    if element.collation and collations.rules(
+        context.catalog, context.environment.find_collation(element.collation, element.location).oid
+    ):
+        not_supported(f'a partition key with collation "{element.collation[-1]}"')
     expression = element.expression
     name = element.name
     if name is not None:
@@ -72,6 +75,9 @@ def _key_column(context: DdlContext, table: Table, element: ast.IndexElement, st
             place = element.location + 1 if element.location >= 0 else None
             raise SqlError("42703", f'column "{name}" named in partition key does not exist', position=place)
         found = PartitionColumn(column.number, column.type)
+        rules = collations.rules(context.catalog, column.collation)
+        if rules is not None and (strategy == "r" or not rules.deterministic):
+            not_supported(f'a partition key under the ICU locale "{rules.locale}"')
     else:
         assert expression is not None
         found = _key_expression(context, table, expression)

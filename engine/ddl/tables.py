@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from catalog import collations
 from catalog.errors import SqlError, not_supported
 from catalog.operator_classes import default_class
 from catalog.schema import (
@@ -26,6 +27,7 @@ from catalog.schema import (
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
 from engine.ddl import inheritance, names, partitions
+from engine.ddl.collations import column_collation
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_check, stored_default, stored_generated
 from engine.ddl.sequences import new_sequence
@@ -63,8 +65,8 @@ class TableBuilder:
             raise SqlError("54011", f"tables can have at most {MAX_COLUMNS} columns")
         number = table.next_column
         column = self._serial(definition, number) or Column(number, definition.name, self.type_of(definition))
-        if definition.collation and definition.collation[-1] not in ("C", "POSIX", "default", "ucs_basic"):
-            not_supported(f'collation "{definition.collation[-1]}"')
+        collation = column_collation(self.context, definition.collation, column.type, definition.location)
+        column = replace(column, collation=collation)
         self.table = replace(table, columns=(*table.columns, column), next_column=number + 1)
         return column
 
@@ -224,8 +226,10 @@ class TableBuilder:
             names.refuse_if_taken(self.context, self.table.schema, name, False)
         what = f"{'ADD ' if self._command == 'ALTER TABLE' else ''}{'PRIMARY KEY' if primary else 'UNIQUE'}"
         self._tell(f'{self._command} / {what} will create implicit index "{name}" for table "{self.table.name}"')
-        columns = tuple(IndexColumn(number, type=self.table.column_by_number(number).type) for number in numbers)
-        clustered = primary and not constraint.deferrable
+        keys = [self.table.column_by_number(number) for number in numbers]
+        columns = tuple(IndexColumn(item.number, collation=item.collation, type=item.type) for item in keys)
+        aside = any(collations.rules(self.context.catalog, item.collation) for item in keys)
+        clustered = primary and not constraint.deferrable and not aside
         kind = "p" if primary else "u"
         index = Index(
             self.context.new_oid(),
@@ -237,6 +241,7 @@ class TableBuilder:
             unique=not constraint.deferrable,
             primary=clustered,
             late=kind if constraint.deferrable else "",
+            aside=primary and aside and not constraint.deferrable,
             nulls_not_distinct=constraint.nulls_not_distinct,
             include=tuple(self.column_named(item).number for item in constraint.include),
             owner=self.table.owner,
@@ -289,9 +294,12 @@ class TableBuilder:
         if primary:
             for number in numbers:
                 self.change_column(replace(self.table.column_by_number(number), not_null=True))
-            self.context.drop_storage(found.storage_id)
-            found = replace(found, primary=True, storage_id=self.table.storage_id)
-            self.table = replace(self.table, key_columns=numbers)
+            if any(collations.rules(self.context.catalog, item.collation) for item in found.columns):
+                found = replace(found, aside=True)
+            else:
+                self.context.drop_storage(found.storage_id)
+                found = replace(found, primary=True, storage_id=self.table.storage_id)
+                self.table = replace(self.table, key_columns=numbers)
         self.indexes.append(found)
         return Constraint(self.context.new_oid(), name, "p" if primary else "u", numbers, index=found.oid)
 
@@ -470,7 +478,7 @@ def _copy_columns(builder: TableBuilder, like: ast.LikeClause) -> None:
         if builder.table.column(column.name) is not None:
             raise SqlError("42701", f'column "{column.name}" specified more than once')
         number = builder.table.next_column
-        copied = Column(number, column.name, column.type, column.not_null)
+        copied = Column(number, column.name, column.type, column.not_null, collation=column.collation)
         if (everything or "defaults" in including) and column.default is not None:
             copied = replace(copied, default=column.default)
         if (everything or "generated" in including) and column.generated is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from catalog import types
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.extensions import available
 from catalog.schema import (
     PG_CATALOG_OID,
@@ -30,7 +30,7 @@ from catalog.schema import (
 )
 from catalog.types.base import TypeRef
 from catalog.types.enum import GAP, MAX_LABEL_BYTES, position_between
-from engine.ddl import names
+from engine.ddl import collations, names
 from engine.ddl.context import DdlContext, ValidateConstraint
 from engine.ddl.expressions import default_text, stored_text
 from engine.ddl.rewrite_text import change_named_type
@@ -194,10 +194,9 @@ def _new_domain(context: DdlContext, statement: ast.CreateDomainStmt, schema: Sc
     base = resolve_type(statement.type, context.environment)
     if types.lookup(base.oid).category == "P":
         raise SqlError("42804", f'"{types.format_type(base.oid)}" is not a valid base type for a domain')
-    if statement.collation and statement.collation[-1] not in ("C", "POSIX", "default", "ucs_basic"):
-        not_supported(f'collation "{statement.collation[-1]}"')
     item = Domain(
         context.new_oid(), schema.oid, name, context.new_oid(), TypeRef(base.oid, base.typmod), base.declared,
+        collation=collations.column_collation(context, statement.collation, base, statement.location),
         owner=context.user_oid,
     )  # fmt: skip
     stated: set[str] = set()
@@ -353,6 +352,8 @@ def _over_column(context: DdlContext, table: Table, column: Column, check: Const
 
 def alter_type(context: DdlContext, statement: ast.AlterTypeStmt) -> str:
     """RENAME TO, OWNER TO, SET SCHEMA. Raises 42710, 42704, 3F000, 42809."""
+    if statement.kind == "collation":
+        return collations.alter(context, statement)
     tag = f"ALTER {statement.kind.upper()}"
     item = _domain_named(context, statement.name) if statement.kind == "domain" else type_named(context, statement.name)
     context.lock_name(item.oid, "")

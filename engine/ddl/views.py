@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from catalog.collations import of_type
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Table, View
 from catalog.schema import Sequence as SequenceObject
@@ -14,6 +15,7 @@ from engine.ddl.context import DdlContext
 from engine.execute.walk import walk
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
+from engine.sql.analyze.collations import indeterminate, output_collations
 from engine.sql.analyze.updatable import not_updatable
 from engine.sql.analyze.views import sources_of
 from engine.sql.deparse import deparse_query
@@ -36,7 +38,7 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     assert isinstance(query, tree.Query)
     if analyzed.parameter_types:
         raise SqlError("42P02", "there is no parameter $1")
-    columns = _columns(query, statement.columns)
+    columns = _columns(context, query, statement.columns)
     refuse_whole_rows(query)
     options, check_option = _options(statement)
     if check_option is not None and (why := not_updatable(query, context.environment, True)) is not None:
@@ -108,7 +110,7 @@ def _options(statement: ast.ViewStmt) -> tuple[tuple[tuple[str, str], ...], str 
 _BOOLEANS = frozenset(("", "true", "false", "on", "off", "yes", "no", "1", "0"))
 
 
-def _columns(query: tree.Query, wanted: tuple[str, ...]) -> tuple[Column, ...]:
+def _columns(context: DdlContext, query: tree.Query, wanted: tuple[str, ...]) -> tuple[Column, ...]:
     targets = query.output
     if len(wanted) > len(targets):
         raise SqlError("42601", "CREATE VIEW specifies more column names than columns")
@@ -120,7 +122,18 @@ def _columns(query: tree.Query, wanted: tuple[str, ...]) -> tuple[Column, ...]:
         if isinstance(target.expression, tree.Var) and target.expression.column == 0:
             not_supported("a view with a whole row as a column")
         columns.append(Column(number, name, target.expression.type))
-    return tuple(columns)
+    return with_collations(context, query, tuple(columns))
+
+
+def with_collations(context: DdlContext, query: tree.Query, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns of a view with what their collations are where these are not those of their types. Raises 42P22."""
+    made = []
+    for column, oid in zip(columns, output_collations(query, context.catalog), strict=True):
+        typed = of_type(column.type.oid)
+        if typed and not oid:
+            raise indeterminate(f'view column "{column.name}"')
+        made.append(column if oid == typed else replace(column, collation=oid))
+    return tuple(made)
 
 
 def refuse_whole_rows(query: tree.Query) -> None:

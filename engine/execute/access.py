@@ -19,24 +19,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from catalog.collations import key_type
 from catalog.schema import Catalog, Index, Table
 from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef
+from catalog.types.collated import Rules, plain, rules_of
 from engine.execute.walk import is_volatile, relations_of
 from engine.sql import tree
 
 _INTEGERS = frozenset((20, 21, 23))
 _TEXTS = frozenset((25, 1043))
+_COLLATABLE = frozenset((19, 25, 1042, 1043))
 _MIRROR = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One column of a key, by attnum; 0 for an expression, which only its own conditions could match."""
+    """One column of a key, by attnum; 0 for an expression, which only its own conditions could match. `type`: the one
+    by which values lie in the key; under an ICU collation a collated type."""
 
     number: int
     type: TypeRef
     nullable: bool
+
+    def takes(self, condition: Condition) -> bool:
+        """Whether the condition is one about the order of this key: under the same collation, or equality where both
+        take only the same text for equal."""
+        if condition.kind in ("null", "not null"):
+            return True
+        own = rules_of(self.type.oid)
+        if condition.kind in ("=", "in") and (own is None or own.deterministic):
+            return condition.rules is None or condition.rules.deterministic
+        return condition.rules == own
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,7 @@ class Condition:
     column: int
     kind: str
     operand: tree.Expr | None  # for `in`: an array
+    rules: Rules | None = None  # of the ICU collation that it compares under
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +133,7 @@ class Finder:
         for oid in self.table.indexes:
             index = self.catalog.index(oid)
             if usable(index) and (ordered or index.columns[0].number in self.conditions):
-                yield self._path(index, index_columns(self.table, index), index.unique)
+                yield self._path(index, index_columns(self.catalog, self.table, index), index.unique)
 
     def best(self, wanted: Sequence[tree.SortClause] = ()) -> Access:
         """The best path; among equally good ones, one that gives the rows in the wanted order."""
@@ -133,7 +148,7 @@ class Finder:
         steps: list[Condition] = []
         lower = upper = None
         for column in columns:
-            found = self.conditions.get(column.number, ())
+            found = [item for item in self.conditions.get(column.number, ()) if column.takes(item)]
             step = next((c for kind in ("=", "null", "in") for c in found if c.kind == kind), None)
             if step is None:
                 lower = next((c for c in found if c.kind in (">", ">=")), None)
@@ -161,7 +176,7 @@ class Finder:
                 ):
                     number = self._column(column)
                     if number and self._usable(operand) and _same_key(self._type(number).oid, operand.type.oid):
-                        yield Condition(position, number, kind, operand)
+                        yield Condition(position, number, kind, operand, rules_of(operand.type.oid))
                         return
             case tree.ScalarArrayOp(operator=operator, use_or=True, left=left, right=right) if operator.name == "=":
                 number = self._column(left)
@@ -170,7 +185,7 @@ class Finder:
                 else:
                     element = element_of(right.type.oid)
                 if number and self._usable(right) and _same_key(self._type(number).oid, element):
-                    yield Condition(position, number, "in", right)
+                    yield Condition(position, number, "in", right, rules_of(element))
             case tree.NullTest(argument=argument, is_null=is_null):
                 number = self._column(argument)
                 if number and not self.table.column_by_number(number).not_null:
@@ -178,7 +193,8 @@ class Finder:
 
     def _column(self, expression: tree.Expr) -> int:
         while (
-            isinstance(expression, tree.RelabelType) and {expression.type.oid, expression.argument.type.oid} <= _TEXTS
+            isinstance(expression, tree.RelabelType)
+            and {plain(expression.type.oid), expression.argument.type.oid} <= _TEXTS
         ):
             expression = expression.argument
         if isinstance(expression, tree.Var) and expression.relation == self.relation and expression.levels_up == 0:
@@ -194,14 +210,14 @@ def key_columns(table: Table) -> tuple[KeyColumn, ...]:
     return tuple(KeyColumn(number, table.column_by_number(number).type, False) for number in table.key_columns)
 
 
-def index_columns(table: Table, index: Index) -> tuple[KeyColumn, ...]:
+def index_columns(catalog: Catalog, table: Table, index: Index) -> tuple[KeyColumn, ...]:
     found = []
     for item in index.columns:
         if item.number:
             column = table.column_by_number(item.number)
-            found.append(KeyColumn(item.number, column.type, not column.not_null))
+            found.append(KeyColumn(item.number, key_type(catalog, column.type, item.collation), not column.not_null))
         else:
-            found.append(KeyColumn(0, item.type, True))
+            found.append(KeyColumn(0, key_type(catalog, item.type, item.collation), True))
     return tuple(found)
 
 
@@ -219,6 +235,7 @@ def _same_key(column: int, operand: int) -> bool:
     """Whether values of the operand's type can be looked for among the column's keys (the same btree family)."""
     if lookup(column).key_encoder() is None:
         return False
+    operand = plain(operand)
     return column == operand or {column, operand} <= _INTEGERS or {column, operand} <= _TEXTS
 
 
@@ -230,7 +247,10 @@ def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClau
     position = 0
     for clause in order_by:
         variable = clause.expression
-        while isinstance(variable, tree.RelabelType) and {variable.type.oid, variable.argument.type.oid} <= _TEXTS:
+        wanted = rules_of(variable.type.oid)
+        while isinstance(variable, tree.RelabelType) and (
+            {plain(variable.type.oid), variable.argument.type.oid} <= _TEXTS or wanted is not None
+        ):
             variable = variable.argument
         if not (isinstance(variable, tree.Var) and variable.relation == relation and variable.levels_up == 0):
             return None
@@ -240,6 +260,8 @@ def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClau
             # The table's own key is named in full: no two rows are left to be told apart by the rest.
             return bool(direction) if access.index is None and access.columns else None
         key = keys[position]
+        if rules_of(key.type.oid) != wanted and plain(key.type.oid) in _COLLATABLE:
+            return None
         if key.number != variable.column or (key.nullable and clause.nulls_first != clause.descending):
             return None
         if direction is None:

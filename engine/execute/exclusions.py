@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
+from catalog import collations
 from catalog.errors import SqlError
 from catalog.functions.registry import function, operator
 from catalog.schema import Constraint
@@ -56,7 +57,7 @@ class Exclusion:
         self._included = predicate_of(writer.catalog, writer.table, self.index)
         self.columns = frozenset(item.number for item in self.index.columns if item.number)
         self._on_expressions = self.index.predicate is not None or any(not item.number for item in self.index.columns)
-        types = [item.type for item in self.index.columns]
+        types = collations.key_types(writer.catalog, self.index)
         names = [operator(oid).name for oid in constraint.operators] or ["="] * len(types)
         self._equal = [place for place, name in enumerate(names) if name == "=" and _has_key(types[place])]
         self._others = [

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from catalog.schema import Table
+from catalog.collations import collation, with_rules
+from catalog.schema import Catalog, Table
 from catalog.types import format_type, lookup
 from catalog.types.base import Array
+from catalog.types.collated import FIRST_OID as FIRST_COLLATED
+from catalog.types.collated import rules_of
 from engine.execute.access import Access
 from engine.execute.virtual import VirtualAccess
 from engine.sql import tree
 
-Detail = tuple[str, tuple[tree.Expr, ...], "tree.Query | tree.Update | tree.Delete | tree.Insert"]
+Detail = tuple[str, tuple["tree.Expr | CollatedKey", ...], "tree.Query | tree.Update | tree.Delete | tree.Insert"]
 
 
 @dataclass(slots=True)
@@ -96,6 +99,22 @@ class _Shown:
     type: object
 
 
+@dataclass(frozen=True, slots=True)
+class CollatedKey:
+    """What is sorted by, and the name of the ICU collation that decides."""
+
+    expression: tree.Expr
+    name: str
+
+
+def sort_key_shown(expression: tree.Expr, catalog: Catalog) -> tree.Expr | CollatedKey:
+    """A sort key for EXPLAIN."""
+    rules = rules_of(expression.type.oid)
+    if rules is None or not isinstance(expression, tree.RelabelType):
+        return expression
+    return CollatedKey(expression.argument, collation(catalog, with_rules(catalog, rules)).name)
+
+
 def expression_text(expression: object, statement: object) -> str:
     """An expression as EXPLAIN shows it. Forms that it has no short text for are shown as '...'."""
     match expression:
@@ -105,6 +124,8 @@ def expression_text(expression: object, statement: object) -> str:
             return f"({expression.column} = ANY ({expression_text(expression.operand, statement)}))"
         case _Shown():
             return f"({expression.column} {expression.kind} {expression_text(expression.operand, statement)})"
+        case CollatedKey():
+            return f"{expression_text(expression.expression, statement)} COLLATE {_quoted(expression.name)}"
         case tree.Const():
             return _constant_text(expression)
         case tree.Param():
@@ -118,6 +139,8 @@ def expression_text(expression: object, statement: object) -> str:
         case tree.FuncExpr():
             arguments = ", ".join(expression_text(item, statement) for item in expression.arguments)
             return f"{expression.function.name}({arguments})"
+        case tree.RelabelType(type=type_) if type_.oid >= FIRST_COLLATED:
+            return expression_text(expression.argument, statement)
         case tree.RelabelType() | tree.CoerceViaIO() | tree.CoerceTypmod():
             inner = expression_text(expression.argument, statement)
             return f"({inner})::{format_type(expression.type.oid, expression.type.typmod)}"

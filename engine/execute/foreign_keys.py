@@ -253,17 +253,19 @@ class ChildTable:
         self._defaults: Callable[[ExecContext], list[object]] | None = None
         self._range = self._find_range()
 
-    def _find_range(self) -> tuple[list[int], bytes, bytes, bool] | None:
-        """(order of the values, prefix, mark before each value, whether it is an index) of the shortest way there."""
+    def _find_range(self) -> tuple[list[tuple[int, TypeRef]], bytes, bytes, bool] | None:
+        """(order of the values and their types in keys, prefix, mark before each value, whether it is an index) of the
+        shortest way there."""
         table, wanted = self.writer.table, set(self.columns)
         count = len(wanted)
         if set(table.key_columns[:count]) == wanted:
-            order = [self.columns.index(number) for number in table.key_columns[:count]]
-            return order, storage_prefix(table.storage_id), b"", False
+            places = [self.columns.index(number) for number in table.key_columns[:count]]
+            return [(place, self._types[place]) for place in places], storage_prefix(table.storage_id), b"", False
         for index in self.writer.indexes:
             leading = [column.number for column in index.index.columns[:count]]
             if set(leading) == wanted and index.included is None and index.index.ready:
-                order = [self.columns.index(number) for number in leading]
+                places = [self.columns.index(number) for number in leading]
+                order = list(zip(places, index.key_types, strict=False))
                 return order, storage_prefix(index.index.storage_id), NOT_NULL, True
         return None
 
@@ -284,8 +286,8 @@ class ChildTable:
             return
         order, prefix, mark, is_index = self._range
         low = prefix
-        for position in order:
-            encode = lookup(self._types[position].oid).key_encoder()
+        for position, type_ in order:
+            encode = lookup(type_.oid).key_encoder()
             assert encode is not None
             low += mark + encode(wanted[position])
         if not is_index:

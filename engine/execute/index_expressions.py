@@ -15,6 +15,7 @@ from engine.execute.context import ExecContext
 from engine.execute.expressions import ExpressionCompiler, Value, compile_expression
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
+from engine.sql.analyze.collations import collate_expression
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.parser import parse_expression
 
@@ -23,7 +24,8 @@ Row = Sequence[object]
 
 def bind_expression(catalog: Catalog, table: Table | None, text: str, type_: TypeRef | None = None) -> tree.Expr:
     """The analysed form of SQL text over the columns of `table` (range entry 0), cast to `type_` where given."""
-    return expanded_expression(analyze_expression(parse_expression(text), Environment(catalog), table, type_), catalog)
+    found = analyze_expression(parse_expression(text), Environment(catalog), table, type_)
+    return collate_expression(expanded_expression(found, catalog), catalog, table)
 
 
 def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:

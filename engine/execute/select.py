@@ -26,7 +26,7 @@ from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import RowPathFull
-from engine.execute.explain import PlanNote, scan_note
+from engine.execute.explain import PlanNote, scan_note, sort_key_shown
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten, function_in_from
@@ -134,9 +134,8 @@ class QueryCompiler:
         if query.distinct is not None:
             note = PlanNote("Unique", [], [note])
         if not served:
-            note = PlanNote(
-                "Sort", [("Sort Key", tuple(clause.expression for clause in query.order_by), query)], [note]
-            )
+            keys = tuple(sort_key_shown(clause.expression, self.catalog) for clause in query.order_by)
+            note = PlanNote("Sort", [("Sort Key", keys, query)], [note])
         if query.limit is not None or query.offset is not None:
             note = PlanNote("Limit", [], [note])
         return [note]

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog import collations
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Index, IndexColumn, Table
 from catalog.types import lookup
@@ -88,9 +89,8 @@ class IndexWriter:
         self.values = value_getter(catalog, table, index)
         self.included = predicate_of(catalog, table, index)
         self.on_expressions = index.predicate is not None or any(not column.number for column in index.columns)
-        self.encode = index_entry_encoder(
-            index.storage_id, [column.type for column in index.columns], index.unique, index.nulls_not_distinct
-        )
+        self.key_types = collations.key_types(catalog, index)
+        self.encode = index_entry_encoder(index.storage_id, self.key_types, index.unique, index.nulls_not_distinct)
         self._settings = settings
 
     def entry(self, values: Row, key: bytes) -> bytes | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
+from catalog.collations import collation, of_type
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may
 from catalog.schema import (
@@ -30,11 +31,12 @@ from catalog.schema import Sequence as SequenceObject
 from engine import ddl
 from engine.ddl import default_privileges
 from engine.ddl.context import Job
-from engine.execute.context import ExecContext
+from engine.execute.context import ExecContext, Field
 from engine.session import planning, running
 from engine.session.prepared import Prepared
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
+from engine.sql.analyze.collations import no_collation
 from engine.storage.keys import prefix_range
 from engine.txn.locks import ACCESS_EXCLUSIVE, TABLE_MODES
 from engine.txn.sequences import encode_state, state_key
@@ -406,15 +408,29 @@ async def create_table_as(
     return f"SELECT {count}"
 
 
+def _collation_name(catalog: Catalog, field: Field, oid: int) -> tuple[str, ...]:
+    """What COLLATE is to say of a column: nothing where its type says it. Raises 42P22."""
+    typed = of_type(field.type.oid)
+    if typed and not oid:
+        raise no_collation(field.name, field.type)
+    if not typed or oid == typed:
+        return ()
+    item = collation(catalog, oid)
+    return catalog.schema_name(item.schema), item.name
+
+
 def definition(created: ast.CreateTableAsStmt, source: Prepared) -> ast.CreateStmt:
     """The table that CREATE TABLE AS makes of a query's columns."""
     fields = source.fields or ()
+    catalog = source.catalog
+    oids = source.analyzed.outputs if source.analyzed is not None else ()
     if len(created.columns) > len(fields):
         raise SqlError("42601", "too many column names were specified")
     columns = []
     for number, field in enumerate(fields):
         name = created.columns[number] if number < len(created.columns) else field.name
-        columns.append(ast.ColumnDef(name, planning.type_name(field.type)))
+        named = _collation_name(catalog, field, oids[number]) if oids else ()
+        columns.append(ast.ColumnDef(name, planning.type_name(field.type), (), named))
     return ast.CreateStmt(
         created.relation,
         tuple(columns),

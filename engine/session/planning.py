@@ -31,6 +31,7 @@ from engine.session.positioned import placed
 from engine.session.prepared import Prepared, may_read_past, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expanded
 from engine.sql.normalize import described
 from engine.sql.parser import parse, parse_type_name
@@ -184,6 +185,9 @@ def planned(
         temporary=not marked and _are_temporary(session, analyzed.written),
     )
     session.check_privileges(analyzed)
+    if analyzed.collated:
+        analyzed = prepared.analyzed = collate(analyzed, session.catalog)
+        root = analyzed.statement
     inherited = concerns(analyzed, session.catalog)
     if with_places and isinstance(root, tree.Query) and not inherited:
         query, prepared.places = placed(root)

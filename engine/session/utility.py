@@ -47,7 +47,7 @@ DDL = (
     ast.OwnedStmt, ast.DefaultPrivilegesStmt,
     ast.CreateEnumStmt, ast.AlterEnumStmt, ast.CreateDomainStmt, ast.AlterDomainStmt, ast.AlterTypeStmt,
     ast.CompositeTypeStmt, ast.AlterCompositeStmt, ast.ExtensionStmt, ast.ChangeStreamStmt,
-    ast.CreateFunctionStmt, ast.DropFunctionStmt, ast.AlterFunctionStmt, ast.DropFromTableStmt,
+    ast.CollationStmt, ast.CreateFunctionStmt, ast.DropFunctionStmt, ast.AlterFunctionStmt, ast.DropFromTableStmt,
 )  # fmt: skip
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from catalog import types
+from catalog import collations, types
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.geometry import ITEMS
 from catalog.schema import PG_CATALOG_OID, Catalog, Schema
 from catalog.types.base import TypeRef
+from catalog.types.collated import FIRST_OID as FIRST_COLLATED
 from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
@@ -127,6 +128,13 @@ class ExpressionPrinter:
         owner = self.catalog.get(schema)
         shown = owner.name if isinstance(owner, Schema) else "information_schema"
         return f"{quote_identifier(shown)}.{name}"
+
+    def collation(self, oid: int) -> str:
+        """A collation's name, with its schema unless that is visible."""
+        item = collations.collation(self.catalog, oid)
+        if item.schema == PG_CATALOG_OID or item.schema in self.visible:
+            return quote_identifier(item.name)
+        return f"{quote_identifier(self.catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
 
     def function_name(self, function: Function) -> str:
         """A function's name; with its schema unless that is visible."""
@@ -339,10 +347,16 @@ class ExpressionPrinter:
         self.add(f"::{self.type(target)}")
 
     def relabel(self, expr: tree.RelabelType | tree.CoerceViaIO) -> None:
-        if expr.implicit and not self.show_implicit:
+        if expr.type.oid >= FIRST_COLLATED or (expr.implicit and not self.show_implicit):
             self.operand(expr.argument, expr, False)
         else:
             self.cast(expr.argument, expr.type, expr)
+
+    def collate(self, expr: tree.CollateExpr) -> None:
+        self.parenthesis("(")
+        self.operand(expr.argument, expr, False)
+        self.add(f" COLLATE {self.collation(expr.collation)}")
+        self.parenthesis(")")
 
     def typmod(self, expr: tree.CoerceTypmod) -> None:
         if not expr.explicit and not self.show_implicit:
@@ -718,6 +732,7 @@ _EXPRESSIONS: dict[type, Callable[[Any, Any], None]] = {
     tree.Var: ExpressionPrinter.var,
     tree.FuncExpr: ExpressionPrinter.call,
     tree.RelabelType: ExpressionPrinter.relabel,
+    tree.CollateExpr: ExpressionPrinter.collate,
     tree.CoerceViaIO: ExpressionPrinter.relabel,
     tree.CoerceTypmod: ExpressionPrinter.typmod,
     tree.ArrayCoerce: ExpressionPrinter.array_coerce,

@@ -84,6 +84,17 @@ class RelabelType:
 
 
 @dataclass(frozen=True, slots=True)
+class CollateExpr:
+    """argument COLLATE "...", until the statement is planned (engine/sql/analyze/collations.py). `collation`: its OID,
+    `name`: as it was found, for printing."""
+
+    argument: Expr
+    collation: int
+    type: TypeRef
+    location: int = node_field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CoerceViaIO:
     """A cast through the text form: output of one type, input of the other."""
 
@@ -404,7 +415,7 @@ Expr = Union[
     Const, Param, Var, FuncExpr, RelabelType, CoerceViaIO, CoerceTypmod, ArrayCoerce, CaseTestExpr, Aggref, WindowFunc,
     GroupingFunc, BoolExpr, NullTest, BooleanTest, DistinctExpr, NullIfExpr, ScalarArrayOp, CoalesceExpr, MinMaxExpr,
     CaseExpr, ArrayExpr, RowExpr, RowCompare, FieldSelect, SubscriptingRef, SubLink, SqlValueFunction, NextValueExpr,
-    SetToDefault, DomainValue, CoerceToDomain, DomainRule, CurrentOf,
+    SetToDefault, DomainValue, CoerceToDomain, DomainRule, CurrentOf, CollateExpr,
 ]  # fmt: skip
 
 
@@ -765,4 +776,6 @@ class Analyzed:
     declared_types: tuple[
         int, ...
     ] = ()  # parameter_types with domains in place of their base types; () if there are none
+    collated: bool = False  # collations decide something in it: it is to go through collations.collate before planning
+    outputs: tuple[int, ...] = ()  # once it has: the collations of the output columns, 0 where none was derived
     literals: int = 0  # so many parameters, from $1 on, are literals of the text: none of them is NULL

@@ -24,6 +24,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import vector_of
 from catalog.types.base import Array, Interval, SqlType
+from catalog.types.collated import plain
 from catalog.types.enum import EnumType
 from catalog.types.user import FIRST_USER_OID
 
@@ -162,7 +163,7 @@ def pack_slices(data: Numbers, first: Numbers, last: Numbers) -> Column:
 
 
 def _make_form(sql_type: SqlType) -> ColumnForm:
-    oid, code = sql_type.oid, sql_type.storage.struct_code
+    oid, code = plain(sql_type.oid), sql_type.storage.struct_code
     if oid in _STORED_IS_ARROW:
         return _plain_form(_STORED_IS_ARROW[oid], "<" + str(np.dtype(_DTYPES[code or ""]).str[1:]))
     if oid == oids.BOOL:

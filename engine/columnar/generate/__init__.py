@@ -22,6 +22,7 @@ from collections.abc import Container, Sequence
 
 from catalog.errors import not_supported
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
+from catalog.types.collated import shown
 from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
 from engine.columnar.generate.catalog_functions import (
     CatalogFunction,
@@ -76,7 +77,7 @@ def _select(generation: Generation, node: tree.Query, binary: Container[int]) ->
     fields = [_sent(piece) if number in binary else () for number, piece in enumerate(made.pieces)]
     body = _as_text(generation, node, made, fields)
     columns = [
-        OutputColumn(target.name, target.expression.type, piece.form, sent)
+        OutputColumn(target.name, shown(target.expression.type), piece.form, sent)
         for target, piece, sent in zip(node.output, body.pieces, fields, strict=True)
     ]
     return generation.finish(body.sql, columns)

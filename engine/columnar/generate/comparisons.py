@@ -4,8 +4,8 @@ compares as it is    booleans, integers, floats (NaN is highest and equals itsel
                      order is the C collation), bytea, uuid, dates, times, interval (months of 30 days in both),
                      DECIMAL with DECIMAL, arrays and records of these
 by rtrim             bpchar: trailing blanks do not count
-by key               general numeric, jsonb, timetz, citext, hstore, tsvector, inet, cidr: bytes made by the type's
-                     key_encoder
+by key               general numeric, jsonb, timetz, citext, hstore, tsvector, inet, cidr, text under an ICU collation:
+                     bytes made by the type's key_encoder
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.collated import FIRST_OID as FIRST_COLLATED
 from catalog.types.multirange import RANGE_OIDS
 from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, unify
 from engine.columnar.generate.state import Generation
@@ -32,7 +33,7 @@ _PREFIXES = (
     "bool", "int2", "int4", "int8", "int24", "int42", "int28", "int82", "int48", "int84", "float4", "float8", "float48",
     "float84", "text", "name", "nametext", "textname", "bytea", "oid", "char", "uuid_", "date_", "time_", "timestamp_",
     "timestamptz_", "interval_", "numeric_", "bpchar", "jsonb_", "timetz_", "array_", "record_", "enum_", "range_",
-    "citext_", "hstore_", "multirange_", "tsvector_", "network_",
+    "citext_", "hstore_", "multirange_", "tsvector_", "network_", "collated_",
 )
 # fmt: on
 
@@ -50,7 +51,7 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
         return f"rtrim({piece.sql}, ' ')"
     if oid == oids.NUMERIC and piece.form == GENERAL:
         return _by_key(generation, piece, oid)
-    if oid in _BY_KEY or is_composite(oid) or is_whole(oid):
+    if oid in _BY_KEY or oid >= FIRST_COLLATED or is_composite(oid) or is_whole(oid):
         return _by_key(generation, piece, oid)
     if oid in _INCOMPARABLE:
         not_supported(f"comparison of type {types.format_type(oid)}")
@@ -71,7 +72,8 @@ def is_native(piece: Piece, oid: int) -> bool:
     if oid == oids.NUMERIC:
         return piece.form != GENERAL
     return (
-        not (is_composite(oid) or is_whole(oid))
+        oid < FIRST_COLLATED
+        and not (is_composite(oid) or is_whole(oid))
         and oid != oids.BPCHAR
         and oid not in _BY_KEY
         and oid not in _INCOMPARABLE

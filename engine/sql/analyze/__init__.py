@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from catalog.schema import Table, View
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
-from engine.sql.analyze import calls, comparisons, expressions, subscripts
+from engine.sql.analyze import calls, collations, comparisons, expressions, subscripts
 from engine.sql.analyze.changes import change_statement
 from engine.sql.analyze.domains import base_types, given_domains
 from engine.sql.analyze.environment import Environment
@@ -56,7 +56,12 @@ def analyze(
     types = _parameter_types(shared, analysed) if shared.parameters else ()
     declared = tuple(map(shared.declared, range(1, len(types) + 1))) if shared.domains else ()
     relations, written = tuple(shared.relations), tuple(shared.written)
-    return tree.Analyzed(analysed, types, relations, written, _asks_table_oids(shared), declared, literals)
+    collated = collations.concerned(environment.catalog, relations, shared.collated)
+    if collated:
+        collations.Collator(environment.catalog).statement(analysed)  # for its errors
+    return tree.Analyzed(
+        analysed, types, relations, written, _asks_table_oids(shared), declared, collated=collated, literals=literals
+    )
 
 
 def _asks_table_oids(shared: Shared) -> bool:

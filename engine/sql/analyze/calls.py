@@ -104,6 +104,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         state.volatile = True
     display = "sql_syntax" if node.sql_syntax else "call"
     variadic = node.variadic and bool(function.variadic)
+    if function.source == "pg_collation_for":
+        state.shared.collated = True
     made = tree.FuncExpr(function, ready, TypeRef(result), None, display, variadic, node.location)
     return made if result < FIRST_USER_OID else json_records.checked_record(state.environment, made, state.kind)
 

@@ -8,7 +8,9 @@ asks for a type; then the type's input function reads it, once, here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from catalog import collations
 from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.types.base import TypeRef
@@ -148,6 +150,9 @@ def _converted(
     oid = target.oid
     if source == oid or oid in _ALWAYS:
         return expr
+    if isinstance(expr, tree.CollateExpr):  # COLLATE stays outermost
+        inner = _converted(state, expr.argument, target, context, explicit, location)
+        return replace(expr, argument=inner, type=inner.type) if collations.of_type(inner.type.oid) else inner
     if oid in POLYMORPHIC and source != UNKNOWN:
         return expr
     if source == UNKNOWN:
@@ -279,7 +284,7 @@ def expr_location(expr: tree.Expr) -> int:
 
 _WITH_ARGUMENT = (
     tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce, tree.NullTest, tree.BooleanTest,
-    tree.FieldSelect, tree.SubscriptingRef, tree.CoerceToDomain,
+    tree.FieldSelect, tree.SubscriptingRef, tree.CoerceToDomain, tree.CollateExpr,
 )  # fmt: skip
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from catalog.collations import built_in_names, collation
 from catalog.errors import SqlError
 from catalog.functions import added
 from catalog.schema import (
     PG_CATALOG_OID,
     Catalog,
+    Collation,
     ExtensionType,
     Relation,
     Sequence,
@@ -84,6 +86,20 @@ class Environment:
             if found is not None:
                 return found
         return None
+
+    def find_collation(self, name: tuple[str, ...], location: int = -1) -> Collation:
+        """The collation of that name, which may have a schema. Raises 42704, 3F000."""
+        schema = name[-2] if len(name) > 1 else None
+        if schema is not None and not self.schema_oid(schema):
+            raise SqlError("3F000", f'schema "{schema}" does not exist', position=position_of(location))
+        for oid in (self.schema_oid(schema),) if schema is not None else self.path_oids:
+            found = self.catalog.collations.get((oid, name[-1]))
+            if found is not None:
+                return found
+            if oid == PG_CATALOG_OID and name[-1] in built_in_names():
+                return collation(self.catalog, built_in_names()[name[-1]])
+        message = f'collation "{".".join(name)}" for encoding "UTF8" does not exist'
+        raise SqlError("42704", message, position=position_of(location))
 
     def _in_schema(self, schema: int, name: str) -> Relation | None:
         return self.catalog.relation(schema, name) or builtin_relation(schema, name)

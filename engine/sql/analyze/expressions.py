@@ -208,10 +208,10 @@ def _collate(state: State, node: ast.CollateClause) -> tree.Expr:
         value = coerce.coerce_type(state, value, TEXT_REF, "i")
     base = element_type(value.type.oid) or value.type.oid
     if base not in _COLLATABLE:
-        fail("42804", f"collations are not supported by type {type_name(value.type.oid)}", node)
-    if node.collation[-1] not in ("C", "POSIX", "default", "ucs_basic"):
-        fail("42704", f'collation "{".".join(node.collation)}" for encoding "UTF8" does not exist', node)
-    return value
+        fail("42804", f"collations are not supported by type {type_name(value.type.oid)}", node.location)
+    found = state.environment.find_collation(node.collation, node.location)
+    state.shared.collated = True
+    return tree.CollateExpr(value, found.oid, value.type, node.location)
 
 
 _COLLATABLE = frozenset({typeinfo.TEXT, typeinfo.VARCHAR, typeinfo.BPCHAR, typeinfo.NAME, oids.CITEXT})

@@ -19,8 +19,8 @@ from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.typeinfo import type_name
 
-REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE, REGROLE, REGNAMESPACE = (
-    24, 2202, 2203, 2204, 2205, 2206, 4096, 4089,
+REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE, REGROLE, REGNAMESPACE, REGCOLLATION = (
+    24, 2202, 2203, 2204, 2205, 2206, 4096, 4089, 4191,
 )  # fmt: skip
 
 
@@ -175,6 +175,10 @@ def _read_operator(environment: Environment, text: str) -> int:
     return found[0].oid
 
 
+def _read_collation(environment: Environment, text: str) -> int:
+    return environment.find_collation(tuple(split_identifiers(text))).oid
+
+
 _REG_READERS: dict[int, Callable[[Environment, str], int]] = {
     REGPROC: _read_procedure,
     REGPROCEDURE: _read_procedure,
@@ -184,4 +188,5 @@ _REG_READERS: dict[int, Callable[[Environment, str], int]] = {
     REGTYPE: _read_type,
     REGROLE: _read_role,
     REGNAMESPACE: _read_namespace,
+    REGCOLLATION: _read_collation,
 }

@@ -42,8 +42,8 @@ class Shared:
     """What holds for the whole statement: environment, parameters, relations met."""
 
     __slots__ = (
-        "domain_value", "domains", "environment", "literals", "parameters", "recorded", "relations", "routine",
-        "sources", "table_oids", "unresolved", "written",
+        "collated", "domain_value", "domains", "environment", "literals", "parameters", "recorded", "relations",
+        "routine", "sources", "table_oids", "unresolved", "written",
     )  # fmt: skip
 
     def __init__(self, environment: Environment, parameters: Iterable[int]) -> None:
@@ -55,6 +55,7 @@ class Shared:
         self.relations: dict[int, None] = {}
         self.written: dict[int, None] = {}
         self.table_oids = False
+        self.collated = False  # COLLATE occurs
         self.domain_value: tree.Expr | None = None  # what VALUE stands for in a domain's condition
         self.routine: RoutineNames | None = None  # of the function whose body is analysed
         self.sources: dict[int, Source] = {}  # of the stored text that is analysed, by location

@@ -38,6 +38,7 @@ from engine.sql.ast.definitions import (
     AlterTableStmt,
     AlterTypeStmt,
     BoundSpec,
+    CollationStmt,
     ColumnDef,
     CommentStmt,
     CompositeTypeStmt,

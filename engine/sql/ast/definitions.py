@@ -275,12 +275,23 @@ class AlterCompositeStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class AlterTypeStmt(Node):
-    """ALTER TYPE | DOMAIN name RENAME TO | OWNER TO | SET SCHEMA value. action: rename owner schema."""
+    """ALTER TYPE | DOMAIN | COLLATION name RENAME TO | OWNER TO | SET SCHEMA value. action: rename owner schema, and of
+    a collation refresh."""
 
     kind: str
     name: tuple[str, ...]
     action: str
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollationStmt(Node):
+    """CREATE COLLATION name (options), or name FROM source."""
+
+    name: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+    source: tuple[str, ...] = ()
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ _FOREIGN_OBJECTS: Final = (
     ("access", "method"),
     ("aggregate",),
     ("cast",),
-    ("collation",),
     ("conversion",),
     ("event", "trigger"),
     ("foreign", "data", "wrapper"),
@@ -119,6 +118,8 @@ class Statements(ChangeStreams):
             return self.create_type(start)
         if key == "domain":
             return self.create_domain(start)
+        if key == "collation":
+            return self.create_collation(start)
         if key == "extension":
             return self.create_extension(start)
         if key in ("function", "procedure"):
@@ -163,6 +164,8 @@ class Statements(ChangeStreams):
             return self.alter_type(start)
         if key == "domain":
             return self.alter_domain(start)
+        if key == "collation":
+            return self.alter_collation(start)
         if key == "extension":
             return self.alter_extension(start)
         if key in ("function", "procedure", "routine"):

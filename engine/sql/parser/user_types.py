@@ -115,6 +115,25 @@ class UserTypes(Alterations):
             return ast.AlterTypeStmt(kind, name, "schema", self.column_name(), location=start)
         return None
 
+    def create_collation(self, start: int) -> ast.Node:
+        self.expect("collation")
+        if_not_exists = self.if_not_exists()
+        name = self.any_name()
+        if self.accept("from"):
+            return ast.CollationStmt(name, (), self.any_name(), if_not_exists, location=start)
+        return ast.CollationStmt(name, self.option_list(), (), if_not_exists, location=start)
+
+    def alter_collation(self, start: int) -> ast.Node:
+        self.expect("collation")
+        name = self.any_name()
+        if self.accept("refresh"):
+            self.expect("version")
+            return ast.AlterTypeStmt("collation", name, "refresh", "", location=start)
+        found = self._alter_any("collation", name, start)
+        if found is None:
+            self.fail()
+        return found
+
     def create_domain(self, start: int) -> ast.Node:
         self.expect("domain")
         name = self.any_name()

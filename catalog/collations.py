@@ -1,0 +1,123 @@
+"""Collations: what they are, which are built in, and what they do to a type.
+
+    default, C, POSIX, ucs_basic, C.utf8     by bytes: nothing but PostgreSQL's names for what Shoal does anyway
+    "de-x-icu", ... and CREATE COLLATION     ICU's (catalog/icu.py)
+
+The built-in ones are those of a PostgreSQL with ICU 72 (catalog/data/pg_collation.tsv), under the same OIDs. What a
+database's users make are schema objects. A collation is named by its OID wherever one is stored; 0 is none: that of the
+type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from catalog import icu
+from catalog.errors import SqlError
+from catalog.schema import PG_CATALOG_OID, Catalog, Collation, Index
+from catalog.types import element_of, oids, type_row
+from catalog.types.base import TypeRef
+from catalog.types.collated import Rules, collated
+
+DEFAULT, C, POSIX = 100, 950, 951
+ICU = "i"
+
+
+@lru_cache(1)
+def built_in() -> dict[int, Collation]:
+    """The collations that every database has, by OID."""
+    from catalog.system.relations import read_rows  # that package shows what is here
+
+    return {
+        int(row["oid"] or 0): Collation(
+            int(row["oid"] or 0),
+            PG_CATALOG_OID,
+            row["collname"] or "",
+            row["colliculocale"] or row["collcollate"] or "",
+            row["collisdeterministic"] == "t",
+            row["collprovider"] or "",
+        )
+        for row in read_rows("pg_collation")
+    }
+
+
+@lru_cache(1)
+def built_in_names() -> dict[str, int]:
+    return {item.name: oid for oid, item in built_in().items()}
+
+
+def collation(catalog: Catalog, oid: int) -> Collation:
+    """The collation with this OID. Raises 42704."""
+    if oid in (DEFAULT, C, POSIX):
+        return _PLAIN[oid]
+    found = catalog.objects.get(oid) or built_in().get(oid)
+    if not isinstance(found, Collation):
+        raise SqlError("42704", f"collation with OID {oid} does not exist")
+    return found
+
+
+_PLAIN = {
+    DEFAULT: Collation(DEFAULT, PG_CATALOG_OID, "default", provider="d"),
+    C: Collation(C, PG_CATALOG_OID, "C", "C", provider="c"),
+    POSIX: Collation(POSIX, PG_CATALOG_OID, "POSIX", "POSIX", provider="c"),
+}
+
+
+def rules(catalog: Catalog, oid: int) -> Rules | None:
+    """What ICU is to do for the collation; None for one that compares bytes."""
+    if oid in (0, DEFAULT, C, POSIX):
+        return None
+    found = collation(catalog, oid)
+    return Rules(found.locale, found.deterministic) if found.provider == ICU else None
+
+
+def with_rules(catalog: Catalog, found: Rules) -> int:
+    """A collation that does this: the built-in one, or the first that users have made."""
+    oid = built_in_names().get(f"{found.locale}-x-icu") if found.deterministic else None
+    made = (item.oid for item in catalog.collations.values() if Rules(item.locale, item.deterministic) == found)
+    return oid or next(made)
+
+
+def is_visible(catalog: Catalog, path: Sequence[int], item: Collation) -> bool:
+    """Whether its bare name means it under a search path (OIDs of schemas)."""
+    for schema in (*path, PG_CATALOG_OID):
+        if schema == item.schema:
+            return True
+        if (schema, item.name) in catalog.collations or (schema == PG_CATALOG_OID and item.name in built_in_names()):
+            return False
+    return False
+
+
+def of_type(oid: int) -> int:
+    """The collation of a type: DEFAULT, C for name, 0 for one that has none."""
+    row = type_row(oid)
+    return row.collation if row else 0
+
+
+def key_type(catalog: Catalog, type_: TypeRef, oid: int) -> TypeRef:
+    """The type by which values of a column with this collation lie in keys: the type itself, unless the collation is
+    ICU's. Raises 0A000 for a type whose keys ICU cannot make."""
+    found = rules(catalog, oid)
+    if found is None:
+        return type_
+    return collated_type(type_.oid, found)
+
+
+def key_types(catalog: Catalog, index: Index) -> list[TypeRef]:
+    """The types by which the columns of an index lie in its keys."""
+    return [key_type(catalog, column.type, column.collation) for column in index.columns]
+
+
+def collated_type(oid: int, found: Rules) -> TypeRef:
+    """The collated type of values of text, varchar, char(n), name or an array of them under these rules."""
+    element = element_of(oid)
+    if element:
+        return collated(oids.BPCHAR_ARRAY if element == oids.BPCHAR else oids.TEXT_ARRAY, found)
+    return collated(oids.BPCHAR if oid == oids.BPCHAR else oids.TEXT, found)
+
+
+def version(item: Collation) -> str | None:
+    """pg_collation_actual_version: what the machine's ICU says; None for a collation without versions, and where there
+    is no ICU."""
+    return icu.version_of(item.locale) if item.provider == ICU and icu.is_available() else None

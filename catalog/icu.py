@@ -1,0 +1,182 @@
+"""ICU's collations and case mappings, by the C library that PostgreSQL uses too.
+
+The interface of that library (ucol_open, ucol_getSortKey, u_strToUpper, ...) is stable and needs nothing compiled here:
+ctypes calls it. It is looked for when the first ICU collation is used, in this order:
+
+    libicui18n    of the system, whatever its version: most Linux machines have it, for PostgreSQL and Node.js need it
+    icu4py        a package whose wheels bring the library (the extra `shoal[icu]`), where the system has none
+
+Functions carry the library's version in their names (`ucol_open_72`); so does a library's file. Sort keys are only
+comparable with keys of the same collation *version* (`version_of`), which is why an index keeps the one it was built
+with (catalog/collations.py).
+
+Calls hold the interpreter's lock (`PyDLL`): they take about a microsecond, less than letting go of it costs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from catalog.errors import SqlError
+
+_PRIMARY_ROOM = 64
+_FAILED = 1  # U_ZERO_ERROR is 0, warnings are negative, errors positive
+_BUFFER_OVERFLOW = 15
+_INSTALL = "Install the ICU libraries (Debian: libicu72, Fedora: libicu), or Shoal with its extra: shoal[icu]."
+
+
+class _Library(NamedTuple):
+    """The functions that are used, ready to be called."""
+
+    open: Callable[..., int | None]
+    sort_key: Callable[..., int]
+    version: Callable[..., None]
+    upper: Callable[..., int]
+    lower: Callable[..., int]
+    title: Callable[..., int]
+    error_name: Callable[..., bytes]
+
+
+@lru_cache(1)
+def _library() -> _Library | None:
+    for path in _candidates():
+        try:
+            library = ctypes.PyDLL(path)
+        except OSError:
+            continue
+        found = _bound(library, path)
+        if found is not None:
+            return found
+    return None
+
+
+def _candidates() -> Iterator[str]:
+    for name in ("icui18n", "icucore"):
+        path = ctypes.util.find_library(name)
+        if path:
+            yield path
+    package = importlib.util.find_spec("icu4py")
+    if package is not None and package.origin is not None:
+        beside = pathlib.Path(package.origin).parent.parent / "icu4py.libs"
+        yield from map(str, sorted(beside.glob("libicui18n*")))
+
+
+def _bound(library: ctypes.CDLL, path: str) -> _Library | None:
+    digits = re.search(r"(?:\.so\.|icui18n\.|icu)(\d+)", pathlib.Path(path).name)
+    for suffix in ("", f"_{digits.group(1)}" if digits else ""):
+        if hasattr(library, f"ucol_open{suffix}"):
+            return _with_types(library, suffix)
+    return None
+
+
+def _with_types(library: ctypes.CDLL, suffix: str) -> _Library:
+    pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
+    status = ctypes.POINTER(ctypes.c_int)
+
+    def function(name: str, result: object, *arguments: object) -> Callable[..., int]:
+        found = getattr(library, name + suffix)
+        found.restype, found.argtypes = result, arguments
+        return found  # type: ignore[no-any-return]
+
+    mapping = (pointer, size, text, size, text, status)
+    return _Library(
+        function("ucol_open", pointer, text, status),
+        function("ucol_getSortKey", size, pointer, text, size, pointer, size),
+        function("ucol_getVersion", None, pointer, pointer),  # type: ignore[arg-type]
+        function("u_strToUpper", size, *mapping),
+        function("u_strToLower", size, *mapping),
+        function("u_strToTitle", size, pointer, size, text, size, pointer, text, status),
+        function("u_errorName", text, ctypes.c_int),  # type: ignore[arg-type]
+    )
+
+
+def _required() -> _Library:
+    """Raises 0A000 where the machine has no ICU."""
+    found = _library()
+    if found is None:
+        raise SqlError("0A000", "ICU is not available on this machine, so collations of it are not", hint=_INSTALL)
+    return found
+
+
+def is_available() -> bool:
+    return _library() is not None
+
+
+@lru_cache(1024)
+def _collator(locale: str) -> int:
+    """The collator of a locale, as a pointer. They are few and kept for ever. Raises 22023."""
+    library = _required()
+    status = ctypes.c_int(0)
+    found = library.open(locale.encode(), ctypes.byref(status))
+    if status.value >= _FAILED or not found:
+        reason = bytes(library.error_name(status.value)).decode()
+        raise SqlError("22023", f'could not open collator for locale "{locale}": {reason}')
+    return found
+
+
+@lru_cache(1024)
+def version_of(locale: str) -> str:
+    """The version of a locale's collator as pg_collation.collversion shows it: '153.120'. Raises 0A000, 22023."""
+    parts = (ctypes.c_uint8 * 4)()
+    _required().version(_collator(locale), ctypes.addressof(parts))
+    numbers = list(parts)
+    while len(numbers) > 2 and not numbers[-1]:
+        numbers.pop()
+    return ".".join(map(str, numbers))
+
+
+@lru_cache(1024)
+def sort_key_maker(locale: str) -> Callable[[str], bytes]:
+    """Makes value -> sort key: bytes that compare as the locale's collator compares the values. They end in a NUL and
+    hold no other one. Raises 0A000, 22023."""
+    library, collator = _required(), _collator(locale)
+    get, allocate = library.sort_key, ctypes.create_string_buffer
+
+    def sort_key(value: str) -> bytes:
+        data = value.encode("utf-16-le", "surrogatepass")
+        units = len(data) // 2
+        size = _PRIMARY_ROOM + 4 * units
+        while True:
+            buffer = allocate(size)
+            needed = get(collator, data, units, buffer, size)
+            if needed <= size:
+                return buffer.raw[:needed]
+            size = needed
+
+    return sort_key
+
+
+def upper(value: str, locale: str) -> str:
+    """By the rules of a locale: 'ß' becomes 'SS', 'i' in Turkish 'İ'."""
+    return _mapped(_required().upper, value, locale.encode())
+
+
+def lower(value: str, locale: str) -> str:
+    """By the rules of a locale."""
+    return _mapped(_required().lower, value, locale.encode())
+
+
+def title(value: str, locale: str) -> str:
+    """initcap: each word begins with a capital letter, by the rules of a locale."""
+    return _mapped(_required().title, value, None, locale.encode())
+
+
+def _mapped(call: Callable[..., int], value: str, *how: object) -> str:
+    data = value.encode("utf-16-le", "surrogatepass")
+    room = len(data) // 2
+    while True:
+        buffer = ctypes.create_string_buffer(2 * room + 2)
+        status = ctypes.c_int(0)
+        needed = call(buffer, room, data, len(data) // 2, *how, ctypes.byref(status))
+        if status.value < _FAILED:
+            return buffer.raw[: 2 * needed].decode("utf-16-le", "surrogatepass")
+        if status.value != _BUFFER_OVERFLOW:
+            raise SqlError("22000", f"case conversion failed: {bytes(_required().error_name(status.value)).decode()}")
+        room = needed

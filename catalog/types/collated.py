@@ -1,0 +1,121 @@
+"""Text under an ICU collation, as the executors see it: a type of its own, which no user ever sees.
+
+Analysis knows text and its collations (engine/sql/analyze/collations.py). Where a collation decides (a comparison, an
+ORDER BY, a key of an index), a value is relabelled from text to the *collated type* of that collation: the same `str`,
+whose `sort_key` and `key_encoder` are ICU's. Everything that compares by the type's key, as for citext, then does
+what the collation says, on both paths, and knows nothing of collations.
+
+    deterministic      key = ICU's sort key, then the text itself: texts that ICU takes for equal are still two
+    nondeterministic   key = ICU's sort key: what ICU takes for equal is equal
+
+Their OIDs are given out by this process, one run of four (text, text[], char, char[]) for each locale and kind; they
+are stored nowhere. The worker learns them with the query that uses them (catalog/usertypes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from catalog import icu
+from catalog.types import oids
+from catalog.types.array import ArrayType
+from catalog.types.base import TypeRef
+from catalog.types.rows import TypeRow
+from catalog.types.text import Text
+from catalog.types.texts import text_key
+
+FIRST_OID = 1 << 30  # far above what a database gives out
+_KINDS = {oids.TEXT: 0, oids.TEXT_ARRAY: 1, oids.BPCHAR: 2, oids.BPCHAR_ARRAY: 3}
+_RUN = len(_KINDS)
+
+
+class Rules(NamedTuple):
+    """What decides how texts compare: an ICU locale, and whether different texts can be equal."""
+
+    locale: str
+    deterministic: bool = True
+
+
+class CollatedText(Text):
+    """Internal form `str`. `padded`: char(n), whose trailing blanks do not count."""
+
+    def __init__(self, oid: int, rules: Rules, padded: bool) -> None:
+        super().__init__(oid, oid + 1, "bpchar" if padded else "text", sql_name="character" if padded else "text")
+        self.rules = rules
+        self.padded = padded
+
+    def _key(self) -> Callable[[Any], bytes]:
+        collate = icu.sort_key_maker(self.rules.locale)
+        if self.padded:
+            if self.rules.deterministic:
+                return lambda value: collate(stripped := value.rstrip(" ")) + text_key(stripped)
+            return lambda value: collate(value.rstrip(" "))
+        if self.rules.deterministic:
+            return lambda value: collate(value) + text_key(value)
+        return collate
+
+    def sort_key(self) -> Callable[[Any], object]:
+        return self._key()
+
+    def key_encoder(self) -> Callable[[Any], bytes]:
+        return self._key()
+
+
+_runs: dict[Rules, int] = {}
+_types: dict[int, CollatedText | ArrayType] = {}
+
+
+def collated(oid: int, rules: Rules) -> TypeRef:
+    """The collated type that stands for text, char(n) or an array of them (`oid`) under these rules."""
+    first = _runs.get(rules)
+    if first is None:
+        first = FIRST_OID + _RUN * len(_runs)
+        learn(first, rules)
+    return TypeRef(first + _KINDS[oid])
+
+
+def learn(first: int, rules: Rules) -> None:
+    """These rules have the run of OIDs that begins with `first`: in this process, or in the one that it works for."""
+    _runs[rules] = first
+    for padded in (False, True):
+        scalar = CollatedText(first + 2 * padded, rules, padded)
+        _types[scalar.oid] = scalar
+        _types[scalar.array_oid] = ArrayType(scalar.array_oid, f"_{scalar.name}", scalar)
+
+
+def find(oid: int) -> CollatedText | ArrayType | None:
+    return _types.get(oid)
+
+
+def rules_of(oid: int) -> Rules | None:
+    """The rules of a collated type, or of an array of one; None for any other type."""
+    if oid < FIRST_OID:
+        return None
+    found = _types.get(oid)
+    scalar = found.element if isinstance(found, ArrayType) else found
+    return scalar.rules if isinstance(scalar, CollatedText) else None
+
+
+def run_of(oid: int) -> int:
+    """The first OID of the run in which a collated type lies."""
+    return oid - (oid - FIRST_OID) % _RUN
+
+
+def plain(oid: int) -> int:
+    """The type that a collated one stands for; any other type is itself."""
+    return (
+        next(kind for kind, place in _KINDS.items() if place == (oid - FIRST_OID) % _RUN) if oid >= FIRST_OID else oid
+    )
+
+
+def shown(type_: TypeRef) -> TypeRef:
+    """The type as clients are told of it: the plain one in place of a collated one."""
+    return type_ if type_.oid < FIRST_OID else TypeRef(plain(type_.oid))
+
+
+def row_of(oid: int, plain_row: TypeRow) -> TypeRow:
+    """What pg_type would say of a collated type: the row of the plain one, with these OIDs."""
+    is_array = (oid - FIRST_OID) % 2
+    return replace(plain_row, oid=oid, element=oid - 1 if is_array else 0, array=0 if is_array else oid + 1)

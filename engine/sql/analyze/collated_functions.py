@@ -1,0 +1,78 @@
+"""The functions that a collation has a say in, and what is called in their place under one of ICU's.
+
+`collated_lt` and its kin (catalog/functions/collated.py) compare by the key of the type that their arguments have been
+relabelled to; `icu_upper`, `icu_lower` and `icu_initcap` take the locale as their last argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from catalog.collations import collated_type
+from catalog.functions.base import Function, Operator
+from catalog.functions.collated import FIRST_FUNCTION, OPERATIONS
+from catalog.types import oids
+from catalog.types.base import TypeRef
+from catalog.types.collated import Rules
+from engine.sql import tree
+
+COMPARISONS: Final[dict[str, str]] = {
+    **{f"text{suffix}": suffix for suffix in ("eq", "ne")},
+    **{f"text_{suffix}": suffix for suffix in ("lt", "le", "gt", "ge")},
+    **{
+        prefix + suffix: suffix
+        for prefix in ("bpchar", "name", "array_")
+        for suffix in ("eq", "ne", "lt", "le", "gt", "ge")
+    },
+    **{f"name{suffix}text": suffix for suffix in OPERATIONS},
+    **{f"text{suffix}name": suffix for suffix in OPERATIONS},
+}
+EQUALITIES: Final = frozenset(source for source, suffix in COMPARISONS.items() if suffix in ("eq", "ne"))
+CASE_MAPPINGS: Final = frozenset(("upper", "lower", "initcap"))
+LIKES: Final = frozenset(("textlike", "textnlike", "namelike", "namenlike"))
+ILIKES: Final = frozenset(("texticlike", "texticnlike", "nameiclike", "nameicnlike"))
+REGULAR: Final = frozenset(
+    f"{of}{ic}regex{how}" for of in ("text", "name") for ic in ("", "ic") for how in ("eq", "ne")
+) | {
+    "regexp_count", "regexp_instr", "regexp_like", "regexp_match", "regexp_matches", "regexp_split_to_array",
+    "regexp_split_to_table", "regexp_substr", "textregexreplace", "textregexreplace_noopt", "textregexsubstr",
+}  # fmt: skip
+SEARCHES: Final = frozenset(("textpos", "replace_text", "split_part", "text_to_array", "text_starts_with"))
+EXTREMES: Final = frozenset(f"{name}({of})" for name in ("max", "min") for of in ("text", "bpchar", "anyarray"))
+
+
+def collated_comparison(function: Function) -> Function:
+    """The comparison of collated values that stands for one of texts or arrays."""
+    return replace(function, source=f"collated_{COMPARISONS[function.source]}")
+
+
+def collated_pair(function: Function, operator: Operator, type_: TypeRef, rules: Rules) -> tuple[Function, Operator]:
+    """The same with its operator, whose operands are of the collated type then."""
+    oid = collated_type(type_.oid, rules).oid
+    return collated_comparison(function), replace(operator, left=oid, right=oid)
+
+
+def collated_extreme(node: tree.Aggref, rules: Rules) -> tree.Expr:
+    """max or min under a collation: of the collated type, shown as the type that it was."""
+    name = node.function.source.partition("(")[0]
+    type_ = collated_type(node.arguments[0].type.oid, rules)
+    arguments = (tree.RelabelType(node.arguments[0], type_), *node.arguments[1:])
+    function = node.function
+    if not function.source.endswith("(anyarray)"):
+        function = replace(function, source=f"{name}(collated)")
+    return tree.RelabelType(replace(node, function=function, arguments=arguments, type=type_), node.type)
+
+
+def collated_mapping(node: Any, rules: Rules, name: str = "") -> tree.Expr:
+    """upper, lower or initcap by a locale: in place of the call, or (`name`) around an expression."""
+    text = TypeRef(oids.TEXT)
+    if name:
+        argument, location = node, -1
+    else:
+        (argument,), name, location = node.arguments, node.function.source, node.location
+    number = ("upper", "lower", "initcap").index(name)
+    function = Function(
+        FIRST_FUNCTION + number, name, f"icu_{name}", "f", True, False, "i", (oids.TEXT, oids.TEXT), oids.TEXT, 0, 0
+    )
+    return tree.FuncExpr(function, (argument, tree.Const(rules.locale, text)), text, location=location)

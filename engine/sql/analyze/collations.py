@@ -1,0 +1,829 @@
+"""Which collation every comparison, order and case mapping has, and what that does to the tree (parse_collate.c).
+
+A collation is *derived* bottom-up. What an expression brings along is a `Derived`:
+
+    none        no text
+    implicit    a column's collation, or its type's; the default one gives way to any other
+    conflict    two columns disagree: whoever needs to know raises 42P22
+    explicit    COLLATE; two of them that differ are an error at once (42P21)
+
+`collate` walks a statement after analysis and gives a tree without COLLATE, in which what an ICU collation decides is
+said by types (catalog/types/collated.py): the operands of `<` are relabelled to the collated type and the function is
+`collated_lt`, so are ORDER BY, min and max, GREATEST, and what asks for equality (=, DISTINCT, GROUP BY, UNION) if the
+collation is not deterministic; upper, lower and initcap become ICU's. All other collations compare bytes, which is what
+an unchanged tree does: a statement that names no ICU collation comes back equal, but for its COLLATEs.
+
+It runs when a statement is analysed, for its errors, and again when it is planned, for its result: in between a tree is
+still what a view's text can be printed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from catalog import collations
+from catalog.errors import SqlError
+from catalog.functions.base import Function, Operator
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Table, View, VirtualTable
+from catalog.types import element_of, format_type
+from catalog.types.base import TypeRef
+from catalog.types.collated import FIRST_OID, Rules, plain
+from engine.sql import tree
+from engine.sql.analyze.coerce import expr_location
+from engine.sql.analyze.collated_functions import (
+    CASE_MAPPINGS,
+    COMPARISONS,
+    EQUALITIES,
+    EXTREMES,
+    ILIKES,
+    LIKES,
+    REGULAR,
+    SEARCHES,
+    collated_comparison,
+    collated_extreme,
+    collated_mapping,
+    collated_pair,
+)
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.typeinfo import UNKNOWN
+from engine.sql.analyze.walk import expressions_in
+
+NONE, IMPLICIT, CONFLICT, EXPLICIT = range(4)
+_HINT = "Use the COLLATE clause to set the collation explicitly."
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What an expression's collation is, and how strongly. `other`: with which one it conflicts."""
+
+    strength: int = NONE
+    oid: int = 0
+    location: int = -1
+    other: int = 0
+
+
+_NOTHING = Derived()
+_LEVELS = (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge)
+
+
+class _Level:
+    """One query level: the collations of the columns of each range table entry, and of each WITH item."""
+
+    __slots__ = ("ctes", "entries", "places")
+
+    def __init__(self) -> None:
+        self.entries: list[dict[int, int]] = []
+        self.ctes: dict[str, list[int]] = {}
+        self.places: dict[int, list[int]] = {}  # of set operations: where the columns of each arm stand in the text
+
+
+def concerned(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
+    """Whether collations have to be derived for a statement: it names one itself (`named`), or a relation has one."""
+    if named:
+        return True
+    for oid in relations:
+        item = catalog.objects.get(oid)
+        if isinstance(item, Table):
+            if any(column.collation for column in item.columns):
+                return True
+        elif isinstance(item, View) and "COLLATE" in item.query:
+            return True
+    return False
+
+
+def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
+    """The statement as the executors take it. Raises 42P21, 42P22, 0A000 (what nondeterministic collations cannot)."""
+    if not analyzed.collated:
+        return analyzed
+    walker = Collator(catalog)
+    statement = walker.statement(analyzed.statement)
+    return replace(analyzed, statement=statement, collated=False, outputs=tuple(walker.outputs))
+
+
+def collate_expression(expression: tree.Expr, catalog: Catalog, table: Table | None) -> tree.Expr:
+    """The same for an expression outside of any query, over the columns of `table`."""
+    named = any(isinstance(item, tree.CollateExpr) for item, _ in expressions_in(expression))
+    if not named and (table is None or not any(column.collation for column in table.columns)):
+        return expression
+    made: tree.Expr = Collator(catalog, table).expression(expression)[0]
+    return made
+
+
+def collation_of(expression: tree.Expr, catalog: Catalog, table: Table | None) -> Derived:
+    """The collation of an expression outside of any query: of an index, a partition key, pg_collation_for()."""
+    return Collator(catalog, table).expression(expression)[1]
+
+
+def output_collations(query: tree.Statement, catalog: Catalog) -> list[int]:
+    """The collation of each output column of a query, 0 for none and for one that could not be derived."""
+    walker = Collator(catalog)
+    walker.statement(query)
+    return walker.outputs
+
+
+class Collator:
+    """Derives and rewrites. `table`: whose columns an expression outside of queries is over (range entry 0)."""
+
+    def __init__(self, catalog: Catalog, table: Table | None = None) -> None:
+        self._catalog = catalog
+        self._levels: list[_Level] = []
+        self._case_values: list[Derived] = []
+        self.outputs: list[int] = []
+        if table is not None:
+            level = _Level()
+            level.entries.append(_of_columns(table))
+            self._levels.append(level)
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def statement(self, node: Any) -> Any:
+        """A statement; `outputs` are then the collations of what it gives."""
+        if isinstance(node, tree.Query):
+            return self.query(node)
+        level = _Level()
+        self._levels.append(level)
+        try:
+            changes: dict[str, Any] = {"ctes": self._ctes(level, node.ctes)}
+            changes["range_table"] = self._range_table(level, node.range_table)
+            outputs: list[int] = []
+            for name in type(node).__dataclass_fields__:
+                if name in ("ctes", "range_table", "table", "root", "members", "named"):
+                    continue
+                value = getattr(node, name)
+                if name == "returning":
+                    changes[name], outputs = self._targets(value)
+                else:
+                    changes[name] = self._part(value)
+            self.outputs = outputs
+            return replace(node, **changes)
+        finally:
+            self._levels.pop()
+
+    def _part(self, value: Any) -> Any:
+        """What holds expressions in a place where their collations go nowhere."""
+        if isinstance(value, tuple):
+            items = tuple(self._part(item) for item in value)
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        if isinstance(value, tree.Query):
+            return self.query(value)
+        if isinstance(value, tree.FromRef):
+            return value
+        if isinstance(value, tree.FromJoin):
+            left, right = self._part(value.left), self._part(value.right)
+            return replace(value, left=left, right=right, condition=self._part(value.condition))
+        if isinstance(value, tree.Assignment):
+            return replace(value, expression=self._part(value.expression))
+        if isinstance(value, tree.OnConflict):
+            return replace(value, assignments=self._part(value.assignments), where=self._part(value.where))
+        if isinstance(value, tree.MergeAction):
+            return replace(value, condition=self._part(value.condition), assignments=self._part(value.assignments))
+        if type(value).__module__ == tree.__name__:
+            return self.expression(value)[0]
+        return value
+
+    def query(self, node: tree.Query) -> tree.Query:
+        level = _Level()
+        self._levels.append(level)
+        try:
+            ctes = self._ctes(level, node.ctes)
+            range_table = self._range_table(level, node.range_table)
+            changed = replace(node, ctes=ctes, range_table=range_table, from_items=self._part(node.from_items))
+            if node.set_operation is not None:
+                return self._set_operation(changed, level)
+            return self._select(changed)
+        finally:
+            self._levels.pop()
+
+    def _ctes(self, level: _Level, ctes: tuple[tree.Cte, ...]) -> tuple[tree.Cte, ...]:
+        made = []
+        for cte in ctes:
+            columns = [collations.of_type(column.type.oid) for column in cte.columns]
+            level.ctes[cte.name] = columns
+            query = self.statement(cte.query)
+            if cte.recursive and self.outputs != columns[: len(self.outputs)]:
+                level.ctes[cte.name] = [*self.outputs, *columns[len(self.outputs) :]]
+                query = self.statement(cte.query)
+            level.ctes[cte.name] = [*self.outputs, *columns[len(self.outputs) :]]
+            made.append(replace(cte, query=query))
+        return tuple(made)
+
+    def _range_table(self, level: _Level, entries: tuple[tree.RangeEntry, ...]) -> tuple[tree.RangeEntry, ...]:
+        made: list[tree.RangeEntry] = []
+        for entry in entries:
+            if isinstance(entry, tree.RangeSubquery):
+                level.places[len(made)] = [expr_location(item.expression) for item in entry.query.output]
+            changed, columns = self._entry(entry)
+            level.entries.append(columns)
+            made.append(changed)
+        return tuple(made)
+
+    def _entry(self, entry: tree.RangeEntry) -> tuple[tree.RangeEntry, dict[int, int]]:
+        own = dict(enumerate((collations.of_type(column.type.oid) for column in entry.columns), 1))
+        if isinstance(entry, tree.RangeTable):
+            return entry, _of_columns(entry.table)
+        if isinstance(entry, tree.RangeSubquery):
+            changed: tree.RangeEntry = replace(entry, query=self.query(entry.query))
+            return changed, dict(enumerate(self.outputs, 1))
+        if isinstance(entry, tree.RangeFunction):
+            found = [self.expression(item) for item in entry.functions]
+            if len(found) == 1 and len(entry.columns) == 1 + entry.ordinality and found[0][1].strength != NONE:
+                own[1] = found[0][1].oid
+            return replace(entry, functions=tuple(item for item, _ in found)), own
+        if isinstance(entry, tree.RangeValues):
+            rows = [[self.expression(item) for item in row] for row in entry.rows]
+            for number in own:
+                merged = self._merged([row[number - 1][1] for row in rows])
+                own[number] = merged.oid if merged.strength != CONFLICT else 0
+            return replace(entry, rows=tuple(tuple(item for item, _ in row) for row in rows)), own
+        if isinstance(entry, tree.RangeCte):
+            known = self._levels[-1 - entry.levels_up].ctes.get(entry.name)
+            return entry, own if known is None else {**own, **dict(enumerate(known, 1))}
+        expressions = [self.expression(item) for item in entry.expressions]
+        changed = replace(entry, expressions=tuple(item for item, _ in expressions))
+        return changed, dict(enumerate((_settled(derived) for _, derived in expressions), 1))
+
+    def _targets(self, targets: tuple[tree.Target, ...]) -> tuple[tuple[tree.Target, ...], list[int]]:
+        made, outputs = [], []
+        for target in targets:
+            expression, derived = self.expression(target.expression)
+            made.append(replace(target, expression=expression))
+            if not target.junk:
+                outputs.append(_settled(derived))
+        return tuple(made), outputs
+
+    # ---- queries ----------------------------------------------------------------------------------------------------
+
+    def _select(self, node: tree.Query) -> tree.Query:
+        targets, outputs = self._targets(node.targets)
+        grouped = [self.expression(item) for item in node.group_by]
+        for _, derived in grouped:
+            self._refuse_mismatch(derived)
+        distinct, whole = node.distinct, node.distinct == ()
+        if distinct:
+            distinct = tuple(self._ordered(item) for item in distinct)
+        changed = replace(
+            node, targets=targets, where=self._part(node.where), having=self._part(node.having),
+            group_by=tuple(item for item, _ in grouped), windows=tuple(map(self._window, node.windows)),
+            distinct=distinct, order_by=self._sorted(node.order_by), limit=self._part(node.limit),
+            offset=self._part(node.offset),
+        )  # fmt: skip
+        if whole:
+            changed = replace(changed, targets=self._distinct_targets(node.targets, targets))
+        loose = [
+            (item, self._rules(derived)) for item, derived in grouped if _loose(self._rules(derived)) and _texts(item)
+        ]
+        if loose:
+            changed = _grouped_loosely(changed, loose)
+        self.outputs = outputs
+        return changed
+
+    def _distinct_targets(
+        self, before: tuple[tree.Target, ...], targets: tuple[tree.Target, ...]
+    ) -> tuple[tree.Target, ...]:
+        """SELECT DISTINCT: by the collation's equality; ORDER BY then finds the same expressions here."""
+        made = []
+        for old, target in zip(before, targets, strict=True):
+            rules = self._rules(self.expression(old.expression)[1])
+            made.append(replace(target, expression=_as_collated(target.expression, rules)))
+        return tuple(made)
+
+    def _set_operation(self, node: tree.Query, level: _Level) -> tree.Query:
+        assert node.set_operation is not None
+        operation, outputs = self._combined(node.set_operation, level)
+        assert isinstance(operation, tree.SetOperation)
+        targets = node.targets
+        leftmost: tree.SetOperation | tree.FromRef = node.set_operation
+        while isinstance(leftmost, tree.SetOperation):
+            leftmost = leftmost.left
+        level.entries[leftmost.relation] = dict(enumerate(outputs, 1))
+        changed = replace(
+            node, set_operation=operation, targets=targets, order_by=self._sorted(node.order_by),
+            limit=self._part(node.limit), offset=self._part(node.offset),
+        )  # fmt: skip
+        self.outputs = outputs
+        return changed
+
+    def _combined(
+        self, node: tree.SetOperation | tree.FromRef, level: _Level
+    ) -> tuple[tree.SetOperation | tree.FromRef, list[int]]:
+        if isinstance(node, tree.FromRef):
+            return node, list(level.entries[node.relation].values())
+        at = self._places(node.right, level)
+        left, lefts = self._combined(node.left, level)
+        right, rights = self._combined(node.right, level)
+        types, outputs = [], []
+        for type_, first, second, location in zip(node.types, lefts, rights, at, strict=False):
+            merged = self._merged([Derived(IMPLICIT if oid else NONE, oid, location) for oid in (first, second)])
+            if not (node.kind == "union" and node.all):
+                self._refuse_mismatch(merged)
+            rules = None if node.kind == "union" and node.all else self._rules(merged)
+            types.append(collations.collated_type(type_.oid, rules) if rules is not None and _loose(rules) else type_)
+            outputs.append(_settled(merged))
+        return replace(node, left=left, right=right, types=tuple(types)), outputs
+
+    @staticmethod
+    def _places(node: tree.SetOperation | tree.FromRef, level: _Level) -> list[int]:
+        """Where the columns of an arm stand in the text."""
+        while isinstance(node, tree.SetOperation):
+            node = node.left
+        return level.places[node.relation]
+
+    def _window(self, node: tree.WindowClause) -> tree.WindowClause:
+        return replace(
+            node,
+            partition_by=tuple(self._equated(item) for item in node.partition_by),
+            order_by=self._sorted(node.order_by),
+            frame_start=self._part(node.frame_start),
+            frame_end=self._part(node.frame_end),
+        )
+
+    def _sorted(self, clauses: tuple[tree.SortClause, ...]) -> tuple[tree.SortClause, ...]:
+        return tuple(replace(clause, expression=self._ordered(clause.expression)) for clause in clauses)
+
+    def _ordered(self, node: tree.Expr) -> tree.Expr:
+        expression, derived = self.expression(node)
+        self._refuse_mismatch(derived)
+        made: tree.Expr = _as_collated(expression, self._needed(derived))
+        return made
+
+    def _refuse_mismatch(self, derived: Derived) -> None:
+        """42P21 for what rows are sorted or grouped by, and columns of UNION."""
+        if derived.strength == CONFLICT:
+            fail(
+                "42P21",
+                f'collation mismatch between implicit collations "{self._name(derived.oid)}" and '
+                f'"{self._name(derived.other)}"',
+                derived.location,
+                hint="You can choose the collation by applying the COLLATE clause to one or both expressions.",
+            )
+
+    def _equated(self, node: tree.Expr) -> tree.Expr:
+        expression, derived = self.expression(node)
+        self._refuse_mismatch(derived)
+        rules = self._rules(derived)
+        made: tree.Expr = _as_collated(expression, rules if _loose(rules) else None)
+        return made
+
+    # ---- expressions ------------------------------------------------------------------------------------------------
+
+    def expression(self, node: Any) -> tuple[Any, Derived]:
+        """The expression without COLLATE, and what it derives."""
+        handler = _HANDLERS.get(type(node), Collator._plain)
+        return handler(self, node)
+
+    def _plain(self, node: Any) -> tuple[Any, Derived]:
+        """Any node whose collation is that of its operands."""
+        changes, states = self._operands(node)
+        return (replace(node, **changes) if changes else node), self._result(node.type, self._merged(states))
+
+    def _operands(self, node: Any, skipped: Sequence[str] = ()) -> tuple[dict[str, Any], list[Derived]]:
+        """The operands of a node that have changed, by field, and what all of them derive."""
+        changes: dict[str, Any] = {}
+        states: list[Derived] = []
+        for name in _operand_fields(type(node)):
+            value = getattr(node, name)
+            if name in skipped or value is None:
+                continue
+            new = self._operand(value, states)
+            if new is not value:
+                changes[name] = new
+        return changes, states
+
+    def _operand(self, value: Any, states: list[Derived]) -> Any:
+        if isinstance(value, tuple):
+            items = tuple([self._operand(item, states) for item in value])
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        if isinstance(value, tree.SortClause):
+            return replace(value, expression=self._ordered(value.expression))
+        if type(value).__module__ != tree.__name__:
+            return value
+        new, derived = self.expression(value)
+        states.append(derived)
+        return new
+
+    def _collate(self, node: tree.CollateExpr) -> tuple[Any, Derived]:
+        argument, _ = self.expression(node.argument)
+        return argument, Derived(EXPLICIT, node.collation, node.location)
+
+    def _var(self, node: tree.Var) -> tuple[Any, Derived]:
+        typed = collations.of_type(node.type.oid)
+        if not typed:
+            return node, _NOTHING
+        at = len(self._levels) - 1 - node.levels_up
+        found = typed
+        if at >= 0 and node.relation < len(self._levels[at].entries):
+            found = self._levels[at].entries[node.relation].get(node.column, typed)
+        return node, Derived(IMPLICIT, found, node.location) if found else _NOTHING
+
+    def _leaf(self, node: Any) -> tuple[Any, Derived]:
+        typed = collations.of_type(node.type.oid)
+        return node, Derived(IMPLICIT, typed) if typed else _NOTHING
+
+    def _case_test(self, node: tree.CaseTestExpr) -> tuple[Any, Derived]:
+        return node, self._case_values[-1] if self._case_values else self._leaf(node)[1]
+
+    def _function(self, node: tree.FuncExpr) -> tuple[Any, Derived]:
+        changes, states = self._operands(node)
+        merged = self._merged(states)
+        made = replace(node, **changes) if changes else node
+        return self._called(made, merged), self._result(node.type, merged)
+
+    def _called(self, node: tree.FuncExpr, derived: Derived) -> tree.Expr:
+        """A call under an input collation."""
+        source = node.function.source
+        if source in COMPARISONS:
+            rules = self._needed(derived)
+            if rules is None or (source in EQUALITIES and rules.deterministic) or not _texts(node.arguments[0]):
+                return node
+            arguments = tuple(_as_collated(argument, rules) for argument in node.arguments)
+            return replace(node, function=collated_comparison(node.function), arguments=arguments)
+        if source in CASE_MAPPINGS:
+            rules = self._needed(derived, f"{source}() function")
+            return node if rules is None else collated_mapping(node, rules)
+        if source in LIKES:
+            _refuse_loose(self._needed(derived, "LIKE"), "LIKE")
+        elif source in ILIKES:
+            rules = self._needed(derived, "ILIKE")
+            _refuse_loose(rules, "ILIKE")
+            if rules is None:
+                return node
+            return replace(node, arguments=tuple(collated_mapping(item, rules, "lower") for item in node.arguments))
+        elif source in REGULAR:
+            _refuse_loose(self._needed(derived, "regular expression"), "regular expressions")
+        elif source in SEARCHES:
+            _refuse_loose(self._rules(derived), "substring searches")
+        elif source == "pg_collation_for":
+            return self._shown(node, derived)
+        return node
+
+    def _shown(self, node: tree.FuncExpr, derived: Derived) -> tree.Expr:
+        """pg_collation_for(): a constant."""
+        oid = node.arguments[0].type.oid
+        if not collations.of_type(oid) and oid != UNKNOWN:
+            fail("42804", f"collations are not supported by type {format_type(oid)}")
+        found = _settled(derived)
+        text = None
+        if found:
+            item = collations.collation(self._catalog, found)
+            text = quote_identifier(item.name)
+            if item.schema != PG_CATALOG_OID:
+                text = f"{quote_identifier(self._catalog.schema_name(item.schema))}.{text}"
+        return tree.Const(text, node.type, node.location)
+
+    def _aggregate(self, node: tree.Aggref) -> tuple[Any, Derived]:
+        changes, states = self._operands(node, ("filter", "order_by"))
+        changes |= {"filter": self._part(node.filter), "order_by": self._sorted(node.order_by)}
+        ordered_set = bool(node.direct_arguments) or (
+            bool(node.order_by) and node.function.kind == "a" and _within(node)
+        )
+        if ordered_set:
+            states += [self.expression(clause.expression)[1] for clause in node.order_by]
+        merged = self._merged(states)
+        made = replace(node, **changes)
+        result = self._result(node.type, merged)
+        extreme = node.function.source in EXTREMES and _texts(node.arguments[0])
+        rules = self._needed(merged) if extreme or ordered_set else self._rules(merged)
+        if rules is None:
+            return made, result
+        if extreme:
+            return collated_extreme(made, rules), result
+        if node.distinct and (_loose(rules) or node.order_by):
+            made = replace(made, arguments=tuple(_as_collated(item, rules) for item in made.arguments))
+        return made, result
+
+    def _min_max(self, node: tree.MinMaxExpr) -> tuple[Any, Derived]:
+        changes, states = self._operands(node)
+        merged = self._merged(states)
+        made = replace(node, **changes) if changes else node
+        result = self._result(node.type, merged)
+        rules = self._needed(merged) if _texts(node) else None
+        if rules is None:
+            return made, result
+        arguments = tuple(_as_collated(item, rules) for item in made.arguments)
+        return tree.RelabelType(replace(made, arguments=arguments, type=arguments[0].type), node.type), result
+
+    def _equality(self, node: Any) -> tuple[Any, Derived]:
+        """IS DISTINCT FROM, NULLIF."""
+        changes, states = self._operands(node)
+        merged = self._merged(states)
+        made = replace(node, **changes) if changes else node
+        result = self._result(node.type, merged)
+        rules = self._needed(merged) if _texts(node.left) else None
+        if rules is None or rules.deterministic:
+            return made, result
+        left, right = _as_collated(made.left, rules), _as_collated(made.right, rules)
+        made = replace(made, function=collated_comparison(node.function), left=left, right=right)
+        if isinstance(node, tree.NullIfExpr):
+            return tree.RelabelType(replace(made, type=left.type), node.type), result
+        return made, result
+
+    def _any_all(self, node: tree.ScalarArrayOp) -> tuple[Any, Derived]:
+        changes, states = self._operands(node)
+        merged = self._merged(states)
+        made = replace(node, **changes) if changes else node
+        source = node.function.source
+        if source not in COMPARISONS:
+            if source in LIKES:
+                _refuse_loose(self._needed(merged, "LIKE"), "LIKE")
+            return made, _NOTHING
+        rules = self._needed(merged)
+        if rules is None or (source in EQUALITIES and rules.deterministic) or not _texts(node.left):
+            return made, _NOTHING
+        function, operator = collated_pair(node.function, node.operator, node.left.type, rules)
+        left, right = _as_collated(made.left, rules), _as_collated(made.right, rules)
+        made = replace(made, function=function, operator=operator, left=left, right=right)
+        return made, _NOTHING
+
+    def _row(self, node: tree.RowExpr) -> tuple[Any, Derived]:
+        return replace(node, elements=tuple(self.expression(item)[0] for item in node.elements)), _NOTHING
+
+    def _row_compare(self, node: tree.RowCompare) -> tuple[Any, Derived]:
+        columns = zip(node.functions, node.operators, node.left, node.right, strict=True)
+        made = [self._row_column(*column) for column in columns]
+        functions, operators, lefts, rights = zip(*made, strict=True)
+        return replace(node, functions=functions, operators=operators, left=lefts, right=rights), _NOTHING
+
+    def _row_column(self, function: Function, operator: Operator, left: tree.Expr, right: tree.Expr) -> tuple[Any, ...]:
+        (first, one), (second, two) = self.expression(left), self.expression(right)
+        rules = self._needed(self._merged([one, two])) if function.source in COMPARISONS and _texts(left) else None
+        if rules is None:
+            return function, operator, first, second
+        return (
+            *collated_pair(function, operator, left.type, rules),
+            _as_collated(first, rules),
+            _as_collated(second, rules),
+        )
+
+    def _case(self, node: tree.CaseExpr) -> tuple[Any, Derived]:
+        argument = node.argument
+        if argument is not None:
+            argument, derived = self.expression(argument)
+            self._case_values.append(derived)
+        whens, states = [], []
+        for condition, value in node.whens:
+            test = self.expression(condition)[0]
+            result, derived = self.expression(value)
+            states.append(derived)
+            whens.append((test, result))
+        if argument is not None:
+            self._case_values.pop()
+        default, derived = self.expression(node.default)
+        merged = self._merged([*states, derived])
+        return replace(node, argument=argument, whens=tuple(whens), default=default), self._result(node.type, merged)
+
+    def _array_coerce(self, node: tree.ArrayCoerce) -> tuple[Any, Derived]:
+        argument, derived = self.expression(node.argument)
+        return replace(node, argument=argument), self._result(node.type, derived)
+
+    def _to_domain(self, node: tree.CoerceToDomain) -> tuple[Any, Derived]:
+        argument, derived = self.expression(node.argument)
+        made = replace(node, argument=argument)
+        domain = self._catalog.objects.get(node.type.domain)
+        if isinstance(domain, Domain) and domain.collation:
+            return made, Derived(IMPLICIT, domain.collation)
+        return made, self._result(node.type, derived)
+
+    def _field(self, node: tree.FieldSelect) -> tuple[Any, Derived]:
+        return replace(node, argument=self.expression(node.argument)[0]), self._leaf(node)[1]
+
+    def _sublink(self, node: tree.SubLink) -> tuple[Any, Derived]:
+        tests = [self.expression(item) for item in node.test]
+        query = self.query(node.query)
+        outputs = list(self.outputs)
+        made = replace(node, query=query, test=tuple(item for item, _ in tests))
+        if node.kind in ("expr", "array"):
+            return made, Derived(IMPLICIT, outputs[0]) if outputs and outputs[0] else self._leaf(node)[1]
+        if node.kind == "exists" or not tests:
+            return made, _NOTHING
+        return self._compared(made, [derived for _, derived in tests], outputs), _NOTHING
+
+    def _compared(self, node: tree.SubLink, tests: list[Derived], outputs: list[int]) -> tree.SubLink:
+        """x = ANY (SELECT ...): both sides as collated types where the collation decides."""
+        found: dict[int, Rules] = {}
+        for place, ((_, function), derived, oid) in enumerate(zip(node.comparisons, tests, outputs, strict=False)):
+            if function.source in COMPARISONS and _texts(node.test[place]):
+                rules = self._needed(self._merged([derived, Derived(IMPLICIT if oid else NONE, oid)]))
+                if rules is not None and not (function.source in EQUALITIES and rules.deterministic):
+                    found[place] = rules
+        if not found:
+            return node
+        comparisons = tuple(
+            collated_pair(function, operator, node.test[place].type, found[place])[::-1]
+            if place in found
+            else (operator, function)
+            for place, (operator, function) in enumerate(node.comparisons)
+        )
+        test = tuple(_as_collated(item, found.get(place)) for place, item in enumerate(node.test))
+        return replace(node, comparisons=comparisons, test=test, query=_with_collated_output(node.query, found))
+
+    # ---- rules ------------------------------------------------------------------------------------------------------
+
+    def _merged(self, states: Sequence[Derived]) -> Derived:
+        """What several operands derive together (merge_collation_state)."""
+        found = _NOTHING
+        for state in states:
+            if state.strength > found.strength:
+                found = state
+            elif state.strength == found.strength and state.oid != found.oid:
+                if state.strength == IMPLICIT:
+                    if found.oid == collations.DEFAULT:
+                        found = state
+                    elif state.oid != collations.DEFAULT:
+                        found = Derived(CONFLICT, found.oid, state.location, state.oid)
+                elif state.strength == EXPLICIT:
+                    fail(
+                        "42P21",
+                        f'collation mismatch between explicit collations "{self._name(found.oid)}" and '
+                        f'"{self._name(state.oid)}"',
+                        state.location,
+                    )
+        return found
+
+    @staticmethod
+    def _result(type_: TypeRef, merged: Derived) -> Derived:
+        typed = collations.of_type(type_.oid)
+        if not typed:
+            return _NOTHING
+        return merged if merged.strength != NONE else Derived(IMPLICIT, typed)
+
+    def _rules(self, derived: Derived) -> Rules | None:
+        if derived.strength in (NONE, CONFLICT):
+            return None
+        return collations.rules(self._catalog, derived.oid)
+
+    def _needed(self, derived: Derived, what: str = "string comparison") -> Rules | None:
+        """The rules for what cannot do without a collation. Raises 42P22."""
+        if derived.strength == CONFLICT:
+            raise indeterminate(what)
+        return self._rules(derived)
+
+    def _name(self, oid: int) -> str:
+        return collations.collation(self._catalog, oid).name
+
+
+def _of_columns(table: Table | VirtualTable) -> dict[int, int]:
+    """The collations of a table's columns, by number; those without one of their own have their types'."""
+    return {column.number: column.collation or collations.of_type(column.type.oid) for column in table.columns}
+
+
+def indeterminate(what: str = "string comparison") -> SqlError:
+    """42P22."""
+    return SqlError("42P22", f"could not determine which collation to use for {what}", hint=_HINT)
+
+
+def no_collation(column: str, type_: TypeRef) -> SqlError:
+    """42P22 for a column of a new relation."""
+    shown = format_type(type_.oid)
+    return SqlError("42P22", f'no collation was derived for column "{column}" with collatable type {shown}', hint=_HINT)
+
+
+def _settled(derived: Derived) -> int:
+    """The collation of an output column: 0 where there is none."""
+    return derived.oid if derived.strength in (IMPLICIT, EXPLICIT) else 0
+
+
+def _loose(rules: Rules | None) -> bool:
+    return rules is not None and not rules.deterministic
+
+
+def _refuse_loose(rules: Rules | None, what: str) -> None:
+    if _loose(rules):
+        _unsupported(what)
+
+
+def _unsupported(what: str) -> NoReturn:
+    raise SqlError("0A000", f"nondeterministic collations are not supported for {what}")
+
+
+_TEXTS = frozenset((19, 25, 1042, 1043))
+
+
+def _texts(node: Any) -> bool:
+    """Whether its values are texts, or arrays of them."""
+    oid = plain(node.type.oid)
+    return oid in _TEXTS or element_of(oid) in _TEXTS
+
+
+def _as_collated(node: Any, rules: Rules | None) -> Any:
+    """The expression relabelled to the collated type, if there are rules and it is text."""
+    if rules is None or not _texts(node) or node.type.oid >= FIRST_OID:
+        return node
+    type_ = collations.collated_type(node.type.oid, rules)
+    if isinstance(node, tree.ArrayExpr):
+        element = collations.collated_type(node.element_type.oid, rules)
+        elements = tuple(_as_collated(item, rules) for item in node.elements)
+        return replace(node, elements=elements, type=type_, element_type=element)
+    return tree.RelabelType(node, type_)
+
+
+def _grouped_loosely(node: tree.Query, loose: Sequence[tuple[tree.Expr, Rules | None]]) -> tree.Query:
+    """GROUP BY under collations that take different texts for equal: the keys are collated, and what is shown of a
+    group is one of its texts."""
+    keys = {item: _as_collated(item, rules) for item, rules in loose}
+    shown = {item: tree.RelabelType(key, item.type) for item, key in keys.items()}
+
+    def change(item: Any) -> Any:
+        if isinstance(item, tree.Aggref | tree.Query):
+            return item
+        if item in shown:
+            return shown[item]
+        return None
+
+    def put(part: Any) -> Any:
+        return _replaced(part, change)
+
+    return replace(
+        node,
+        group_by=tuple(keys.get(item, item) for item in node.group_by),
+        targets=tuple(replace(target, expression=put(target.expression)) for target in node.targets),
+        having=put(node.having),
+        order_by=tuple(replace(item, expression=put(item.expression)) for item in node.order_by),
+        windows=tuple(put(item) for item in node.windows),
+        distinct=None if node.distinct is None else tuple(put(item) for item in node.distinct),
+    )
+
+
+def _replaced(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy with what `change` gives put in place of the nodes for which it gives something; it is not looked into."""
+    if isinstance(node, tuple):
+        return tuple(_replaced(item, change) for item in node)
+    if type(node).__module__ != tree.__name__:
+        return node
+    found = change(node) if not isinstance(node, tree.SortClause | tree.WindowClause) else None
+    if found is not None:
+        return found
+    names = _operand_fields(type(node))
+    return replace(node, **{name: _replaced(getattr(node, name), change) for name in names}) if names else node
+
+
+def _with_collated_output(query: tree.Query, found: dict[int, Rules]) -> tree.Query:
+    """The query with some output columns (by place) as collated types."""
+    if query.set_operation is None and query.distinct is None and not query.has_set_functions:
+        place = -1
+        targets = []
+        for target in query.targets:
+            place += not target.junk
+            rules = None if target.junk else found.get(place)
+            targets.append(replace(target, expression=_as_collated(target.expression, rules)))
+        return replace(query, targets=tuple(targets))
+    from engine.sql.analyze.targets import range_columns
+    from engine.sql.analyze.walk import shift_levels
+
+    inner = shift_levels(query, 1)
+    columns = range_columns(inner.targets)
+    outer = tuple(
+        tree.Target(_as_collated(tree.Var(0, n, column.type, 0, column.name), found.get(n - 1)), column.name)
+        for n, column in enumerate(columns, 1)
+    )
+    return tree.Query(outer, (tree.RangeSubquery(inner, "*SELECT*", columns),), (tree.FromRef(0),))
+
+
+def _within(node: tree.Aggref) -> bool:
+    """Whether it is WITHIN GROUP: its ORDER BY is what it aggregates."""
+    from catalog.functions import registry
+
+    declared = registry.aggregate(node.function.oid)
+    return declared is not None and declared.kind != "n"
+
+
+_fields_of: dict[type, tuple[str, ...]] = {}
+_NOT_OPERANDS = frozenset(
+    {"function", "operator", "functions", "operators", "type", "location", "element_type", "names", "name"}
+)
+
+
+def _operand_fields(kind: type) -> tuple[str, ...]:
+    found = _fields_of.get(kind)
+    if found is None:
+        found = tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_OPERANDS)  # type: ignore[attr-defined]
+        _fields_of[kind] = found
+    return found
+
+
+_Handler = Callable[["Collator", Any], tuple[Any, Derived]]
+_HANDLERS: dict[type, _Handler] = {
+    tree.CollateExpr: Collator._collate,
+    tree.Var: Collator._var,
+    **dict.fromkeys(
+        (tree.Const, tree.Param, tree.DomainValue, tree.SqlValueFunction, tree.NextValueExpr, tree.SetToDefault,
+         tree.CurrentOf, tree.GroupingFunc),
+        Collator._leaf,
+    ),
+    tree.CaseTestExpr: Collator._case_test,
+    tree.FuncExpr: Collator._function,
+    tree.Aggref: Collator._aggregate,
+    tree.MinMaxExpr: Collator._min_max,
+    tree.DistinctExpr: Collator._equality,
+    tree.NullIfExpr: Collator._equality,
+    tree.ScalarArrayOp: Collator._any_all,
+    tree.RowExpr: Collator._row,
+    tree.RowCompare: Collator._row_compare,
+    tree.CaseExpr: Collator._case,
+    tree.ArrayCoerce: Collator._array_coerce,
+    tree.CoerceToDomain: Collator._to_domain,
+    tree.FieldSelect: Collator._field,
+    tree.SubLink: Collator._sublink,
+}  # fmt: skip
