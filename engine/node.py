@@ -236,6 +236,7 @@ class Node:
         """The store has applied a commit of the leader's: what it changed of the schema is the catalog now."""
         changes = system_rows.changes(edits.writes.items())
         if changes:
+            self.store.of(0).learn_bases()
             if self.catalogs:
                 self.publish(changes)
             else:
@@ -329,6 +330,7 @@ class Node:
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
         """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its
         locks, and `exclusive_tables` counts it."""
+        self.store.of(0).learn_bases()
         self.commits.wait(lsn, partial(self._publish, transaction), partial(self._discard, transaction))
 
     def _publish(self, transaction: Transaction) -> None:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.bulk.keeping import keep_for_branches
 from engine.changes import record
 from engine.storage.columns import Column, Numbers, one_array
 from engine.storage.keys import PREFIX_BYTES, encode_keys, storage_prefix, without_prefix
@@ -80,7 +81,9 @@ async def finish_recorded(session: SessionState, transaction: Transaction, threa
                 newest.close()
             if run is not None:
                 made.append(run)
+    before = len(transaction.runs)
     bulk.merge_into(transaction, session.node.written)
+    await keep_for_branches(transaction, thread, transaction.runs[before:])
     transaction.runs.extend(made)
     made.clear()
 

@@ -12,14 +12,14 @@ LMDB may be newer than its flushed LSN says, by parts of a large bulk run that i
 what the captured layers have. Neither matters: a layer is handed to the flush only when it is durable, so LMDB is never
 ahead of the LSN, and layers are read first.
 
-`batches` merges the levels in key order: of each, the batch at hand is cut at the smallest of their last keys, and what
-lies below it is sorted together. Ranges that one level has for itself, which is nearly all of them, are handed through.
+`batches` merges the levels in key order (engine/storage/merging.py). Those of a storage id that leans on others are its
+own, and below them what it leans on; what is kept for it is not shown by itself.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from time import thread_time
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
-from engine.storage.columns import Column, Numbers, binary_array, one_array
+from catalog.rows import BASES
+from engine.storage.columns import Column, binary_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
+from engine.storage.leaning import bound_in, keeps, known_values, leans, moved_keys
 from engine.storage.memtable import Version
+from engine.storage.merging import Pair, joined, merged, place_of
 from engine.storage.runs import BulkLayer, BulkRun
 
 if TYPE_CHECKING:
@@ -45,7 +48,6 @@ SLICE_ROWS = 256  # taken from LMDB at once: a loop in C, which does not let go 
 SLICE_BYTES = 1 << 20
 LONGEST_REST = 0.02
 
-Pair = tuple[Column, Column]
 Pause = Callable[[float], None]
 """Called between slices of work with the processor seconds that the slice took."""
 
@@ -54,25 +56,6 @@ def binary_in_slices(values: Sequence[bytes | None]) -> Column:
     """The values as a binary array, made in slices: no call holds the interpreter for long."""
     parts = [pa.array(values[start : start + 2048], pa.binary()) for start in range(0, len(values), 2048)]
     return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
-
-
-class Keys:
-    """A binary array as a sequence of bytes, for bisect."""
-
-    def __init__(self, column: Column) -> None:
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, index: int) -> bytes:
-        found: bytes = self._column[index].as_py()
-        return found
-
-
-def place_of(keys: Column, key: bytes, after: bool = False) -> int:
-    """How many of the sorted keys are below `key` (`after`: or equal to it)."""
-    return (bisect_right if after else bisect_left)(Keys(keys), key)
 
 
 class _Edits:
@@ -148,6 +131,7 @@ class Capture:
         self._layers = layers
         self._generation: Generation | None = generation
         self._levels: dict[int, list[_Level]] = {}
+        self._bases = dict(generation.bases)
 
     @classmethod
     def take(cls, store: Tablespace, lsn: int | None = None) -> Capture:
@@ -214,7 +198,8 @@ class Capture:
             prefix = cursor.key()[:PREFIX_BYTES]
             found.add(int.from_bytes(prefix, "big"))
             more = cursor.set_range(successor(prefix))
-        return sorted(found - self.dropped)
+        found.update(int.from_bytes(key[PREFIX_BYTES:], "big") for key, _ in self.pairs(BASES))
+        return sorted(storage_id for storage_id in found - self.dropped if not keeps(storage_id))
 
     def changed(self, storage_id: int, low: bytes, high: bytes, after: int) -> bool:
         """Whether a key in [low, high) was written after an LSN that is not below `known_since`."""
@@ -226,12 +211,22 @@ class Capture:
         """(keys, values) as binary arrays without NULLs, in key order; `low` and `high` (exclusive, b'': no bound) are
         whole keys. Batches have up to BATCH_ROWS rows and about BATCH_BYTES bytes of one level, and more when merged.
         """
-        first, end = prefix_range(storage_prefix(storage_id))
+        prefix = storage_prefix(storage_id)
+        first, end = prefix_range(prefix)
         first, end = low or first, high or end
         levels = self._levels.get(storage_id, ())
         sources: list[Iterator[Pair]] = [level.batches(first, end) for level in levels]
-        sources.append(self._stored(first, end, pause))
-        return _merged(sources)
+        stored = self._stored(first, end, pause)
+        if leans(storage_id):
+            stored = ((keys, known_values(values)) for keys, values in stored)
+        sources.append(stored)
+        base = self._bases.get(prefix)
+        if base is not None:
+            below = self.batches(
+                int.from_bytes(base, "big"), base + first[PREFIX_BYTES:], bound_in(base, prefix, end), pause
+            )
+            sources.append((moved_keys(keys, prefix), values) for keys, values in below)
+        return merged(sources)
 
     def pairs(self, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
         """Keys with their values, one by one: for what is small."""
@@ -266,7 +261,7 @@ class Capture:
             size += more
             count = max(1, min(SLICE_ROWS, 2 * count, SLICE_BYTES * len(part) // (more + 1)))
             if rows >= BATCH_ROWS - count or size >= BATCH_BYTES:
-                yield _joined(parts)
+                yield joined(parts)
                 parts, rows, size = [], 0, 0
             if pause is not None:
                 now = thread_time()
@@ -275,7 +270,7 @@ class Capture:
             if last:
                 break
         if parts:
-            yield _joined(parts)
+            yield joined(parts)
 
 
 def _versions(layer: Layer) -> dict[bytes, Version]:
@@ -285,65 +280,3 @@ def _versions(layer: Layer) -> dict[bytes, Version]:
 
 def _key(item: tuple[bytes, bytes]) -> bytes:
     return item[0]
-
-
-def _joined(parts: list[Pair]) -> Pair:
-    keys, values = zip(*parts, strict=True)
-    return pa.concat_arrays(keys), pa.concat_arrays(values)
-
-
-class _Source:
-    """An iterator of sorted batches, with the batch at hand."""
-
-    def __init__(self, batches: Iterator[Pair]) -> None:
-        self._batches = batches
-        self._keys: Column = None
-        self._values: Column = None
-        self.last = b""
-
-    def ready(self) -> bool:
-        """Whether there is a batch at hand; fetches the next one if need be."""
-        while self._keys is None or not len(self._keys):
-            batch = next(self._batches, None)
-            if batch is None:
-                return False
-            self._keys, self._values = batch
-            if len(self._keys):
-                self.last = self._keys[len(self._keys) - 1].as_py()
-        return True
-
-    def take(self, bound: bytes) -> Pair:
-        """Its rows up to a key, that one included."""
-        keys, values = self._keys, self._values
-        if bound >= self.last:
-            self._keys = None
-            return keys, values
-        count = place_of(keys, bound, after=True)
-        self._keys, self._values = keys.slice(count), values.slice(count)
-        return keys.slice(0, count), values.slice(0, count)
-
-
-def _merged(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
-    """Merges sorted batches; of a key in several sources the first one's value counts, and NULL removes it."""
-    sources = [source for source in map(_Source, batches) if source.ready()]
-    while sources:
-        bound = min(source.last for source in sources)
-        parts = [part for part in (source.take(bound) for source in sources) if len(part[0])]
-        keys, values = parts[0] if len(parts) == 1 else _newest(parts)
-        if values.null_count:
-            valid = values.is_valid()
-            keys, values = keys.filter(valid), values.filter(valid)
-        if len(keys):
-            yield one_array(keys), one_array(values)
-        sources = [source for source in sources if source.ready()]
-
-
-def _newest(parts: list[Pair]) -> Pair:
-    """All keys in order, each once, with the value of the first part that has it."""
-    keys, values = _joined(parts)
-    order = pc.array_sort_indices(keys)  # a stable sort: of equal keys the first part's comes first
-    ordered = keys.take(order)
-    first: Numbers = np.ones(len(ordered), np.bool_)
-    first[1:] = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(zero_copy_only=False)
-    mask = pa.array(first)
-    return ordered.filter(mask), values.take(order.filter(mask))

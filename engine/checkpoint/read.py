@@ -445,7 +445,7 @@ class _Loader:
         """Everything is in: makes it durable, as the state of a tablespace at an LSN."""
         assert self._checkpoint is not None
         self._commit()
-        self._checkpoint.adopt(tablespace, lsn)
+        self._checkpoint.adopt(tablespace, lsn, whole=True)
         self.close()
         for name in os.listdir(self._directory):
             if not name.endswith(".mdb"):

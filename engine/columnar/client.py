@@ -525,7 +525,8 @@ class WorkerClient(ColumnarEngine):
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         fed = self._feed.begin_load(table)
-        self._write({"op": "load", "table": describe_table(table), "path": fed.store.checkpoint_path})
+        description = describe_table(table, fed.store.leaning.chain(table.storage_id))
+        self._write({"op": "load", "table": description, "path": fed.store.checkpoint_path})
         return future
 
     def forget(self, storage_id: int) -> None:
@@ -665,7 +666,9 @@ class WorkerClient(ColumnarEngine):
         storage_id: Any = header["storage_id"]
         waiting = self._loads.pop(storage_id, None)
         if header["op"] == "loaded":
-            self._feed.tables[storage_id].ready = True
+            fed = self._feed.tables[storage_id]
+            self._feed.collect(fed)
+            fed.ready = True
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
             return

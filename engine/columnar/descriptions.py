@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from catalog.schema import Column, Layout, Table
@@ -10,10 +11,11 @@ from catalog.usertypes import describe, learn
 from engine.columnar.frames import Header
 
 
-def describe_table(table: Table) -> Header:
-    """What the worker must know of a table, as JSON."""
+def describe_table(table: Table, bases: Sequence[int] = ()) -> Header:
+    """What the worker must know of a table, as JSON. `bases`: the storage ids that it leans on, nearest first."""
     return {
         "storage_id": table.storage_id,
+        "bases": list(bases),
         "columns": [[c.number, c.type.oid, c.type.typmod, c.missing] for c in table.columns],
         "key": list(table.key_columns),
         "types": describe(c.type.oid for c in table.columns),

@@ -18,7 +18,8 @@ bothered with every commit, and a query never has to catch up with more than PUS
 
 Loading: LMDB is read by the worker at some flushed LSN F that the engine does not choose. F is at least the flushed LSN
 when loading began, and no more than D when it has ended, so every key that changed after the former is sent with its
-value as of D. Sending a key that LMDB already had at that value changes nothing.
+value as of D. Sending a key that LMDB already had at that value changes nothing. A storage id that leans on others is
+read with them, and until it is loaded their changes count as its own.
 
 Bulk runs (COPY, large DML) do not pass through here key by key: the worker gets the run's file, under a name of its own
 so that a flush cannot take it away, and applies it before the keys: a key that changed before or after the run comes
@@ -32,7 +33,8 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Table
-from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix
+from engine.storage.leaning import leans
 from engine.storage.moments import Lsn, lsn_in
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.statement_view import StatementView
@@ -122,6 +124,11 @@ class Feed:
                     fed.pending.update(key for key, _ in run.scan(*prefix_range(storage_prefix(storage_id))))
             if changed:
                 fed.pending.update(key for _, key in changed)
+            if not fed.ready and leans(storage_id):
+                own = storage_prefix(storage_id)
+                for base in fed.store.leaning.chain(storage_id):
+                    changes = fed.store.changed_since(base, fed.reached, durable)
+                    fed.pending.update(own + key[PREFIX_BYTES:] for _, key in changes)
             fed.reached = durable
 
     def delta(self, fed: FedTable) -> tuple[list[str], list[tuple[bytes, bytes | None]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError
 from catalog.schema import (
@@ -22,6 +22,9 @@ from engine.execute.context import ExecContext
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
 from engine.txn.interface import Transaction
+
+if TYPE_CHECKING:
+    from engine.ddl.branches import Then
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,21 @@ class DdlContext(Protocol):
         """The schema that a new relation goes to: named, or the first of search_path; the session's temporary schema
         for 't'. Raises 3F000 (schema does not exist / no schema has been selected to create in)."""
 
-    def change(self, changes: Mapping[int, SchemaObject | None]) -> None:
-        """Writes objects (None drops) as rows of system tables in the transaction; `catalog` shows them at once."""
+    def change(self, changes: Mapping[int, SchemaObject | None], granted: bool = True) -> None:
+        """Writes objects (None drops) as rows of system tables in the transaction; `catalog` shows them at once.
+        `granted`: new ones begin with what ALTER DEFAULT PRIVILEGES says."""
+
+    def catalog_of(self, database: int) -> Catalog:
+        """The committed catalog of another database (OID)."""
+
+    def then(self) -> Then | None:
+        """The moment of CREATE DATABASE ... FROM ... AS OF; None for now."""
+
+    def heirs(self, storage_id: int) -> list[int]:
+        """The storage ids of branches that lean on one, as of the last commit that is sequenced."""
+
+    def sequence_state(self, sequence: Sequence) -> bytes:
+        """Where it stands, as storage has it."""
 
     def new_oid(self) -> int: ...
 

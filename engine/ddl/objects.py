@@ -24,7 +24,7 @@ from catalog.schema import (
 )
 from catalog.scram import verifier
 from catalog.types import lookup, oids
-from engine.ddl import collations, default_privileges, extensions, grants, names, tablespaces, user_types
+from engine.ddl import branches, collations, default_privileges, extensions, grants, names, tablespaces, user_types
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal, named
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
@@ -84,21 +84,24 @@ def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
 
 
 def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> str:
-    """CREATE DATABASE: an empty one, whatever the template. Encodings other than UTF8 are refused."""
+    """CREATE DATABASE: an empty one, or a branch of the one that is named by FROM or TEMPLATE. Encodings other than
+    UTF8 are refused. Raises 42501, 42P04, 3D000, 0A000."""
     _superuser_only(context, "create database")
     options = {name.lower(): value for name, value in statement.options}
     encoding = str(options.get("encoding", "utf8")).replace("-", "").lower()
     if encoding not in ("utf8", "unicode", "6", "default"):
         not_supported(f"encoding {options['encoding']}")
-    template = str(options.get("template", "template1")).lower()
-    if template not in ("template0", "template1", "default"):
-        not_supported(f'CREATE DATABASE with template "{template}"')
     if str(options.get("tablespace", "default")) not in ("default", "pg_default"):
         not_supported(f'CREATE DATABASE with tablespace "{options["tablespace"]}"')
     context.lock_name(0, statement.name)
     if statement.name in context.catalog.databases:
         raise SqlError("42P04", f'database "{statement.name}" already exists')
     owner = _find(context, Role, str(options["owner"])).oid if "owner" in options else context.user_oid
+    parent = parent_of(statement)
+    if parent is not None:
+        found = _find(context, Database, parent)
+        branches.create(context, found, Database(context.new_oid(), statement.name, owner), context.then())
+        return "CREATE DATABASE"
     database = Database(context.new_oid(), statement.name, owner)
     public = Schema(context.new_oid(), database.oid, "public", comment="standard public schema")
     catalog_schemas = [
@@ -108,6 +111,16 @@ def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> s
     ]
     context.change({database.oid: database, public.oid: public, **{item.oid: item for item in catalog_schemas}})
     return "CREATE DATABASE"
+
+
+def parent_of(statement: ast.CreateDatabaseStmt) -> str | None:
+    """The name of the database that a new one is a branch of. Raises 42601 for two."""
+    template = next((str(value) for name, value in statement.options if name.lower() == "template"), "default")
+    if template.lower() in ("template0", "template1", "default"):
+        return statement.parent
+    if statement.parent is not None:
+        raise SqlError("42601", "FROM and TEMPLATE exclude each other")
+    return template
 
 
 def drop_database(context: DdlContext, statement: ast.DropDatabaseStmt) -> str:

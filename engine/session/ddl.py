@@ -29,10 +29,12 @@ from catalog.schema import (
 )
 from catalog.schema import Sequence as SequenceObject
 from engine import ddl
-from engine.ddl import default_privileges
+from engine.ddl import branches, default_privileges
+from engine.ddl.branches import Then
 from engine.ddl.context import Job
 from engine.execute.context import ExecContext, Field
 from engine.session import planning, running
+from engine.session.branches import branch_moment
 from engine.session.prepared import Prepared
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -50,8 +52,9 @@ LEAVING_ROUNDS, LEAVING_PAUSE = 50, 0.1  # seconds; how long DROP DATABASE waits
 class SessionDdl:
     """engine.ddl.context.DdlContext over a session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, then: Then | None = None) -> None:
         assert session.transaction is not None
+        self._then = then
         self._session = session
         self.transaction = session.transaction
         role = session.catalog.get(session.catalog.roles[session.user_name])
@@ -117,11 +120,13 @@ class SessionDdl:
         session.temporary_schema = found.oid
         return found
 
-    def change(self, changes: Mapping[int, SchemaObject | None]) -> None:
+    def change(self, changes: Mapping[int, SchemaObject | None], granted: bool = True) -> None:
         transaction = self.transaction
         transaction.refuse_if_read_only("DDL")
         catalog = self.catalog
-        changes = {oid: _with_default_acl(catalog, item) for oid, item in changes.items()}
+        if granted:
+            changes = {oid: _with_default_acl(catalog, item) for oid, item in changes.items()}
+        changes = dict(changes)
         changes |= default_privileges.without_schemas(catalog, [oid for oid, item in changes.items() if item is None])
         for oid, item in changes.items():
             old = catalog.get(oid)
@@ -134,6 +139,18 @@ class SessionDdl:
             self._session.node.changes.activate()
         transaction.catalog_base = self._session.committed_catalog
         transaction.catalog = catalog.with_changes(changes)
+
+    def catalog_of(self, database: int) -> Catalog:
+        return self._session.node.catalogs[database]
+
+    def then(self) -> Then | None:
+        return self._then
+
+    def heirs(self, storage_id: int) -> list[int]:
+        return self._session.node.store.of(0).leaning.heirs_of(storage_id)
+
+    def sequence_state(self, sequence: SequenceObject) -> bytes:
+        return encode_state(*self._session.node.sequences.current(sequence))
 
     def new_oid(self) -> int:
         return self._session.node.new_oid()
@@ -174,7 +191,11 @@ class SessionDdl:
         self.transaction.lock_table((schema, name), ACCESS_EXCLUSIVE)
 
     def drop_storage(self, storage_id: int) -> None:
-        self.transaction.dropped_storage.append(storage_id)
+        transaction = self.transaction
+        gone = branches.give_up(self, storage_id)
+        if not gone:
+            transaction.kept_storage.add(storage_id)
+        transaction.dropped_storage += [storage_id, *gone[1:]]
 
     def table_is_empty(self, table: Table) -> bool:
         low, high = prefix_range(table.storage_id.to_bytes(4, "big"))
@@ -242,7 +263,14 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
         await _prepare_tablespace(session, statement)
     if isinstance(statement, ast.DropDatabaseStmt):
         await _until_unused(session, statement)
-    tag, context = await _change(session, statement)
+    moment = None
+    if isinstance(statement, ast.CreateDatabaseStmt) and statement.as_of is not None:
+        moment = await branch_moment(session, statement)
+    try:
+        tag, context = await _change(session, statement, moment)
+    finally:
+        if moment is not None:
+            moment.close()
     if context.jobs:
         from engine.bulk import backfill
 
@@ -342,7 +370,7 @@ async def _until_it_stands(session: Session, name: str) -> None:
     session.begin_implicit()
 
 
-async def _change(session: Session, statement: ast.Node) -> tuple[str, SessionDdl]:
+async def _change(session: Session, statement: ast.Node, then: Then | None = None) -> tuple[str, SessionDdl]:
     from engine.txn.interface import LockWait
 
     transaction = session.transaction
@@ -351,7 +379,7 @@ async def _change(session: Session, statement: ast.Node) -> tuple[str, SessionDd
     mark = transaction.mark()
     changed, dropped = dict(transaction.changed_objects), len(transaction.dropped_storage)
     while True:
-        context = SessionDdl(session)
+        context = SessionDdl(session, then)
         try:
             return ddl.run(statement, context), context
         except LockWait as wait:

@@ -106,6 +106,13 @@ async def _node_at(session: Session, moment: Moment) -> PastNode:
     return await past.node_at(lsn)
 
 
+async def node_of(session: Session, clause: ast.AsOf) -> PastNode:
+    """The node at the moment of a clause in a statement without parameters, to be closed. Raises what AS OF does."""
+    if isinstance(clause.moment, ast.ParamRef):
+        raise SqlError("42P02", f"there is no parameter ${clause.moment.number}", position=clause.location + 1)
+    return await _node_at(session, _Plan((_source(session, clause),), b"").moment(session, ()))
+
+
 def _check_identity(session: Session, node: PastNode) -> None:
     """Raises 3D000, 42704, 42501 for a session that could not have been there then."""
     catalog = node.catalogs.get(session.database_oid)
@@ -127,7 +134,7 @@ def prepared_as_of(session: Session, statement: ast.Statement, types: Sequence[i
     """The plan of a statement that reads the past by AS OF; None for one that has none. Raises PastWait, 0A000, and
     what planning it then raises."""
     clauses = [node for node in walk(statement.tree) if isinstance(node, ast.AsOf)]
-    if not clauses:
+    if not clauses or isinstance(statement.tree, ast.CreateDatabaseStmt):
         return None
     _check_whole(statement.tree)
     with reading_constants(None) as reading_now:

@@ -6,6 +6,7 @@ Two databases: `rows` (every key of every table and index, storage id first) and
     tablespace 16 bytes, made up when the directory is
     flushed    u64  every change up to this LSN is in `rows`
     drop<id>   a storage id (4 bytes, big-endian) whose range is being deleted
+    whole<id>  a storage id (4 bytes, big-endian) that leans on nothing here (engine/storage/leaning.py)
 
 A layer is written in one LMDB transaction that also moves `flushed`, so the file is the exact state at that LSN
 whenever the process ends. (A large bulk layer takes several, see `write`: then some keys may already have what they get
@@ -27,6 +28,7 @@ import lmdb
 
 from catalog.errors import SqlError
 from engine.storage.keys import storage_prefix
+from engine.storage.leaning import BASE_RANGE, LEANS
 from engine.storage.pages import PageCounter
 from engine.storage.views import Layer
 
@@ -38,7 +40,7 @@ ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
-_DROP = b"drop"
+_DROP, _WHOLE = b"drop", b"whole"
 
 
 class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
@@ -84,6 +86,7 @@ class Checkpoint:
                 raise FormatTooNew(path, version)
             self.tablespace = transaction.get(b"tablespace") or b""
             self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
+            self.whole = frozenset(name[len(_WHOLE) :] for name in self._names(transaction, _WHOLE))
 
     @property
     def file_bytes(self) -> tuple[int, int]:
@@ -115,7 +118,10 @@ class Checkpoint:
                 cursor.putmulti([item for item in part if item[1] is not None])
                 for key, value in part:
                     if value is None:
-                        transaction.delete(key)
+                        if key[0] >= LEANS:
+                            transaction.put(key, b"")
+                        else:
+                            transaction.delete(key)
                 size += sum(len(value) for _, value in part if value) + len(part) * ENTRY_BYTES
                 pause(time.thread_time() - started)
                 if size > COMMIT_BYTES:
@@ -135,26 +141,45 @@ class Checkpoint:
 
     def drops_in(self, transaction: Any) -> list[int]:
         """The storage ids that are dropped and whose keys may still be there, as a transaction of LMDB sees it."""
+        return [int.from_bytes(name[len(_DROP) :], "big") for name in self._names(transaction, _DROP)]
+
+    def _names(self, transaction: Any, prefix: bytes) -> list[bytes]:
+        """The keys of `meta` that begin with a prefix."""
         cursor = transaction.cursor(db=self._meta)
         found = []
-        if cursor.set_range(_DROP):
+        if cursor.set_range(prefix):
             for name in cursor.iternext(values=False):
-                if not name.startswith(_DROP):
+                if not name.startswith(prefix):
                     break
-                found.append(int.from_bytes(name[len(_DROP) :], "big"))
+                found.append(name)
         return found
 
     def pages(self) -> PageCounter:
         """What counts the pages of ranges of keys; close it."""
         return PageCounter(self.environment, b"rows", self.rows)
 
-    def adopt(self, tablespace: bytes, lsn: int) -> None:
-        """What was written into this fresh environment is a tablespace's exact state at an LSN; durable on return."""
+    def adopt(self, tablespace: bytes, lsn: int, whole: bool = False) -> None:
+        """What was written into this fresh environment is a tablespace's exact state at an LSN; durable on return.
+        `whole`: what leans on others has been written in full."""
         with self.environment.begin(db=self._meta, write=True) as transaction:
+            for name in self._based(transaction) if whole else ():
+                transaction.put(_WHOLE + name, b"")
             transaction.put(b"tablespace", tablespace)
             transaction.put(b"flushed", _U64.pack(lsn))
         self.environment.sync(True)
         self.tablespace, self.flushed_lsn = tablespace, lsn
+
+    def _based(self, transaction: Any) -> list[bytes]:
+        """The prefixes of the storage ids that lean on others."""
+        low, high = BASE_RANGE
+        cursor = transaction.cursor(db=self.rows)
+        found = []
+        if cursor.set_range(low):
+            for key in cursor.iternext(values=False):
+                if key >= high:
+                    break
+                found.append(key[len(low) :])
+        return found
 
     def _delete_slice(self, name: bytes) -> bool:
         """Deletes some keys of a dropped storage id. False when it was the last of them."""

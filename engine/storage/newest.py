@@ -9,7 +9,8 @@ apart by LSN, and the layers become plain *levels*, the upper hiding the lower:
 `NewestRows.open` copies what lives in dictionaries of the engine's thread (memtables hold a bounded number of
 versions); from then on the object belongs to whoever reads it, in whatever thread. Levels are compared batch by batch:
 a batch of a lower level drops the keys that an upper one has in the same range, which for tables that were loaded once,
-or live in LMDB, is no work at all.
+or live in LMDB, is no work at all. Of a storage id that leans on others (engine/storage/leaning.py) all of theirs are
+levels below, under its prefix.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ import pyarrow.compute as pc
 
 from engine.storage.columns import Column, Numbers, binary_array, one_array
 from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.leaning import known_values, leans, moved_keys
 from engine.storage.runs import BulkLayer, BulkRun
 
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
-    from engine.storage.views import Generation
+    from engine.storage.views import Generation, Layer
     from engine.txn.transaction import Transaction
 
 BATCH_ROWS = 32_768
@@ -125,7 +127,59 @@ class _Run:
         return (known, found) if known.any() else None
 
 
-_Level = _Edited | _Run
+class _Stored:
+    """What LMDB has under a storage id that leans, or is leant on; an empty value is a deletion."""
+
+    def __init__(self, generation: Generation, storage_id: int) -> None:
+        self._generation = generation
+        self._low, self._high = prefix_range(storage_prefix(storage_id))
+
+    def keys_between(self, first: bytes, last: bytes) -> Column | None:
+        keys = [key for key, _ in self._generation.scan(first, last + b"\0", False)]
+        return binary_array(keys) if keys else None
+
+    def batches(self) -> Iterator[tuple[Column, Column]]:
+        for keys, values in _stored_batches(self._generation, self._low, self._high):
+            yield keys, known_values(values)
+
+    def look_up(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Numbers] | None:
+        answer = self.values(keys, first, last)
+        return None if answer is None else (answer[0], answer[1].is_valid().to_numpy(zero_copy_only=False))
+
+    def values(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Column] | None:
+        """As _Edited.values."""
+        cursor: Any = self._generation.transaction.cursor()
+        if not cursor.set_range(first) or cursor.key() > last:
+            return None
+        wanted = keys.to_pylist()
+        stored = dict(cursor.getmulti(wanted))
+        here = np.fromiter((key in stored for key in wanted), np.bool_, len(wanted))
+        return (here, pa.array([stored.get(key) or None for key in wanted], pa.binary())) if stored else None
+
+
+class _Below:
+    """A level of what a storage id leans on, under its own prefix."""
+
+    def __init__(self, level: _Edited | _Run | _Stored, base: bytes, prefix: bytes) -> None:
+        self._level = level
+        self._base, self._prefix = base, prefix
+
+    def keys_between(self, first: bytes, last: bytes) -> Column | None:
+        found = self._level.keys_between(self._base + first[4:], self._base + last[4:])
+        return None if found is None else moved_keys(found, self._prefix)
+
+    def batches(self) -> Iterator[tuple[Column, Column]]:
+        for keys, values in self._level.batches():
+            yield moved_keys(keys, self._prefix), values
+
+    def look_up(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Numbers] | None:
+        return self._level.look_up(moved_keys(keys, self._base), self._base + first[4:], self._base + last[4:])
+
+    def values(self, keys: Column, first: bytes, last: bytes) -> tuple[Numbers, Column] | None:
+        return self._level.values(moved_keys(keys, self._base), self._base + first[4:], self._base + last[4:])
+
+
+_Level = _Edited | _Run | _Stored | _Below
 
 
 class NewestRows:
@@ -138,27 +192,27 @@ class NewestRows:
         self._low, self._high = prefix_range(storage_prefix(storage_id))
 
     @classmethod
-    async def open(cls, store: Tablespace, storage_id: int, transaction: Transaction | None = None) -> NewestRows:
-        """The storage id as of now, with the transaction's own writes. On the engine's thread; nobody else may write
-        under this storage id from here until the reading is over (a table lock sees to it)."""
+    async def open(
+        cls, store: Tablespace, storage_id: int, transaction: Transaction | None = None, alone: bool = False
+    ) -> NewestRows:
+        """The storage id as of now, with the transaction's own writes; `alone`: without what it leans on. On the
+        engine's thread; nobody else may write under this storage id from here until the reading is over (a table lock
+        sees to it)."""
         layers, generation = store.newest_layers()
-        low, high = prefix_range(storage_prefix(storage_id))
+        prefix = storage_prefix(storage_id)
+        low, high = prefix_range(prefix)
         levels: list[_Level] = []
         if transaction is not None:
             own = {key: value for key, value in transaction.writes.items() if low <= key < high}
             if own:
                 levels.append(_Edited(own))
             levels += [_Run(run, low, high) for run in reversed(transaction.runs) if run.has(low)]
-        for layer in layers:
-            if isinstance(layer, BulkLayer):
-                edits = await _copied(layer.scan_edits(low, high))
-                runs = [run for run in reversed(layer.runs) if run.has(low)]
-            else:
-                edits = await _copied(layer.scan(low, high, store.sequenced_lsn)) if layer.has(low) else {}
-                runs = []
-            if edits:
-                levels.append(_Edited(edits))
-            levels += [_Run(run, low, high) for run in runs]
+        levels += await _levels(store, layers, storage_id)
+        if leans(storage_id):
+            levels.append(_Stored(generation, storage_id))
+            for base in () if alone else store.leaning.chain(storage_id):
+                below: list[_Level] = [*await _levels(store, layers, base), _Stored(generation, base)]
+                levels += [_Below(level, storage_prefix(base), prefix) for level in below]  # type: ignore[arg-type]
         return cls(storage_id, levels, generation)
 
     @classmethod
@@ -199,17 +253,7 @@ class NewestRows:
     def _stored(self) -> Iterator[tuple[Column, Column]]:
         generation = self._generation
         assert generation is not None
-        items = generation.scan(self._low, self._high, False)
-        batch: list[tuple[bytes, bytes]] = []
-        size = 0
-        while part := list(islice(items, _ROWS_AT_ONCE)):
-            batch += part
-            size += sum(len(value) for _, value in part)
-            if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
-                yield _arrays(batch)
-                batch, size = [], 0
-        if batch:
-            yield _arrays(batch)
+        return iter(()) if leans(self.storage_id) else _stored_batches(generation, self._low, self._high)
 
     # --- looking for keys ----------------------------------------------------------------------------------------
 
@@ -230,6 +274,18 @@ class NewestRows:
         self._look_in_store(keys, first, last, found, undecided)
         return found
 
+    def known(self, keys: Column) -> Numbers:
+        """Booleans: which of the keys (a binary array) of a storage id that leans were ever written."""
+        found = np.zeros(len(keys), np.bool_)
+        if len(keys):
+            bounds = pc.min_max(keys)
+            first, last = bounds["min"].as_py(), bounds["max"].as_py()
+            for level in self._levels:
+                answer = level.look_up(keys, first, last)
+                if answer is not None:
+                    found |= answer[0]
+        return found
+
     def values(self, keys: Column) -> Column:
         """What is under each of the keys (a binary array), NULL for nothing."""
         found = pa.nulls(len(keys), pa.binary())
@@ -247,7 +303,7 @@ class NewestRows:
         generation = self._generation
         assert generation is not None
         cursor: Any = generation.transaction.cursor()
-        if undecided.any() and cursor.set_range(first) and cursor.key() <= last:
+        if not leans(self.storage_id) and undecided.any() and cursor.set_range(first) and cursor.key() <= last:
             wanted = keys.filter(pa.array(undecided)).to_pylist()
             stored = dict(cursor.getmulti(wanted))
             if stored:
@@ -260,13 +316,45 @@ class NewestRows:
         generation = self._generation
         assert generation is not None
         cursor: Any = generation.transaction.cursor()
-        if not cursor.set_range(first) or cursor.key() > last:
+        if leans(self.storage_id) or not cursor.set_range(first) or cursor.key() > last:
             return
         places = np.flatnonzero(undecided)
         wanted = (keys if len(places) == len(keys) else keys.take(pa.array(places))).to_pylist()
         stored = {key for key, _ in cursor.getmulti(wanted)}
         if stored:
             found[places] |= np.fromiter((key in stored for key in wanted), np.bool_, len(wanted))
+
+
+async def _levels(store: Tablespace, layers: Sequence[Layer], storage_id: int) -> list[_Edited | _Run]:
+    """What the layers over LMDB have under a storage id, newest first."""
+    low, high = prefix_range(storage_prefix(storage_id))
+    levels: list[_Edited | _Run] = []
+    for layer in layers:
+        if isinstance(layer, BulkLayer):
+            edits = await _copied(layer.scan_edits(low, high))
+            runs = [run for run in reversed(layer.runs) if run.has(low)]
+        else:
+            edits = await _copied(layer.scan(low, high, store.sequenced_lsn)) if layer.has(low) else {}
+            runs = []
+        if edits:
+            levels.append(_Edited(edits))
+        levels += [_Run(run, low, high) for run in runs]
+    return levels
+
+
+def _stored_batches(generation: Generation, low: bytes, high: bytes) -> Iterator[tuple[Column, Column]]:
+    """What LMDB has in a range."""
+    items = generation.scan(low, high, False)
+    batch: list[tuple[bytes, bytes]] = []
+    size = 0
+    while part := list(islice(items, _ROWS_AT_ONCE)):
+        batch += part
+        size += sum(len(value) for _, value in part)
+        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield _arrays(batch)
+            batch, size = [], 0
+    if batch:
+        yield _arrays(batch)
 
 
 def _arrays(pairs: list[tuple[bytes, bytes]]) -> tuple[Column, Column]:

@@ -7,7 +7,7 @@ transaction from being reused. The LSN comes from the same transaction as the ro
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,19 +16,22 @@ import lmdb
 from engine.storage.checkpoint import map_size
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.leaning import known_values, leans, moved_keys
+from engine.storage.merging import Pair, merged
 from engine.storage.row_batches import RowBatches
 
 BATCH_ROWS = 65_536
 
 
 def read_table_batches(
-    path: str, storage_id: int, codec: RowBatches, batch_rows: int = BATCH_ROWS
+    path: str, storage_id: int, codec: RowBatches, bases: Sequence[int] = (), batch_rows: int = BATCH_ROWS
 ) -> tuple[int, Iterator[tuple[Column, Any]]]:
     """(flushed LSN, iterator over the table): batches of the rows' keys (a binary array) and a pyarrow RecordBatch with
     columns c<number>.
 
     `path` is `Tablespace.checkpoint_path`. The hidden row numbers of a table without a primary key are in the keys
-    (engine/storage/keys.py). Exhausting or closing the iterator closes the environment.
+    (engine/storage/keys.py). `bases`: the storage ids that it leans on, nearest first (engine/storage/leaning.py).
+    Exhausting or closing the iterator closes the environment.
     """
     environment: Any = lmdb.open(
         path, map_size=map_size(path), max_dbs=4, readonly=True, readahead=True, create=False, max_readers=1024
@@ -37,27 +40,44 @@ def read_table_batches(
     meta = environment.open_db(b"meta", create=False)
     transaction = environment.begin()
     (flushed,) = struct.unpack("<Q", transaction.get(b"flushed", db=meta))
-    return flushed, _batches(environment, transaction, rows, storage_id, codec, batch_rows)
+    return flushed, _batches(environment, transaction, rows, (storage_id, *bases), codec, batch_rows)
 
 
 def _batches(
-    environment: Any, transaction: Any, rows: Any, storage_id: int, codec: RowBatches, batch_rows: int
+    environment: Any, transaction: Any, rows: Any, storage_ids: Sequence[int], codec: RowBatches, batch_rows: int
 ) -> Iterator[tuple[Column, Any]]:
-    low, high = prefix_range(storage_prefix(storage_id))
     try:
-        cursor = transaction.cursor(db=rows)
-        found = cursor.set_range(low)
-        items = cursor.iternext()
-        while found:
-            part = list(islice(items, batch_rows))
-            last = len(part) < batch_rows or part[-1][0] >= high
-            if last:
-                while part and part[-1][0] >= high:
-                    part.pop()
-            if part:
-                keys, values = zip(*part, strict=True)
+        parts = [_pairs(transaction.cursor(db=rows), storage_id, batch_rows) for storage_id in storage_ids]
+        if not leans(storage_ids[0]):
+            for keys, values in parts[0]:
                 yield binary_array(keys), codec.decode(values)
-            found = not last
+            return
+        prefix = storage_prefix(storage_ids[0])
+        for keys, values in merged([_moved(part, prefix) for part in parts]):
+            yield keys, codec.decode(values.to_pylist())
     finally:
         transaction.abort()
         environment.close()
+
+
+def _pairs(cursor: Any, storage_id: int, batch_rows: int) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
+    """Everything under a storage id in batches: keys, values."""
+    low, high = prefix_range(storage_prefix(storage_id))
+    found = cursor.set_range(low)
+    items = cursor.iternext()
+    while found:
+        part = list(islice(items, batch_rows))
+        last = len(part) < batch_rows or part[-1][0] >= high
+        if last:
+            while part and part[-1][0] >= high:
+                part.pop()
+        if part:
+            keys, values = zip(*part, strict=True)
+            yield keys, values
+        found = not last
+
+
+def _moved(parts: Iterator[tuple[Sequence[bytes], Sequence[bytes]]], prefix: bytes) -> Iterator[Pair]:
+    """The same as columns under another prefix, with deletions as NULL."""
+    for keys, values in parts:
+        yield moved_keys(binary_array(keys), prefix), known_values(binary_array(values))

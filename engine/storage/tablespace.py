@@ -33,8 +33,8 @@ from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.leaning import BASE_RANGE, LEANS, Leaning
 from engine.storage.memtable import Memtable
-from engine.storage.pages import PageCounter
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
 
@@ -48,6 +48,7 @@ NO_LSN = 1 << 62
 TIMES_SPARE = 10_000  # commit times that are known beyond what is kept
 FROZEN_LAYERS = 32  # the same for layers of any size: every read looks through them
 
+Get = Callable[[bytes], bytes | None]
 OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException], None]], Changelog]
 """(tablespace id, on_committed, on_failure) -> the changelog; called once, when the directory is locked."""
 
@@ -100,7 +101,8 @@ class Tablespace:
         self._bases: list[Generation] = []  # newest first: those before the one of now that the kept past needs
         self._times: list[int] = []  # commit times of the newest LSNs, in order
         self._flush_waiters: list[tuple[int, Callable[[], None]]] = []
-        self._generation = Generation(self._checkpoint.environment, self._checkpoint.rows, flushed)
+        self.leaning = Leaning(self._checkpoint.whole)
+        self._generation = self._newer_generation()
         self.current = CurrentView(flushed, (self._active,), self._generation)
         """The newest durable state, for statements that run to their end at once (engine/storage/views.py)."""
 
@@ -179,6 +181,7 @@ class Tablespace:
             self._apply(lsn, edits, self._bulk_layer(lsn, edits, verify=True))
             referred.update(run.name for run in edits.runs)
         self.current.lsn = self.durable_lsn
+        self.learn_bases()
         self._flusher = Flusher(self._checkpoint, self._engine_thread, self._flushed, self.fail)
         self._hand_over()
         for name in self._changelog.bulk_names():
@@ -195,6 +198,8 @@ class Tablespace:
         """
         if self._failure is not None:
             raise SqlError("58030", f"storage has failed: {self._failure}")
+        if self.leaning.heirs:
+            edits = self._with_kept(edits)
         lsn = self.sequenced_lsn + 1
         bulk: BulkLayer | None = None
         files: tuple[str, ...] = ()
@@ -206,6 +211,26 @@ class Tablespace:
         self._note_time(commit_time)
         self._apply(lsn, edits, bulk)
         return lsn
+
+    def _with_kept(self, edits: Edits) -> Edits:
+        """With what branches keep of what they overwrite (engine/storage/leaning.py)."""
+        heirs = self.leaning.heirs
+        kept: dict[bytes, bytes | None] = {}
+        for key in edits.writes:
+            for prefix in heirs.get(key[:4], ()):
+                place = prefix + key[4:]
+                if not self._has_version(place):
+                    newest = self.newest(key)
+                    kept[place] = None if newest is None else newest[1]
+        return Edits({**edits.writes, **kept}, edits.runs, edits.drops) if kept else edits
+
+    def _has_version(self, key: bytes) -> bool:
+        """Whether the key itself, not what it leans on, was ever written."""
+        return any(find(key) is not None for find in self.current.finders) or self._generation.get(key) is not None
+
+    def learn_bases(self) -> None:
+        """What leans on what has changed: to be called in the turn in which such a commit was sequenced."""
+        self.leaning.learn(self.scan_newest(*BASE_RANGE))
 
     # --- following, and changing places with the leader --------------------------------------------------------
 
@@ -236,6 +261,7 @@ class Tablespace:
         del self._times[max(0, len(self._times) - (self.sequenced_lsn - lsn)) :]
         self.sequenced_lsn = lsn
         self._renew()
+        self.learn_bases()
         self._committed(lsn)
 
     def committed(self, lsn: int) -> None:
@@ -365,9 +391,15 @@ class Tablespace:
             if version is not None:
                 return version[0], version[1]
         value = self._generation.get(key)
-        if value is None:
-            return None
+        if not value:
+            return self._newest_below(key) if key[0] >= LEANS and value is None else None
         return (self._history[-1].first_lsn - 1 if self._history else self.flushed_lsn), value
+
+    def _newest_below(self, key: bytes) -> tuple[int, bytes | None] | None:
+        """Of a key that leans, and was never written itself: what it leans on is as old as the branch."""
+        base = self.leaning.bases.get(key[:4])
+        found = None if base is None else self.newest(base + key[4:])
+        return None if found is None or found[1] is None else (0, found[1])
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """As `scan`, of what is sequenced."""
@@ -389,11 +421,15 @@ class Tablespace:
         """A reader at an LSN from the horizon on, sequenced or durable; good within one turn of the loop."""
         return CurrentView(lsn, (self._active, *self._frozen), self._generation)
 
+    def _newer_generation(self, exact_from: int = 0) -> Generation:
+        """What LMDB holds now, at least what it says is flushed."""
+        checkpoint = self._checkpoint
+        return Generation(checkpoint.environment, checkpoint.rows, self.flushed_lsn, self.leaning.bases, exact_from)
+
     def newest_layers(self) -> tuple[tuple[Layer, ...], Generation]:
         """What is sequenced, for engine/storage/newest.py: the layers over LMDB, newest first, and a read transaction
         of LMDB that nobody else uses. LMDB may already hold the oldest of the layers; that changes nothing."""
-        generation = Generation(self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn)
-        return (self._active, *self._frozen), generation
+        return (self._active, *self._frozen), self._newer_generation()
 
     @property
     def flushing_lsn(self) -> int:
@@ -418,6 +454,10 @@ class Tablespace:
             found = pages.sample(*prefix_range(prefix))
         for layer in (self._active, *self._frozen):
             found += layer.sample(prefix)
+        base = self.leaning.bases.get(prefix)
+        if base is not None:
+            below = self.sample_keys(int.from_bytes(base, "big"))
+            found += [(prefix + key[len(prefix) :], weight) for key, weight in below]
         return found
 
     def rows_of(self, storage_ids: Iterable[int]) -> dict[int, int]:
@@ -427,11 +467,24 @@ class Tablespace:
         with closing(self._checkpoint.pages()) as pages:
             for storage_id in storage_ids:
                 prefix = storage_prefix(storage_id)
-                rows = pages.entries_in(*prefix_range(prefix))
+                base = self.leaning.bases.get(prefix)
+                below: Get = pages.get
+                if base is None:
+                    rows = pages.entries_in(*prefix_range(prefix))
+                else:
+                    leant = int.from_bytes(base, "big")
+                    rows, own = self.rows_of([leant])[leant], pages.sample(*prefix_range(prefix))
+                    get = partial(self._moved_get, base)
+                    rows += round(sum(weight * (bool(pages.get(k)) - (get(k) is not None)) for k, weight in own))
+                    below = partial(_below_or, pages.get, get)
                 for place, layer in enumerate(layers):
-                    rows += layer.rows_added(prefix, partial(_newest_in, layers[place + 1 :], pages))
+                    rows += layer.rows_added(prefix, partial(_newest_in, layers[place + 1 :], below))
                 found[storage_id] = max(rows, 0)
         return found
+
+    def _moved_get(self, base: bytes, key: bytes) -> bytes | None:
+        """What is sequenced under the same key of another prefix."""
+        return self.view(self.sequenced_lsn).get(base + key[len(base) :])
 
     def drops_in(self, generation: Generation) -> list[int]:
         """Storage ids that are dropped and whose keys a read transaction of LMDB may still see."""
@@ -610,9 +663,7 @@ class Tablespace:
         self._history.insert(0, layer)
         self.flushed_lsn = layer.last_lsn
         self._bases.insert(0, self._generation)
-        self._generation = Generation(
-            self._checkpoint.environment, self._checkpoint.rows, self.flushed_lsn, self._handed_over
-        )
+        self._generation = self._newer_generation(self._handed_over)
         self._renew()
         self._forget_history()
         self._flusher.hurry = self._behind
@@ -706,10 +757,16 @@ def lock_directory(path: str) -> int:
     return fd
 
 
-def _newest_in(layers: Sequence[Layer], pages: PageCounter, key: bytes) -> bytes | None:
-    """The newest value under a key in layers over LMDB."""
+def _below_or(stored: Get, get: Get, key: bytes) -> bytes | None:
+    """What LMDB has under a key that leans, an empty value for a deletion; else what `get` says."""
+    found = stored(key)
+    return get(key) if found is None else found or None
+
+
+def _newest_in(layers: Sequence[Layer], stored: Get, key: bytes) -> bytes | None:
+    """The newest value under a key in layers over what is stored."""
     for layer in layers:
         version = layer.find(key)
         if version is not None:
             return version[1]  # type: ignore[no-any-return]
-    return pages.get(key)
+    return stored(key)

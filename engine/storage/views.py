@@ -10,9 +10,10 @@ Views belong to the engine's thread. One may be read in another thread only if n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from engine.storage.leaning import LEANS, bound_in, known, moved
 from engine.storage.memtable import Version
 
 
@@ -51,10 +52,14 @@ class Layer(Protocol):
 class Generation:
     """What LMDB held after one flush: a read transaction that stays open as long as anything refers to it."""
 
-    __slots__ = ("exact_from", "flushed_lsn", "get", "transaction")
+    __slots__ = ("bases", "exact_from", "flushed_lsn", "get", "transaction")
 
-    def __init__(self, environment: Any, rows: Any, flushed_lsn: int, exact_from: int = 0) -> None:
-        """`exact_from`: layers up to this LSN were on their way into LMDB, and some of it may be seen already."""
+    def __init__(
+        self, environment: Any, rows: Any, flushed_lsn: int, bases: Mapping[bytes, bytes], exact_from: int = 0
+    ) -> None:
+        """`exact_from`: layers up to this LSN were on their way into LMDB, and some of it may be seen already. `bases`:
+        of engine.storage.leaning.Leaning."""
+        self.bases = bases
         self.transaction = environment.begin(db=rows)
         self.get: Callable[[bytes], bytes | None] = self.transaction.get
         self.flushed_lsn = flushed_lsn
@@ -99,13 +104,25 @@ class View:
                 if version[0] <= self.lsn:
                     return version[1]  # type: ignore[no-any-return]
                 version = version[2]
-        return self._stored(key)
+        value = self._stored(key)
+        return value if value or key[0] < LEANS else self._below(key, value)
+
+    def _below(self, key: bytes, stored: bytes | None) -> bytes | None:
+        """What is under a key that leans, of which LMDB has this alone."""
+        base = self._generation.bases.get(key[:4])
+        return None if base is None or stored is not None else self.get(base + key[4:])
 
     def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Keys in [low, high), which lie within one storage id."""
         prefix = low[:4]
         rows: Any = self._generation.scan(low, high, reverse)
-        covered = False
+        covered = low[0] >= LEANS
+        if covered:
+            rows = known(rows)
+            base = self._generation.bases.get(prefix)
+            if base is not None:
+                below = self.scan(base + low[4:], bound_in(base, prefix, high), reverse)
+                rows = overlay(rows, moved(below, prefix), reverse)
         for layer in reversed(self._layers):
             if layer.has(prefix):
                 rows = overlay(layer.scan(low, high, self.lsn, reverse), rows, reverse)

@@ -52,7 +52,7 @@ class CommitQueue:
             now = self._clock()
             if self.capture is not None:
                 self.capture(transaction, now)
-            edits = Edits(transaction.writes, [run.reference for run in transaction.runs], transaction.dropped_storage)
+            edits = Edits(transaction.writes, [run.reference for run in transaction.runs], transaction.drops)
             lsn = self._store.sequence(edits, now, self.schema_version)
         if not transaction.changed_objects:
             transaction.release()

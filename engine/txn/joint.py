@@ -83,7 +83,7 @@ class JointCommits:
             now = self._clock()
             if self.capture is not None:
                 self.capture(transaction, now)
-            edits = Edits(transaction.writes, [], transaction.dropped_storage)
+            edits = Edits(transaction.writes, [], transaction.drops)
             changed = transaction.changed_objects
             kept = store.concerned if isinstance(store, ObservedStores) else ()
             concerned = self._concerned(changed) if changed else {*kept, *self._stores.slots_of(touched)}

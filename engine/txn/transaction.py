@@ -82,6 +82,7 @@ class Transaction:
         "exclusive",
         "in_block",
         "isolation",
+        "kept_storage",
         "met",
         "process_id",
         "read_only",
@@ -128,6 +129,7 @@ class Transaction:
         self.catalog_base: Catalog | None = None  # the committed catalog that `catalog` was made from
         self.changed_objects: dict[int, SchemaObject | None] = {}
         self.dropped_storage: list[int] = []
+        self.kept_storage: set[int] = set()  # those of them that branches still share
         self.in_block = False  # between BEGIN and COMMIT: constraints may be deferred
         self.deferred: Deferred | None = None
         self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
@@ -424,6 +426,12 @@ class Transaction:
     @property
     def has_writes(self) -> bool:
         return bool(self.writes or self.runs or self.changed_objects)
+
+    @property
+    def drops(self) -> list[int]:
+        """The storage ids whose keys go away with its commit."""
+        kept = self.kept_storage
+        return [item for item in self.dropped_storage if item not in kept] if kept else self.dropped_storage
 
     @property
     def has_snapshot(self) -> bool:

@@ -73,14 +73,14 @@ class Tables:
         table = table_of(description)
         self.drop(table.storage_id)
         try:
-            return self._build(_prepare(table), lmdb_path)
+            return self._build(_prepare(table), lmdb_path, description["bases"])
         except ShapedArray:
-            return self._build(_prepare(table, whole=True), lmdb_path)
+            return self._build(_prepare(table, whole=True), lmdb_path, description["bases"])
 
-    def _build(self, held: _Held, lmdb_path: str) -> int:
+    def _build(self, held: _Held, lmdb_path: str, bases: Sequence[int]) -> int:
         storage_id = held.table.storage_id
         connection = self._connection
-        lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches)
+        lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
         connection.execute("BEGIN")
         try:
             connection.execute(f"CREATE TABLE t{storage_id} ({_definition(held)})")

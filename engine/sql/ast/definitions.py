@@ -8,7 +8,7 @@ from typing import Any
 from engine.sql.ast.base import Node
 from engine.sql.ast.code import FunctionSignature
 from engine.sql.ast.expressions import TypeName
-from engine.sql.ast.queries import RangeVar, SelectStmt
+from engine.sql.ast.queries import AsOf, RangeVar, SelectStmt
 from engine.sql.ast.sessions import SetStmt
 
 
@@ -335,8 +335,12 @@ class CreateSchemaStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabaseStmt(Node):
+    """`parent`: FROM, of which it is a branch, as of now or of another moment."""
+
     name: str
     options: tuple[tuple[str, str], ...] = ()
+    parent: str | None = None
+    as_of: AsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)

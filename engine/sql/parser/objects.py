@@ -132,10 +132,10 @@ class Objects(Tables):
     def create_database(self, start: int) -> ast.Node:
         self.expect("database")
         name = self.column_name()
-        if self._curr.key == "from":
-            self.refuse("CREATE DATABASE ... FROM (a branch of another database)", self._curr.start)
+        parent = self.column_name() if self.accept("from") else None
+        as_of = self.as_of() if parent is not None and self._curr.key == "as" else None
         self.accept("with")
-        return ast.CreateDatabaseStmt(name, self.database_options(), location=start)
+        return ast.CreateDatabaseStmt(name, self.database_options(), parent, as_of, location=start)
 
     def database_options(self) -> tuple[tuple[str, str], ...]:
         """createdb_opt_list: name [=] value."""

@@ -34,7 +34,7 @@ class Relations(Cursor):
         if not alias:
             return relation
         if self._curr.key == "as" and self.peek() == "of" and self._at_moment():
-            relation = replace(relation, as_of=self._as_of())
+            relation = replace(relation, as_of=self.as_of())
         written = self.optional_alias()
         return relation if written is None else replace(relation, alias=written)
 
@@ -42,7 +42,7 @@ class Relations(Cursor):
         """Whether AS OF says a moment: `of` is a name too, and then no word comes behind it that could be one."""
         return self._index + 2 < len(self._tokens) and self._tokens[self._index + 2].text.lower() in MOMENTS
 
-    def _as_of(self) -> ast.AsOf:
+    def as_of(self) -> ast.AsOf:
         """AS OF LSN expression, AS OF TIMESTAMP expression"""
         start = self.expect("as").start
         self.expect("of")

@@ -211,7 +211,6 @@ def test_what_is_no_moment_is_told_in_a_line(connection: psycopg.Connection) -> 
         f"SELECT * FROM t AS OF LSN {at} a, t AS OF LSN {at - 1} b",
         f"INSERT INTO t SELECT id + 10000 FROM t AS OF LSN {at}",
         f"CREATE TABLE u AS SELECT * FROM t AS OF LSN {at}",
-        "CREATE DATABASE branch FROM postgres AS OF LSN 1",
         f"CREATE VIEW w AS SELECT * FROM t AS OF LSN {at}",
     ):
         with pytest.raises(psycopg.errors.FeatureNotSupported):

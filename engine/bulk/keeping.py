@@ -1,0 +1,79 @@
+"""Bulk statements in what branches share: what they overwrite is kept for the branches (engine/storage/leaning.py).
+
+Single writes are looked at when they are sequenced; a run is a file, so it brings another one with what was under its
+keys. The table locks that bulk statements hold keep both as they are until the transaction is over, and CREATE DATABASE
+... FROM waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.storage.columns import one_array
+from engine.storage.keys import PREFIX_BYTES, prefix_range
+from engine.storage.leaning import moved_keys
+from engine.storage.newest import NewestRows
+
+if TYPE_CHECKING:
+    from engine.bulk.thread import BulkThread
+    from engine.storage.runs import BulkRun, BulkRunWriter
+    from engine.txn.transaction import Transaction
+
+
+async def keep_for_branches(transaction: Transaction, thread: BulkThread, runs: Sequence[BulkRun]) -> None:
+    """Adds runs to the transaction for what its `runs` overwrite. Raises what reading and writing files raises."""
+    by_prefix: dict[bytes, list[BulkRun]] = {}
+    for run in runs:
+        if run.first_key is not None:
+            by_prefix.setdefault(run.first_key[:PREFIX_BYTES], []).append(run)
+    for prefix, written in by_prefix.items():
+        storage_id = int.from_bytes(prefix, "big")
+        space = transaction.tablespace(storage_id)
+        for kept in space.leaning.heirs.get(prefix, ()):
+            newest = await NewestRows.open(space, storage_id)
+            own = await NewestRows.open(space, int.from_bytes(kept, "big"), alone=True)
+            writer = space.new_run()
+            try:
+                made = await thread.run(_kept_run, written, prefix, kept, newest, own, writer)
+            except BaseException:
+                thread.at_end(writer.discard)
+                raise
+            finally:
+                newest.close()
+                own.close()
+            if made is not None:
+                transaction.runs.append(made)
+
+
+def _kept_run(
+    runs: Sequence[BulkRun], base: bytes, kept: bytes, newest: NewestRows, own: NewestRows, writer: BulkRunWriter
+) -> BulkRun | None:
+    """A run for `kept` with what was under the keys of `base` that the runs write; None if all of it is known there.
+
+    `newest`: everything under `base` without the runs; `own`: what is under `kept` itself, without what it leans on.
+    In a thread, under a table lock.
+    """
+    low, high = prefix_range(base)
+    rows = 0
+    for place, run in enumerate(runs):
+        for batch in run.between(low, high):
+            keys = one_array(batch.column(0))
+            first, last = keys[0].as_py(), keys[len(keys) - 1].as_py() + b"\0"
+            for earlier in runs[:place]:
+                for part in earlier.between(first, last):
+                    keys = keys.filter(pc.invert(pc.is_in(keys, value_set=part.column(0))))
+            if not len(keys):
+                continue
+            places = moved_keys(keys, kept)
+            fresh = pa.array(~own.known(places))
+            keys, places = keys.filter(fresh), places.filter(fresh)
+            writer.add(places, newest.values(keys))
+            rows += len(keys)
+    if rows:
+        return writer.finish()
+    writer.discard()
+    return None

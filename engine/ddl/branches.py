@@ -1,0 +1,229 @@
+"""CREATE DATABASE ... FROM another one: a branch, whose tables share what its parent has stored.
+
+The schema objects are copied under new OIDs; the copies of tables and indexes get storage ids that lean on the parent's
+(engine/storage/leaning.py), those of sequences the states. No row is copied. The tables of the parent are locked
+against writers until the commit is sequenced, so that it stands between two of their transactions; from then on whoever
+writes there keeps for the branch what he overwrites.
+
+As of another moment, the objects are those of that moment, and what was written since is put back in the branch: what
+the parent keeps for it begins with the values of then under all keys that were changed. A storage id that the parent
+has given up since (TRUNCATE, DROP, a rewrite) is copied; the session has done that before it comes here.
+
+What a parent gives up while branches lean on it stays, as an *orphan* (a row under ORPHANS), and goes with the last of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from catalog.errors import SqlError, not_supported
+from catalog.rows import ORPHANS
+from catalog.schema import (
+    DEFAULT_TABLESPACE_OID,
+    IN_SCHEMAS,
+    Catalog,
+    Composite,
+    Database,
+    Index,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+)
+from catalog.types.base import TypeRef
+from engine.ddl.context import DdlContext
+from engine.storage.keys import PREFIX_BYTES, storage_prefix
+from engine.storage.leaning import base_key, kept_id, leaning_id, leans
+from engine.txn.interface import Transaction
+from engine.txn.sequences import state_key
+
+T = TypeVar("T")
+_ORPHANS = storage_prefix(ORPHANS)
+_SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
+# What refers to other objects by OID, wherever it stands in an object; anything else is a number of another kind.
+_REFERENCES = frozenset((
+    "oid", "schema", "array_oid", "base_oid", "relation", "table", "index", "references", "sequence", "parent",
+    "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain",
+))  # fmt: skip
+
+
+class Then(Protocol):
+    """The parent at a moment."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its catalog."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """What was under a key."""
+
+    def changed(self, storage_id: int) -> Iterable[bytes]:
+        """The keys that were written under a storage id since, as of what is sequenced."""
+
+    @property
+    def copies(self) -> Mapping[int, int]:
+        """The storage ids that are gone by now -> those under which the branch has a copy."""
+
+    def hand_over(self, transaction: Transaction) -> None:
+        """The copies are the transaction's."""
+
+
+def create(context: DdlContext, parent: Database, made: Database, then: Then | None) -> None:
+    """Makes `made` a branch of the parent, as of now or `then`. Raises LockWait, 0A000, 55006, 3D000."""
+    now = context.catalog_of(parent.oid)
+    catalog = now if then is None else then.catalog
+    found = _objects(catalog, parent.oid)
+    for item in found:
+        if isinstance(item, Table | Index | Sequence) and item.tablespace != DEFAULT_TABLESPACE_OID:
+            not_supported(
+                f'a branch of database "{parent.name}", which has tables in other tablespaces than pg_default'
+            )
+    for item in _objects(now, parent.oid):
+        if isinstance(item, Table):
+            context.lock_relation(item.oid, "share")
+    copy = Copy(context.new_oid, context.new_storage_id, {} if then is None else then.copies)
+    copy.number(found)
+    settled = catalog.get(parent.oid)
+    assert isinstance(settled, Database)
+    defaults = tuple(copy.of(item) for item in settled.default_acls)
+    changes: dict[int, SchemaObject | None] = {made.oid: replace(made, default_acls=defaults)}
+    for item in found:
+        made_of = copy.of(item)
+        if isinstance(made_of, Schema):
+            made_of = replace(made_of, database=made.oid)
+        changes[made_of.oid] = made_of
+    context.change(changes, granted=False)
+    _share(context, copy, now, then)
+    for item in found:
+        if isinstance(item, Sequence):
+            key = state_key(item.storage_id)
+            state = context.sequence_state(item) if then is None else then.get(key)
+            if state is not None:
+                context.transaction.put(state_key(copy.storage_ids[item.storage_id]), state)
+    if then is not None:
+        then.hand_over(context.transaction)
+
+
+def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
+    """What is in a database, but temporary objects and what PostgreSQL's own schemas have."""
+    schemas = {
+        item.oid: item
+        for item in catalog.objects.values()
+        if isinstance(item, Schema)
+        and item.database == database
+        and item.name not in _SYSTEM_SCHEMAS
+        and not item.name.startswith("pg_temp_")
+    }
+    inside = [item for item in catalog.objects.values() if isinstance(item, IN_SCHEMAS) and item.schema in schemas]
+    return [*schemas.values(), *inside]
+
+
+def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> None:
+    """Lets the storage ids of the branch lean on the parent's."""
+    transaction = context.transaction
+    alive = {item.storage_id for item in now.objects.values() if isinstance(item, Table | Index)}
+    for old, new in copy.storage_ids.items():
+        if not leans(new):
+            continue
+        if old not in alive and transaction.newest(orphan_key(old)) is None:
+            raise SqlError("55006", "the parent's tables were changed while the branch was made", hint="Try again.")
+        transaction.put(base_key(new), storage_prefix(old))
+        if then is not None:
+            kept = storage_prefix(kept_id(new))
+            for key in then.changed(old):
+                value = then.get(key)
+                if value is None:
+                    transaction.delete(kept + key[PREFIX_BYTES:])
+                else:
+                    transaction.put(kept + key[PREFIX_BYTES:], value)
+
+
+class Copy:
+    """Schema objects under other OIDs. `number` gives them out; `of` puts them in the place of the old ones."""
+
+    def __init__(
+        self, new_oid: Callable[[], int], new_storage_id: Callable[[], int], copies: Mapping[int, int]
+    ) -> None:
+        self._new_oid = new_oid
+        self._new_storage_id = new_storage_id
+        self._copies = copies
+        self.oids: dict[int, int] = {}
+        self.storage_ids: dict[int, int] = {}
+
+    def number(self, items: Iterable[SchemaObject]) -> None:
+        """New OIDs for everything that the objects define, new storage ids for what they store."""
+        for item in items:
+            self._number_all(item)
+            if isinstance(item, Table | Index) and item.storage_id not in self.storage_ids:
+                copied = self._copies.get(item.storage_id)
+                self.storage_ids[item.storage_id] = leaning_id(self._new_storage_id()) if copied is None else copied
+            elif isinstance(item, Sequence):
+                self.storage_ids[item.storage_id] = self._new_storage_id()
+
+    def _number_all(self, value: Any) -> None:
+        if isinstance(value, tuple):
+            for part in value:
+                self._number_all(part)
+        elif is_dataclass(value) and not isinstance(value, TypeRef):
+            defining = ("oid", "array_oid", "relation") if isinstance(value, Composite) else ("oid", "array_oid")
+            for item in fields(value):
+                found = getattr(value, item.name)
+                if item.name in defining:
+                    self.oids[found] = self._new_oid()
+                else:
+                    self._number_all(found)
+
+    def of(self, value: T) -> T:
+        """The object, or part of one, as the branch has it."""
+        return self._copied(value, "")  # type: ignore[no-any-return]
+
+    def _copied(self, value: Any, name: str) -> Any:
+        if name == "storage_id":
+            return self.storage_ids[value]
+        if name == "owned_by":
+            return None if value is None else (self.oids.get(value[0], value[0]), value[1])
+        if isinstance(value, int) and name in _REFERENCES:
+            return self.oids.get(value, value)
+        if isinstance(value, tuple):
+            return tuple(self._copied(part, name) for part in value)
+        if is_dataclass(value) and not isinstance(value, type):
+            changed = {item.name: self._copied(getattr(value, item.name), item.name) for item in fields(value)}
+            return type(value)(**changed)
+        return value
+
+
+# ---- giving storage up ----------------------------------------------------------------------------------------------
+
+
+def orphan_key(storage_id: int) -> bytes:
+    """The key of the row that says that nobody but branches has the storage id."""
+    return _ORPHANS + storage_prefix(storage_id)
+
+
+def give_up(context: DdlContext, storage_id: int) -> list[int]:
+    """Nobody has this storage id any more. Those that are to be dropped now, itself first; none as long as branches
+    lean on it. Raises LockWait."""
+    transaction = context.transaction
+    if not leans(storage_id) and not context.heirs(storage_id):
+        return [storage_id]
+    context.lock_name(0, "storage that branches share")
+    if _is_leant_on(context, storage_id):
+        transaction.put(orphan_key(storage_id), b"\1")
+        return []
+    base = transaction.newest(base_key(storage_id))
+    if base is None:
+        return [storage_id]
+    transaction.delete(base_key(storage_id))
+    gone = [storage_id, kept_id(storage_id)]
+    below = int.from_bytes(base, "big")
+    if transaction.newest(orphan_key(below)) is not None and not _is_leant_on(context, below):
+        transaction.delete(orphan_key(below))
+        gone += give_up(context, below)
+    return gone
+
+
+def _is_leant_on(context: DdlContext, storage_id: int) -> bool:
+    return any(context.transaction.newest(base_key(heir)) is not None for heir in context.heirs(storage_id))

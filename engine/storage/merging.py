@@ -1,0 +1,99 @@
+"""Sorted batches of keys and values, of several levels, as one: in whole columns.
+
+Of each level the batch at hand is cut at the smallest of their last keys, and what lies below it is sorted together.
+Ranges that one level has for itself, which is nearly all of them, are handed through.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.storage.columns import Column, Numbers, one_array
+
+Pair = tuple[Column, Column]
+
+
+class Keys:
+    """A binary array as a sequence of bytes, for bisect."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, index: int) -> bytes:
+        found: bytes = self._column[index].as_py()
+        return found
+
+
+def place_of(keys: Column, key: bytes, after: bool = False) -> int:
+    """How many of the sorted keys are below `key` (`after`: or equal to it)."""
+    return (bisect_right if after else bisect_left)(Keys(keys), key)
+
+
+def joined(parts: list[Pair]) -> Pair:
+    keys, values = zip(*parts, strict=True)
+    return pa.concat_arrays(keys), pa.concat_arrays(values)
+
+
+class _Source:
+    """An iterator of sorted batches, with the batch at hand."""
+
+    def __init__(self, batches: Iterator[Pair]) -> None:
+        self._batches = batches
+        self._keys: Column = None
+        self._values: Column = None
+        self.last = b""
+
+    def ready(self) -> bool:
+        """Whether there is a batch at hand; fetches the next one if need be."""
+        while self._keys is None or not len(self._keys):
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            self._keys, self._values = batch
+            if len(self._keys):
+                self.last = self._keys[len(self._keys) - 1].as_py()
+        return True
+
+    def take(self, bound: bytes) -> Pair:
+        """Its rows up to a key, that one included."""
+        keys, values = self._keys, self._values
+        if bound >= self.last:
+            self._keys = None
+            return keys, values
+        count = place_of(keys, bound, after=True)
+        self._keys, self._values = keys.slice(count), values.slice(count)
+        return keys.slice(0, count), values.slice(0, count)
+
+
+def merged(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
+    """Merges sorted batches; of a key in several sources the first one's value counts, and NULL removes it."""
+    sources = [source for source in map(_Source, batches) if source.ready()]
+    while sources:
+        bound = min(source.last for source in sources)
+        parts = [part for part in (source.take(bound) for source in sources) if len(part[0])]
+        keys, values = parts[0] if len(parts) == 1 else _newest(parts)
+        if values.null_count:
+            valid = values.is_valid()
+            keys, values = keys.filter(valid), values.filter(valid)
+        if len(keys):
+            yield one_array(keys), one_array(values)
+        sources = [source for source in sources if source.ready()]
+
+
+def _newest(parts: list[Pair]) -> Pair:
+    """All keys in order, each once, with the value of the first part that has it."""
+    keys, values = joined(parts)
+    order = pc.array_sort_indices(keys)  # a stable sort: of equal keys the first part's comes first
+    ordered = keys.take(order)
+    first: Numbers = np.ones(len(ordered), np.bool_)
+    first[1:] = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(zero_copy_only=False)
+    mask = pa.array(first)
+    return ordered.filter(mask), values.take(order.filter(mask))
