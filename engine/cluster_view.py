@@ -31,7 +31,7 @@ class NodeView:
     alive: bool
     host: str | None = None
     port: int | None = None
-    admin: str | None = None  # host:port
+    admin: str | None = None  # host:port, with https:// before it for TLS
     started: int | None = None  # microseconds since 2000-01-01 UTC
     load: float | None = None  # 0..1
     connections: int | None = None

@@ -248,7 +248,7 @@ class Node:
     node: str
     host: str
     port: int
-    admin: str = ""  # host:port of its HTTP interface
+    admin: str = ""  # host:port of its HTTP interface, with https:// before it for TLS
     started: int = 0  # microseconds since 2000-01-01 UTC
     load: float = 0.0  # busy share of its engine's thread, 0..1, of the last seconds
     connections: int = 0

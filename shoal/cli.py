@@ -82,7 +82,10 @@ def _settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
     command.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
     command.add_argument(
-        "--admin", metavar="HOST:PORT", help="address of /metrics, /healthz, /readyz over HTTP (default: none)"
+        "--admin",
+        metavar="HOST:PORT",
+        help="address of the console, /metrics, /healthz, /readyz (default: none); with TLS as https://HOST:PORT, and "
+        "wherever other machines reach it",
     )
     command.add_argument("--host-rules", metavar="FILE", help="who may connect from where, like pg_hba.conf")
     command.add_argument("--tls-cert", metavar="FILE", help="certificate in PEM: clients may use TLS")

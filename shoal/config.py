@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 
+HTTPS = "https://"
+
 
 class ConfigError(Exception):
     """What is wrong with the configuration, in one line."""
@@ -26,7 +28,7 @@ class Config:
     host_rules: str = ""  # file of rules that say who may connect from where; '' lets in this machine and nobody else
     tls_cert: str = ""  # PEM file with the certificate for TLS; '' is no TLS
     tls_key: str = ""  # its key; '' if it is in the same file
-    admin: str = ""  # HOST:PORT of the administration port; '' is none
+    admin: str = ""  # HOST:PORT of the administration port, https://HOST:PORT for TLS; '' is none
     max_connections: int = 500
     log_format: str = "text"  # or json
     log_min_duration_statement: int = -1  # milliseconds; statements that take as long are logged; -1: none
@@ -68,7 +70,7 @@ class Config:
     @property
     def admin_address(self) -> tuple[str, int] | None:
         """Host and port of `admin`, if there is to be one. Raises ConfigError."""
-        return host_and_port(self.admin) if self.admin else None
+        return host_and_port(self.admin.removeprefix(HTTPS)) if self.admin else None
 
 
 def host_and_port(text: str) -> tuple[str, int]:

@@ -30,7 +30,7 @@ from engine.past.manager import Past
 from engine.storage.directories import LocalTablespaces
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
-from shoal.access import client_tls, host_rules
+from shoal.access import admin_tls, client_tls, host_rules
 from shoal.archive.logs import LocalLog
 from shoal.archive.writing import Backups
 from shoal.config import Config, ConfigError
@@ -131,7 +131,7 @@ async def _admin_port(config: Config) -> AsyncIterator[Admin | None]:
     from shoal.admin.groups import GROUPS  # who has no such port waits for no HTTP library
     from shoal.admin.server import Admin
 
-    admin = Admin(*address, GROUPS)
+    admin = Admin(*address, GROUPS, host_rules(config), admin_tls(config))
     await admin.start()
     try:
         yield admin
@@ -188,7 +188,7 @@ async def _serve_clients(
     print(f'connect with: psql "host={host} port={bound} user=postgres"', flush=True)
     if admin is not None:
         admin.serves(config, node, server, member)
-        print(f"administration: http://{admin.shown}", flush=True)
+        print(f"administration: {admin.url}", flush=True)
     await stop
     if admin is not None:
         admin.stops()

@@ -110,11 +110,28 @@ def _is_here(network: Network | None) -> bool:
     return any(network.version == here.version and network.subnet_of(here) for here in _THIS_MACHINE)  # type: ignore[arg-type]
 
 
+def may_come(rules: Sequence[Rule], secure: bool, host: str) -> bool:
+    """Whether the rules let anybody in from this address."""
+    address = _address(host)
+    for rule in rules:
+        if rule.secure in (None, secure) and (rule.network is None or address in rule.network):
+            if rule.method != REJECT:
+                return True
+            if "all" in rule.databases and "all" in rule.users:
+                return False
+    return False
+
+
 def find(
     rules: Sequence[Rule], secure: bool, host: str, database: str, user: str, groups: Collection[str]
 ) -> Rule | None:
     """The rule that decides. `host`: the client's address."""
+    address = _address(host)
+    return next((rule for rule in rules if rule.fits(secure, address, database, user, groups)), None)
+
+
+def _address(host: str) -> Address:
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return next((rule for rule in rules if rule.fits(secure, address, database, user, groups)), None)
+        return address.ipv4_mapped
+    return address

@@ -1,14 +1,19 @@
 """The administration port's server: an aiohttp application whose routes come from groups (groups.py).
 
 It listens before the node is there, so that /healthz and /readyz answer while the node starts; what asks for `parts`
-until then gets 503 with one line. TLS and passwords are the SQL port's matter: like it, this port is for this machine
-alone (loopback), and pages of other origins that a browser on it shows may not ask.
+until then gets 503 with one line.
+
+In the clear it is for this machine alone (loopback, and its own names in the requests). Beyond this machine it speaks
+TLS, with the SQL port's certificate, to addresses from which the SQL port's host rules let somebody in; what they may
+see there is not asked of /metrics and the health checks, and the console asks for passwords. Pages of other origins
+that a browser shows may not ask.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +21,8 @@ import orjson
 from aiohttp import web
 
 from engine.node import Node
-from shoal.config import Config, ConfigError
+from shoal.config import HTTPS, Config, ConfigError
+from wire.host_rules import LOCAL, SCRAM, Rule, may_come
 from wire.http import asks_this_machine
 from wire.server import Server, is_loopback
 
@@ -43,11 +49,21 @@ class Parts:
 class Admin:
     """Made before the node; `serves` and `stops` tell it how far the node is."""
 
-    def __init__(self, host: str, port: int, groups: Iterable[RouteGroup]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        groups: Iterable[RouteGroup],
+        rules: Sequence[Rule] = LOCAL,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`rules` are the SQL port's; without `tls` the address must be one of loopback."""
         self.address = (host, port)
+        self._rules = rules
+        self._tls = tls
         self.why = "the node is starting"  # it does not serve; '': it does
         self._parts: Parts | None = None
-        application = web.Application(client_max_size=REQUEST_LIMIT, middlewares=[_guard])
+        application = web.Application(client_max_size=REQUEST_LIMIT, middlewares=[self._guard])
         for group in groups:
             application.add_routes(group(self))
         self._runner = web.AppRunner(
@@ -63,18 +79,29 @@ class Admin:
 
     @property
     def shown(self) -> str:
-        """HOST:PORT as in a URL."""
+        """HOST:PORT as in a URL; with https:// before it where it is TLS."""
         host, port = self.address
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        scheme = "" if self._tls is None else HTTPS
+        return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
+
+    @property
+    def url(self) -> str:
+        return self.shown if self._tls is not None else f"http://{self.shown}"
 
     async def start(self) -> None:
         """Listens, on a new port when asked for port 0. Raises ConfigError."""
         host, port = self.address
         if not is_loopback(host):
-            raise ConfigError(f"refusing to serve administration on {host}: use --admin 127.0.0.1:PORT")
+            if self._tls is None:
+                raise ConfigError(f"refusing to serve administration on {host} without TLS: use --admin 127.0.0.1:PORT")
+            if all(rule.method != SCRAM for rule in self._rules):
+                raise ConfigError(
+                    f"refusing to serve administration on {host}: without a password rule it is for this machine only; "
+                    "use --admin 127.0.0.1:PORT, or --host-rules FILE"
+                )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            await web.TCPSite(self._runner, host, port, ssl_context=self._tls).start()
         except OSError as error:
             await self._runner.cleanup()
             reason = os.strerror(error.errno or 0)
@@ -93,16 +120,21 @@ class Admin:
     async def close(self) -> None:
         await self._runner.cleanup()
 
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Of web pages, only those that this port itself has shown. In the clear, only this machine by its own names:
+        with TLS nobody else's name leads here, for the certificate is not for it."""
+        origin = request.headers.get("Origin")
+        if origin is not None and origin != f"{request.scheme}://{request.host}":
+            raise web.HTTPForbidden(text="requests from other pages are refused\n")
+        if self._tls is None:
+            if not asks_this_machine(request):
+                raise web.HTTPForbidden(text="requests for another host are refused\n")
+        elif not is_loopback(request.remote or "") and not may_come(self._rules, True, request.remote or ""):
+            raise web.HTTPForbidden(text=f"no host rule lets anybody in from {request.remote}\n")
+        return await handler(request)
+
 
 def as_json(value: object, status: int = 200) -> web.Response:
     """An answer in JSON."""
     return web.Response(body=orjson.dumps(value) + b"\n", status=status, content_type="application/json")
-
-
-@web.middleware
-async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Only this machine, by its own names; and of web pages, only those that this port itself has shown."""
-    origin = request.headers.get("Origin")
-    if not asks_this_machine(request) or (origin is not None and origin != f"http://{request.host}"):
-        raise web.HTTPForbidden(text="requests from other pages, or for another host, are refused\n")
-    return await handler(request)

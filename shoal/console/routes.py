@@ -42,6 +42,7 @@ from shoal.console.logins import TABS, Login, Logins, TooManyAttemptsError
 from shoal.console.statements import StatementConnection
 from shoal.console.views import OBJECTS, VIEWS
 from wire.json_values import report_of, status_of
+from wire.server import is_loopback
 
 STATIC = Path(__file__).parent / "static"
 NONCE = "{{nonce}}"  # where the page wants it
@@ -173,8 +174,11 @@ class _Console:
         role, password = _text(body, "user"), _text(body, "password")
         database = _text(body, "database") or role
         parts = self._admin.parts
-        address = request.remote or "127.0.0.1"  # the port is open to this machine alone
-        trusted = parts.server.authentication({"user": role, "database": database}, address, secure=False) is None
+        address = request.remote or "127.0.0.1"
+        if not (request.secure or is_loopback(address)):  # Admin does not listen like this: what it guards is too dear
+            raise SqlError("28000", "passwords are not taken in the clear from another machine: use https")
+        asked = {"user": role, "database": database}
+        trusted = parts.server.authentication(asked, address, secure=request.secure) is None
         kept = await self._logins.password_of(parts.node, role, password, trusted=trusted)
         views = await StatementConnection.open(parts.server, role, database, _VIEW_SETTINGS)
         try:
@@ -183,7 +187,8 @@ class _Console:
             views.close()
             raise
         response = self._told(login)
-        response.set_cookie(_cookie_name(request), cookie, httponly=True, samesite="Strict", path="/")
+        name, secure = _cookie_name(request), request.secure
+        response.set_cookie(name, cookie, httponly=True, secure=secure, samesite="Strict", path="/")
         return response
 
     async def log_out(self, request: web.Request) -> web.StreamResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wire.host_rules import LOCAL, RuleError, find, parse
+from wire.host_rules import LOCAL, RuleError, find, may_come, parse
 
 RULES = parse(
     """
@@ -68,3 +68,16 @@ def test_what_is_not_supported_is_refused_by_name(line: str, expected: str) -> N
     with pytest.raises(RuleError) as caught:
         parse(line)
     assert expected in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("secure", "host", "expected"),
+    [(True, "10.1.2.3", True), (False, "10.1.2.3", True), (True, "10.9.0.1", True), (True, "192.0.2.1", False)],
+)
+def test_who_may_come_at_all(secure: bool, host: str, expected: bool) -> None:
+    assert may_come(RULES, secure, host) is expected
+
+
+def test_a_rejection_of_all_ends_the_search() -> None:
+    rules = parse("host all all 10.9.0.0/16 reject\nhost all ann 10.8.0.0/16 reject\nhost all all all scram-sha-256")
+    assert [may_come(rules, True, f"10.{net}.0.1") for net in (9, 8, 7)] == [False, True, True]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import socket
+import ssl
 from collections.abc import AsyncIterator, Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +13,13 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from shoal.access import admin_tls
 from shoal.admin import health
 from shoal.admin.server import Admin
 from shoal.cli import main
 from shoal.config import Config, ConfigError
+from tests.replication.stores.certificates import Certificate, make_certificate
+from wire.host_rules import parse
 
 
 def _page(admin: Admin) -> Iterable[web.RouteDef]:
@@ -30,6 +35,11 @@ async def admin() -> AsyncIterator[Admin]:
     await made.start()
     yield made
     await made.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("tls"), "admin")
 
 
 @pytest.fixture
@@ -80,9 +90,53 @@ async def test_pages_of_others_may_not_ask(admin: Admin, http: aiohttp.ClientSes
     assert (await _get(http, admin, "/healthz", own))[0] == 200
 
 
-async def test_it_listens_on_loopback_only() -> None:
-    with pytest.raises(ConfigError, match=r"--admin 127\.0\.0\.1:PORT"):
+async def test_in_the_clear_it_listens_on_loopback_only() -> None:
+    with pytest.raises(ConfigError, match=r"without TLS: use --admin 127\.0\.0\.1:PORT"):
         await Admin("0.0.0.0", 0, ()).start()
+    with pytest.raises(ConfigError, match="without TLS: give --tls-cert"):
+        admin_tls(Config(admin="0.0.0.0:8080"))
+    with pytest.raises(ConfigError, match="without TLS: give --tls-cert"):
+        admin_tls(Config(admin="https://127.0.0.1:8080"))
+
+
+async def test_with_tls_it_wants_a_password_rule_beyond_this_machine(certificate: Certificate) -> None:
+    tls = admin_tls(Config(admin="0.0.0.0:0", tls_cert=certificate.cert, tls_key=certificate.key))
+    with pytest.raises(ConfigError, match="without a password rule"):
+        await Admin("0.0.0.0", 0, (), tls=tls).start()
+
+
+@pytest.mark.parametrize(("network", "status"), [("203.0.113.0/24", 403), ("all", 200)])
+async def test_with_tls_it_answers_whom_host_rules_let_in(
+    http: aiohttp.ClientSession, certificate: Certificate, network: str, status: int
+) -> None:
+    outside = _own_address()
+    tls = admin_tls(Config(admin="0.0.0.0:0", tls_cert=certificate.cert, tls_key=certificate.key))
+    admin = Admin("0.0.0.0", 0, (health.routes,), parse(f"hostssl all all {network} scram-sha-256"), tls)
+    await admin.start()
+    try:
+        port = admin.address[1]
+        assert admin.url == f"https://0.0.0.0:{port}"
+        trusting = ssl.create_default_context(cafile=certificate.cert)
+        async with http.get(f"https://127.0.0.1:{port}/healthz", ssl=trusting) as answer:
+            assert answer.status == 200
+        trusting.check_hostname = False
+        async with http.get(f"https://{outside}:{port}/healthz", ssl=trusting) as answer:
+            assert answer.status == status
+        with pytest.raises(aiohttp.ClientError):
+            await http.get(f"http://127.0.0.1:{port}/healthz")
+    finally:
+        await admin.close()
+
+
+def _own_address() -> str:
+    """Of this machine, and not of loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            pytest.skip("this machine has no address but loopback's")
+        address: str = probe.getsockname()[0]
+    return address
 
 
 async def test_an_address_in_use_is_one_clear_line(admin: Admin) -> None:

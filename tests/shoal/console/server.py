@@ -6,16 +6,20 @@ import contextlib
 import http.client
 import json
 import pathlib
+import ssl
 from typing import Any
 
 from tests.oracle import free_port
+from tests.replication.stores.certificates import Certificate
 from tests.server import ShoalServer
 
 
 class ConsoleServer(ShoalServer):
-    """With the console on `admin_port`; `rules` is a file of host rules, None: there are none."""
+    """With the console on `admin_port`; `rules` is a file of host rules, None: there are none. With a certificate the
+    console is served with TLS."""
 
     rules: pathlib.Path | None = None
+    certificate: Certificate | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,14 +27,18 @@ class ConsoleServer(ShoalServer):
 
     def command(self) -> list[str]:
         rules = [] if self.rules is None else ["--host-rules", str(self.rules)]
-        return [*super().command(), "--admin", f"127.0.0.1:{self.admin_port}", *rules]
+        if self.certificate is None:
+            return [*super().command(), "--admin", f"127.0.0.1:{self.admin_port}", *rules]
+        tls = ["--tls-cert", self.certificate.cert, "--tls-key", self.certificate.key]
+        return [*super().command(), "--admin", f"https://127.0.0.1:{self.admin_port}", *tls, *rules]
 
 
 class ApiClient:
-    """What a browser would send: its cookies, and the token of its login."""
+    """What a browser would send: its cookies, and the token of its login. With TLS if it has an authority to trust."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, authority: str = "") -> None:
         self.port = port
+        self._tls = ssl.create_default_context(cafile=authority) if authority else None
         self.cookies: dict[str, str] = {}
         self.token = ""
         self.headers: dict[str, str] = {}  # of the last answer, names in small letters
@@ -46,7 +54,11 @@ class ApiClient:
             sent["Content-Type"] = "application/json"
         sent.update(headers or {})
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = (
+            http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            if self._tls is None
+            else http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self._tls)
+        )
         with contextlib.closing(connection):
             connection.request(method, path, data, {name: value for name, value in sent.items() if value is not None})
             answer = connection.getresponse()

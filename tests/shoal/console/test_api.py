@@ -10,6 +10,7 @@ import time
 import psycopg
 import pytest
 
+from tests.replication.stores.certificates import make_certificate
 from tests.shoal.console.server import ApiClient, ConsoleServer
 
 POSTS = ["/api/sql", "/api/sql/cancel", "/api/sql/close", "/api/sessions/cancel", "/api/sessions/terminate"]
@@ -135,6 +136,28 @@ def test_host_rules_hold_for_the_console_too(tmp_path: pathlib.Path) -> None:
         assert api.log_in("postgres", "secret")[0] == 200
         assert api.rows("SELECT current_user") == [["postgres"]]
         assert api.get("/api/view/activity")[0] == 200
+
+
+def test_over_tls_the_rules_for_tls_hold_and_the_cookie_stays_there(tmp_path: pathlib.Path) -> None:
+    rules = tmp_path / "rules"
+    rules.write_text(
+        "hostnossl all postgres 127.0.0.1/32 trust\n"
+        "hostssl all postgres 127.0.0.1/32 scram-sha-256\n"
+        "hostssl all free 127.0.0.1/32 trust\n"
+    )
+    with ConsoleServer() as server:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("CREATE ROLE free LOGIN")
+        server.rules, server.certificate = rules, make_certificate(tmp_path, "console")
+        server.restart()
+        api = ApiClient(server.admin_port, server.certificate.cert)
+        assert api.log_in("postgres", "")[0] == 403  # trusted without TLS only
+        assert api.log_in("free", "")[0] == 200
+        assert "secure" in {part.strip().lower() for part in api.set_cookie.split(";")}
+        assert api.rows("SELECT current_user") == [["free"]]
+        own = {"Origin": f"https://127.0.0.1:{server.admin_port}"}
+        other = {"Origin": f"http://127.0.0.1:{server.admin_port}"}
+        assert [api.ask("GET", "/api/view/cluster", None, headers)[0] for headers in (own, other)] == [200, 403]
 
 
 # ---- what other pages cannot do -------------------------------------------------------------------------------------

@@ -109,8 +109,11 @@ function Plot({ answer, across, up, kind }: PlotProps) {
   useEffect(() => {
     const element = place.current!;
     const draw = () => {
-      const style = getComputedStyle(document.documentElement);
-      const colour = (name: string) => style.getPropertyValue(name).trim();
+      const style = getComputedStyle(element);
+      const colour = (name: string) => {
+        element.style.color = `var(${name})`; // a variable's own value is both colours, light-dark()
+        return style.color;
+      };
       const lines = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       return new uPlot(
         {
@@ -158,9 +161,12 @@ function Plot({ answer, across, up, kind }: PlotProps) {
     sizes.observe(element);
     const themes = new MutationObserver(again);
     themes.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    system.addEventListener("change", again);
     return () => {
       sizes.disconnect();
       themes.disconnect();
+      system.removeEventListener("change", again);
       plot.destroy();
     };
   }, [data, kind]);

@@ -96,12 +96,17 @@ function NodeCard({ node, replicas }: { node: Row; replicas: Row[] }) {
         <dd>{String(node.version ?? "–")}</dd>
       </dl>
       {alive && node.admin && node.this_node !== true && (
-        <a class="card-link" href={`http://${node.admin}/`} target="_blank" rel="noopener noreferrer">
+        <a class="card-link" href={consoleOf(String(node.admin))} target="_blank" rel="noopener noreferrer">
           Its console
         </a>
       )}
     </article>
   );
+}
+
+/** Of a node's administration port, HOST:PORT or https://HOST:PORT. */
+function consoleOf(admin: string): string {
+  return admin.includes("://") ? `${admin}/` : `http://${admin}/`;
 }
 
 interface MapProps {
