@@ -727,6 +727,14 @@ class Catalog:
                 found.setdefault(item.parent, []).append(item.oid)
         return found
 
+    def partitioned_above(self, table: Table) -> list[Table]:
+        """The partitioned tables that a partition is part of, the nearest first."""
+        found = []
+        while table.bound is not None:
+            table = self.table(table.parents[0])
+            found.append(table)
+        return found
+
     def descendants(self, oid: int) -> list[Table]:
         """The tables that inherit from a table, at any distance, each once; a parent before its children
         (find_all_inheritors)."""

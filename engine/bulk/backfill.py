@@ -260,6 +260,7 @@ async def _validate(session: Session, job: ValidateConstraint, thread: BulkThrea
     batches = newest.batches()
     if constraint.kind == "f":
         foreign = next(item for item in writer.outgoing if item.constraint.oid == constraint.oid)
+        foreign.removing = job.violated
         parent = await references.ParentKeys.open(session, foreign)
         thread.at_end(parent.close)
 

@@ -26,7 +26,10 @@ _SLICE = 500  # look-ups in one turn of the event loop
 def concerns_itself(writer: TableWriter) -> bool:
     """Whether a row of the table may refer to a row of the same statement, or be compared with it when both are there
     (exclusions.py): then they are written one by one."""
-    return bool(writer.exclusions) or any(foreign.parent is writer for foreign in writer.outgoing)
+    above = {table.oid for table in writer.catalog.partitioned_above(writer.table)}
+    return bool(writer.exclusions) or any(
+        foreign.parent is writer or foreign.parent.table.oid in above for foreign in writer.outgoing
+    )
 
 
 def distinct_keys(writer: TableWriter, foreign: Outgoing, rows: RowSet) -> list[Row]:

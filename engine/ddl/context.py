@@ -50,7 +50,8 @@ class ValidateConstraint:
     """A new check, not-null or foreign key constraint against every row. Raises 23514, 23502, 23503.
 
     `of_domain`: the condition of a domain over a column of it, which is no constraint of the table. `violated`: the
-    message for a condition that is none either, but a partition's bounds.
+    message for a condition that is none either, but a partition's bounds, and for a foreign key when a partition to
+    which it refers is detached.
     """
 
     table: Table

@@ -223,10 +223,12 @@ class Removal:
             if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
                 self.gone[item.oid] = item
                 self._take_views(item)
+        above = (item.oid for item in catalog.partitioned_above(table) if item.oid not in self.gone)
+        referenced = {table.oid, *above}
         for other in catalog.tables():
             if other.oid != table.oid:
                 for constraint in other.constraints:
-                    if constraint.kind == "f" and constraint.references == table.oid:
+                    if constraint.references in referenced:
                         self._depend_constraint(other, constraint, table)
 
     def _take_defaults(self, sequence: Sequence) -> None:
@@ -254,9 +256,10 @@ class Removal:
         self.add(item)
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
-        what = f"constraint {constraint.name} on table {other.name}"
-        self._extra.append((what, f"table {table.name}", other.oid))
         self.constraints.append((other.oid, constraint.oid))
+        if constraint.parent is None:  # else it goes with the one that it is part of
+            what = f"constraint {constraint.name} on table {other.name}"
+            self._extra.append((what, f"table {table.name}", other.oid))
 
     def carry_out(self, roots: list[SchemaObject]) -> None:
         """Writes it. Raises 2BP01 when something else depends on it and CASCADE was not said, and for what an
@@ -565,12 +568,15 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
 
 
 def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Table, Constraint, Table]]:
+    """Foreign keys that refer to one of the tables, or to one that it is a partition of: (table, key, referenced)."""
+    referenced = {above.oid: table for table in tables.values() for above in context.catalog.partitioned_above(table)}
+    referenced |= tables
     return [
-        (other, constraint, tables[constraint.references])
+        (other, constraint, referenced[constraint.references])
         for other in context.catalog.tables()
         if other.oid not in tables
         for constraint in other.constraints
-        if constraint.kind == "f" and constraint.references in tables
+        if constraint.kind == "f" and constraint.references in referenced
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.functions.registry import operators_named
 from catalog.schema import Constraint, Index, Table
 from catalog.types import format_type, lookup
@@ -27,8 +27,6 @@ def foreign_key(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constra
         raise SqlError("42830", "number of referencing and referenced columns for foreign key disagree")
     if parent.oid != table.oid and not names.may_on_table(context, parent, "x", frozenset(referenced)):
         raise SqlError("42501", f"permission denied for table {parent.name}")
-    if parent.partitioning is not None:
-        not_supported("foreign keys that refer to partitioned tables")
     index = _matching_index(parent, parent_indexes, referenced)
     name = constraint.name or names.free_constraint_name(
         table.constraints, table.name, "_".join(constraint.columns), "fkey"
@@ -98,7 +96,7 @@ def _referenced_columns(parent: Table, constraint: ast.ConstraintDef) -> tuple[i
 def _matching_index(parent: Table, indexes: list[Index], referenced: tuple[int, ...]) -> Index:
     for index in indexes:
         numbers = [column.number for column in index.columns]
-        if index.unique and index.predicate is None and sorted(numbers) == sorted(referenced):
+        if index.unique and index.valid and index.predicate is None and sorted(numbers) == sorted(referenced):
             return index
     if any(
         item.late and item.kind != "x" and sorted(item.columns) == sorted(referenced) for item in parent.constraints

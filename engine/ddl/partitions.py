@@ -555,6 +555,8 @@ def attach_foreign_keys(context: DdlContext, parent: Table, child: Table) -> Non
         if constraint.kind != "f":
             continue
         child = context.catalog.table(child.oid)
+        if any(item.parent == constraint.oid for item in child.constraints):
+            continue
         own = next((item for item in child.constraints if _same_reference(parent, child, constraint, item)), None)
         if own is not None:
             made = replace(own, parent=constraint.oid, inherited=1, local=False)
@@ -626,8 +628,24 @@ def mark_valid(context: DdlContext, oid: int) -> None:
             mark_valid(context, index.parent)
 
 
+def _check_references(context: DdlContext, partition: Table) -> None:
+    """Sees to it that rows of a partition that goes are not referred to by way of the tables that it was part of."""
+    if all(context.table_is_empty(item) for item in (partition, *context.catalog.descendants(partition.oid))):
+        return
+    above = {table.oid for table in context.catalog.partitioned_above(partition)}
+    for table in context.catalog.tables():
+        for constraint in table.constraints:
+            if constraint.kind == "f" and constraint.references in above and table.partitioning is None:
+                context.lock_relation(table.oid, "share")
+                if not context.table_is_empty(table):
+                    message = (
+                        f'removing partition "{partition.name}" violates foreign key constraint "{constraint.name}"'
+                    )
+                    context.add_job(ValidateConstraint(table, constraint, violated=message))
+
+
 def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> None:
-    """ALTER TABLE ... DETACH PARTITION. Raises 42809, 42P01, 0A000 for CONCURRENTLY."""
+    """ALTER TABLE ... DETACH PARTITION. Raises 42809, 42P01, 23503, 0A000 for CONCURRENTLY."""
     relation = command.relation
     assert relation is not None
     if command.value is not None:
@@ -644,6 +662,7 @@ def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> No
         default = context.catalog.table(oid)
         if default.bound is not None and default.bound.kind == "d":
             context.lock_relation(oid, "access exclusive")
+    _check_references(context, found)
     child = inheritance.let_go(context.catalog.table(found.oid), parent)
     constraints = tuple(
         replace(item, parent=None, inherited=0, local=True) if item.parent is not None else item

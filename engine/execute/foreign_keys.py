@@ -7,11 +7,16 @@
 
 Both sides look at what is sequenced, so the two locks leave no gap between them. Referencing rows are found by their
 table's key or an index that begins with the foreign key's columns, else by reading the table.
+
+A foreign key that refers to a partitioned table concerns each of its partitions. The referenced key holds the partition
+key, as every unique key does, so it tells the one partition in which its row can be. A row that an UPDATE moves to
+another partition has changed its key, and is no row that went.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Catalog, Column, Constraint, Table
@@ -32,13 +37,29 @@ def outgoing(writer: TableWriter) -> list[Outgoing]:
 
 
 def incoming(writer: TableWriter) -> list[Incoming]:
-    """The foreign keys of any table that refer to the writer's."""
+    """The foreign keys of any table that refer to the writer's, or to one that it is a partition of."""
+    own = writer.table
+    referenced = {table.oid: table for table in (own, *writer.catalog.partitioned_above(own))}
     return [
-        Incoming(writer, table, constraint)
+        Incoming(writer, table, _in_columns_of(own, referenced[constraint.references], constraint))
         for table in writer.catalog.tables()
         for constraint in table.constraints
-        if constraint.kind == "f" and constraint.references == writer.table.oid
+        if constraint.kind == "f" and constraint.references in referenced
     ]
+
+
+def _in_columns_of(table: Table, above: Table, constraint: Constraint) -> Constraint:
+    """A foreign key that refers to a table above, with the numbers of a partition's own columns."""
+    if table is above:
+        return constraint
+    numbers = column_numbers(above, table)
+    return replace(constraint, referenced_columns=tuple(numbers[number] for number in constraint.referenced_columns))
+
+
+def column_numbers(source: Table, target: Table) -> dict[int, int]:
+    """From the attnums of one table to those of the columns of the same names in another."""
+    names = {column.name: column.number for column in target.columns}
+    return {column.number: names[column.name] for column in source.columns if column.name in names}
 
 
 def fits(type_: TypeRef, value: object) -> bool:
@@ -83,6 +104,45 @@ class KeyFinder:
         return find
 
 
+class PartitionedKeyFinder:
+    """`KeyFinder` of a partitioned table: the values tell the partition."""
+
+    def __init__(self, writer: TableWriter, columns: Sequence[int]) -> None:
+        from engine.partitions.writing import Router
+
+        self._writer = writer
+        self._columns = tuple(columns)
+        self._router = Router(writer.catalog, writer.table)
+        self._types = [writer.table.column_by_number(number).type for number in columns]
+        self._positions = [writer.positions[number] for number in columns]
+        self._finders: dict[int, KeyFinder] = {}
+
+    def __call__(self, transaction: Transaction, values: Sequence[object]) -> bytes | None:
+        """The row's key; None if there is no partition for it, too. The partition is locked as its table is."""
+        if not all(map(fits, self._types, values)):
+            return None
+        row: list[object] = [None] * len(self._writer.table.columns)
+        for position, value in zip(self._positions, values, strict=True):
+            row[position] = value
+        leaf = self._router.find(tuple(row))
+        if leaf is None:
+            return None
+        transaction.lock_table(leaf.oid, ROW_SHARE)
+        finder = self._finders.get(leaf.oid)
+        if finder is None:
+            numbers = column_numbers(self._writer.table, leaf)
+            own = [numbers[number] for number in self._columns]
+            finder = self._finders[leaf.oid] = KeyFinder(TableWriter(self._writer.catalog, leaf), own)
+        return finder(transaction, values)
+
+
+def key_finder(writer: TableWriter, columns: Sequence[int]) -> KeyFinder | PartitionedKeyFinder:
+    """What finds rows of the writer's table by a unique key."""
+    if writer.table.partitioning is not None:
+        return PartitionedKeyFinder(writer, columns)
+    return KeyFinder(writer, columns)
+
+
 class Outgoing:
     """A foreign key as its own table sees it."""
 
@@ -94,7 +154,8 @@ class Outgoing:
         assert constraint.references is not None
         parent = writer.catalog.table(constraint.references)
         self.parent = writer if parent.oid == writer.table.oid else TableWriter(writer.catalog, parent)
-        self._find = KeyFinder(self.parent, constraint.referenced_columns)
+        self._find = key_finder(self.parent, constraint.referenced_columns)
+        self.removing = ""  # what is said of a missing row while the partition that has it is detached
 
     def check(self, transaction: Transaction, values: Row, now: bool = False) -> None:
         """Raises 23503 unless the referenced row is there; it stays locked FOR KEY SHARE. Where the constraint is
@@ -112,8 +173,20 @@ class Outgoing:
         if deferred is not None:
             deferred.add(self.writer.table, self.constraint, False, tuple(wanted))
             return
-        key_text = self.writer.key_text(self.constraint.columns, values)
-        raise self._violation(f'{key_text} is not present in table "{self.parent.table.name}".')
+        raise self._missing(values)
+
+    def _missing(self, values: Row) -> SqlError:
+        """Of a row whose referenced row is not there."""
+        if not self.removing:
+            key_text = self.writer.key_text(self.constraint.columns, values)
+            return self._violation(f'{key_text} is not present in table "{self.parent.table.name}".')
+        referenced: list[object] = [None] * len(self.parent.table.columns)
+        for number, position in zip(self.constraint.referenced_columns, self._positions, strict=True):
+            referenced[self.parent.positions[number]] = values[position]
+        key_text = self.parent.key_text(self.constraint.referenced_columns, referenced)
+        table = self.writer.table
+        detail = f'{key_text} is still referenced from table "{table.name}".'
+        return constraint_error("23503", self.removing, self.writer.catalog, table, self.constraint.name, detail)
 
     def _lock_referenced(self, transaction: Transaction, wanted: Sequence[object], only_if_there: bool) -> bool:
         """Whether the referenced row is there; it is locked then. `only_if_there`: a key without row is not locked, so
@@ -131,8 +204,7 @@ class Outgoing:
             return
         row = next(ChildTable(self.writer, self.constraint).rows(transaction, wanted), None)
         if row is not None:
-            key_text = self.writer.key_text(self.constraint.columns, row[1])
-            raise self._violation(f'{key_text} is not present in table "{self.parent.table.name}".')
+            raise self._missing(row[1])
 
     def changed(self, transaction: Transaction, old: Row, new: Row) -> None:
         """The check after an update, if the referencing columns changed."""
@@ -216,7 +288,7 @@ class Incoming:
 
     def _is_back(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
         """Whether another row has that key by the end of the statement: NO ACTION is content then."""
-        key = KeyFinder(self.parent, self.constraint.referenced_columns)(transaction, wanted)
+        key = key_finder(self.parent, self.constraint.referenced_columns)(transaction, wanted)
         return key is not None and transaction.newest(key) is not None
 
     def _violation(self, old: Row) -> SqlError:

@@ -107,6 +107,15 @@ class IndexWriter:
         return self.on_expressions or not self.columns.isdisjoint(changed)
 
 
+def run_checks(checks: Checks | None, todo: Sequence[Callable[[], None]]) -> None:
+    """At the statement's end, or at once where there is none to wait for."""
+    if checks is None:
+        for check in todo:
+            check()
+    else:
+        checks.extend(todo)
+
+
 class TableWriter:
     """Writes rows of one table, as of one catalog. Made once per plan."""
 
@@ -201,7 +210,7 @@ class TableWriter:
             todo = [partial(foreign.check, transaction, values) for foreign in self.outgoing]
             if checks is not None and checks.late:
                 todo = self._later(transaction, key, values, todo)
-            self._run(checks, todo)
+            run_checks(checks, todo)
         for exclusion in self.exclusions:
             exclusion.inserted(transaction, key, checks)
         return key
@@ -233,13 +242,17 @@ class TableWriter:
         checks: Checks | None = None,
     ) -> None:
         """Deletes the row, which the caller has locked (get_locked, UPDATE) and decoded."""
+        self.take_out(transaction, context, key, values)
+        if self.incoming:
+            todo = [partial(foreign.deleted, transaction, context, values, checks) for foreign in self.incoming]
+            run_checks(checks, todo)
+
+    def take_out(self, transaction: Transaction, context: ExecContext, key: bytes, values: Row) -> None:
+        """`delete`, without what foreign keys make of it."""
         transaction.delete(key)
         context.written.deleted[self.oid] += 1
         for index in self.indexes:
             self._remove_entry(transaction, index, values, key)
-        if self.incoming:
-            todo = [partial(foreign.deleted, transaction, context, values, checks) for foreign in self.incoming]
-            self._run(checks, todo)
 
     def update(
         self,
@@ -303,7 +316,7 @@ class TableWriter:
             if checks is not None and checks.late:
                 todo = self._later(transaction, new_key, new, todo)
             todo += [partial(foreign.updated, transaction, context, old, new, checks) for foreign in incoming]
-            self._run(checks, todo)
+            run_checks(checks, todo)
             for exclusion in exclusions:
                 exclusion.updated(transaction, new_key, checks)
             return new_key
@@ -344,13 +357,6 @@ class TableWriter:
             return
         self._remove_entry(transaction, index, old, key)
         self._add_entry(transaction, index, new, new_key)
-
-    def _run(self, checks: Checks | None, todo: Sequence[Callable[[], None]]) -> None:
-        if checks is None:
-            for check in todo:
-                check()
-        else:
-            checks.extend(todo)
 
     def _later(
         self, transaction: Transaction, key: bytes, values: Row, todo: Sequence[Callable[[], None]]

@@ -22,10 +22,11 @@ from catalog.schema import Catalog, Table
 from catalog.types.base import TypeRef
 from catalog.types.oids import INT4, OID, RECORD
 from engine.execute.expressions import constant_value
+from engine.execute.foreign_keys import column_numbers
 from engine.execute.pull_up import firm_places
 from engine.execute.walk import conjuncts
 from engine.partitions.choosing import conditions_on, members
-from engine.partitions.writing import column_numbers, key_column_numbers
+from engine.partitions.writing import key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import table_rules

@@ -11,14 +11,16 @@ The bounds are looked at once a row, by the route; the partition's own constrain
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Index, IndexColumn, Table
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.conflicts import ConflictFinder
 from engine.execute.context import ExecContext
+from engine.execute.foreign_keys import column_numbers
 from engine.execute.index_expressions import row_checks
-from engine.execute.writer import Checks, Row, TableWriter, value_getter
+from engine.execute.writer import Checks, Row, TableWriter, run_checks, value_getter
 from engine.partitions.levels import level_of
 from engine.sql import tree
 from engine.sql.analyze import Environment
@@ -28,12 +30,6 @@ from engine.txn.interface import UPDATE, Transaction
 from engine.txn.locks import ROW_EXCLUSIVE
 
 Reorder = Callable[[Row], Row]
-
-
-def column_numbers(source: Table, target: Table) -> dict[int, int]:
-    """From the attnums of one table to those of the columns of the same names in another."""
-    names = {column.name: column.number for column in target.columns}
-    return {column.number: names[column.name] for column in source.columns if column.name in names}
 
 
 def reorder(source: Table, target: Table) -> Reorder | None:
@@ -109,11 +105,24 @@ class Router:
             raise self._none_found(key)
         if found.partitioning is None:
             return found
-        below = self._below.get(found.oid)
+        router, row = self._under(found, row)
+        return router.leaf(row)
+
+    def find(self, row: Row) -> Table | None:
+        """The partition that would take a row of the table; None if there is none."""
+        found = self._level.find(self.key(row))
+        if found is None or found.partitioning is None:
+            return found
+        router, row = self._under(found, row)
+        return router.find(row)
+
+    def _under(self, table: Table, row: Row) -> tuple[Router, Row]:
+        """The router of a partitioned partition, and the row as one of that."""
+        below = self._below.get(table.oid)
         if below is None:
-            below = self._below[found.oid] = reorder(self.table, found), Router(self._catalog, found)
+            below = self._below[table.oid] = reorder(self.table, table), Router(self._catalog, table)
         change, router = below
-        return router.leaf(row if change is None else change(row))
+        return router, row if change is None else change(row)
 
     def _none_found(self, key: Sequence[object]) -> SqlError:
         table = self.table
@@ -271,19 +280,52 @@ class Moving:
                 leaf.check(new)
                 return stay(transaction, context, key, old, new, checks)
             transaction.lock(key, UPDATE)
-            writer.delete(transaction, context, key, old, checks)
-            return target.write_new(transaction, context, moved, checks)
+            writer.take_out(transaction, context, key, old)
+            moved_key = target.write_new(transaction, context, moved, checks)
+            self._follow(transaction, context, old, new, checks)
+            return moved_key
 
         return write
+
+    def _follow(
+        self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None
+    ) -> None:
+        """What foreign keys make of a row that was taken out of the partition and is in another one now: for those that
+        refer to the named table, or to one above it, it has changed; for those of the partition it has gone. Raises
+        0A000 for those between."""
+        own, root = self._writer.table, self._target.table
+        below = {}
+        for table in self._writer.catalog.partitioned_above(own):
+            if table is root:
+                break
+            below[table.oid] = table
+        for foreign in self._writer.incoming:
+            between, top = below.get(foreign.constraint.references or 0), root.name
+            if between is not None:
+                raise SqlError(
+                    "0A000",
+                    "cannot move tuple across partitions when a non-root ancestor of the source partition is directly "
+                    "referenced in a foreign key",
+                    detail=f'A foreign key points to ancestor "{between.name}" but not the root ancestor "{top}".',
+                    hint=f'Consider defining the foreign key on table "{top}".',
+                )
+        gone = [foreign for foreign in self._writer.incoming if foreign.constraint.references == own.oid]
+        before, after = self.leaf.root_row(old), self.leaf.root_row(new)
+        run_checks(checks, [partial(foreign.deleted, transaction, context, old, checks) for foreign in gone])
+        run_checks(
+            checks,
+            [
+                partial(foreign.updated, transaction, context, before, after, checks)
+                for foreign in self._target.incoming
+            ],
+        )
 
 
 def key_column_numbers(catalog: Catalog, table: Table) -> frozenset[int] | None:
     """The columns (attnums) of a partition that decide where its rows belong, by all tables above it; None where an
     expression does, which may be any."""
     names: set[str] = set()
-    above = table
-    while above.bound is not None:
-        above = catalog.table(above.parents[0])
+    for above in catalog.partitioned_above(table):
         assert above.partitioning is not None
         for item in above.partitioning.columns:
             if not item.number:
