@@ -112,7 +112,9 @@ function Plot({ answer, across, up, kind }: PlotProps) {
       const style = getComputedStyle(element);
       const colour = (name: string) => {
         element.style.color = `var(${name})`; // a variable's own value is both colours, light-dark()
-        return style.color;
+        const found = style.color;
+        element.style.color = "";
+        return found;
       };
       const lines = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       return new uPlot(
