@@ -227,7 +227,8 @@ def outside_of_plans(decode: Callable[[str], object]) -> Callable[[str], object]
     OfThisMoment for 'now' and its kin, so that they are read again under `reading_constants`."""
 
     def read(text: str) -> object:
-        if _WORDS.search(text) is None or _READING.get() is not None:
+        has_letters = text.upper() != text.lower()  # hardly ever, and sooner seen than the words are searched
+        if not has_letters or _WORDS.search(text) is None or _READING.get() is not None:
             return decode(text)
         with reading_constants(None) as reading:
             value = decode(text)
