@@ -109,6 +109,33 @@ def key_types(catalog: Catalog, index: Index) -> list[TypeRef]:
     return [key_type(catalog, column.type, column.collation) for column in index.columns]
 
 
+def key_version(catalog: Catalog, index: Index) -> str:
+    """The versions of ICU's rules by which this machine makes the keys of an index: '153.120', with a comma between
+    those of several columns; '' for an index without an ICU collation."""
+    found = [rules(catalog, column.collation) for column in index.columns]
+    return ",".join(icu.version_of(item.locale) for item in found if item is not None)
+
+
+def is_current(catalog: Catalog, index: Index) -> bool:
+    """Whether the keys of an index are in the order of this machine's ICU."""
+    if not index.collation_version:
+        return True
+    return icu.is_available() and key_version(catalog, index) == index.collation_version
+
+
+def refuse_outdated(catalog: Catalog, index: Index) -> None:
+    """55000 for writing to an index whose keys another version of ICU has made: two orders in one tree find nothing."""
+    if is_current(catalog, index):
+        return
+    here = key_version(catalog, index) if icu.is_available() else "none"
+    raise SqlError(
+        "55000",
+        f'index "{index.name}" was built with another version of its ICU collation',
+        detail=f"The index was built with version {index.collation_version}, this machine has version {here}.",
+        hint=f"Rebuild it with REINDEX INDEX {index.name}. Until then reads do without it.",
+    )
+
+
 def collated_type(oid: int, found: Rules) -> TypeRef:
     """The collated type of values of text, varchar, char(n), name or an array of them under these rules."""
     element = element_of(oid)

@@ -20,13 +20,14 @@ import ctypes.util
 import importlib.util
 import pathlib
 import re
+import threading
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from catalog.errors import SqlError
 
-_PRIMARY_ROOM = 64
+_ROOM = 512  # bytes; longer keys get a buffer of their own
 _FAILED = 1  # U_ZERO_ERROR is 0, warnings are negative, errors positive
 _BUFFER_OVERFLOW = 15
 _INSTALL = "Install the ICU libraries (Debian: libicu72, Fedora: libicu), or Shoal with its extra: shoal[icu]."
@@ -136,21 +137,26 @@ def version_of(locale: str) -> str:
 def sort_key_maker(locale: str) -> Callable[[str], bytes]:
     """Makes value -> sort key: bytes that compare as the locale's collator compares the values. They end in a NUL and
     hold no other one. Raises 0A000, 22023."""
-    library, collator = _required(), _collator(locale)
-    get, allocate = library.sort_key, ctypes.create_string_buffer
+    get, collator, room = _required().sort_key, ctypes.c_void_p(_collator(locale)), _Room()
 
     def sort_key(value: str) -> bytes:
         data = value.encode("utf-16-le", "surrogatepass")
-        units = len(data) // 2
-        size = _PRIMARY_ROOM + 4 * units
-        while True:
-            buffer = allocate(size)
-            needed = get(collator, data, units, buffer, size)
-            if needed <= size:
-                return buffer.raw[:needed]
-            size = needed
+        units = len(data) >> 1
+        buffer = room.buffer
+        needed = get(collator, data, units, buffer, _ROOM)
+        if needed > _ROOM:
+            buffer = ctypes.create_string_buffer(needed)
+            get(collator, data, units, buffer, needed)
+        return cast(bytes, buffer[:needed])  # so is a slice of characters, whatever the stubs say
 
     return sort_key
+
+
+class _Room(threading.local):
+    """Where a thread's keys are made: another thread may get its turn before one is read."""
+
+    def __init__(self) -> None:
+        self.buffer = ctypes.create_string_buffer(_ROOM)
 
 
 def upper(value: str, locale: str) -> str:

@@ -268,6 +268,7 @@ class IndexColumn:
     collation: int = 0
     type: TypeRef = TypeRef(25)
     operator_class: int = 0  # its OID; 0 is the default one of the type
+    derived: int = 0  # the collation that an expression has by itself, which `collation` may differ from
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +299,7 @@ class Index:
     parent: int | None = None  # the index (OID) of the partitioned table that it is part of
     valid: bool = True  # of a partitioned table's: whether every partition has its part
     late: str = ""
+    collation_version: str = ""  # of ICU's rules, by which its keys were made (catalog/collations.py: key_version)
     aside: bool = False  # a primary key under an ICU collation: a tree of its own beside the rows, which lie by number
 
     @property

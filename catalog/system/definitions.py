@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from catalog import types
 from catalog.functions.quoting import quote_identifier, quote_literal
 from catalog.functions.registry import operator
+from catalog.functions.system import collation_name
 from catalog.operator_classes import operator_class
 from catalog.schema import Catalog, Constraint, Index, IndexColumn, Relation, Sequence, Table, View
 from catalog.system import numbering
@@ -179,7 +180,7 @@ def index_definition(surroundings: Surroundings, index: Index, table: Table, pre
 def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, pretty: bool) -> str:
     text = _bare_index_column(surroundings, table, part, pretty)
     if part.collation and part.collation != _own_collation(table, part):
-        text += f" COLLATE {quote_identifier({100: 'default', 950: 'C', 951: 'POSIX'}.get(part.collation, '?'))}"
+        text += f" COLLATE {collation_name(surroundings.catalog, surroundings.path, part.collation)}"
     if part.operator_class:
         text += f" {quote_identifier(operator_class(part.operator_class).name)}"
     if part.descending:
@@ -197,7 +198,7 @@ def _option(value: str) -> str:
 def _own_collation(table: Table, part: IndexColumn) -> int:
     column = table.column_by_number(part.number) if part.number else None
     row = types.type_row(column.type.oid if column else part.type.oid)
-    return (column.collation if column else 0) or (row.collation if row else 0)
+    return (column.collation if column else part.derived) or (row.collation if row else 0)
 
 
 def _bare_index_column(surroundings: Surroundings, table: Table, part: IndexColumn, pretty: bool) -> str:

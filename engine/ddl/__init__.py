@@ -73,6 +73,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.AlterDomainStmt: user_types.alter_domain,
     ast.AlterTypeStmt: user_types.alter_type,
     ast.CollationStmt: collations.define,
+    ast.ReindexStmt: indexes.rebuild,
     ast.CompositeTypeStmt: composites.create_composite,
     ast.AlterCompositeStmt: composites.alter_composite,
     ast.ExtensionStmt: extensions.extension,

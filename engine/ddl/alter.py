@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from catalog import collations
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, Role, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup
@@ -387,6 +388,9 @@ class Alteration:
             raise SqlError("42804", message, hint=hint) from None
         named = next((value for name, value in command.options if name == "collation"), ())
         collation = column_collation(self.context, named, target, command.location)
+        rules = collations.rules(self.context.catalog, collation)
+        if rules is not None and not rules.deterministic and column.number in self.table.key_columns:
+            not_supported("a nondeterministic collation for a column of a primary key that is there")
         changed = replace(column, type=target, collation=collation)
         if column.default is not None and not column.sequence:
             try:
@@ -398,7 +402,7 @@ class Alteration:
                 raise SqlError("42804", message) from None
         self.builder.change_column(changed)
         for oid in self.table.indexes:
-            self._retype_index(self._index(oid), changed)
+            self._retype_index(self._index(oid), column, changed)
         if (
             column.type.oid != target.oid
             or command.definition is not None
@@ -414,13 +418,13 @@ class Alteration:
         indexes = map(self._index, self.table.indexes)
         return any(item.number == column.number or item.expression for index in indexes for item in index.columns)
 
-    def _retype_index(self, index: Index, column: Column) -> None:
+    def _retype_index(self, index: Index, before: Column, column: Column) -> None:
         if any(item.number == column.number for item in index.columns):
             keys = tuple(
                 replace(
                     item,
                     type=column.type,
-                    collation=column.collation,
+                    collation=column.collation if item.collation == before.collation else item.collation,
                     operator_class=class_for(index.method, column.type.oid, item),
                 )
                 if item.number == column.number
@@ -428,7 +432,7 @@ class Alteration:
                 for item in index.columns
             )
             self.builder.indexes = [item for item in self.builder.indexes if item.oid != index.oid]
-            self.builder.indexes.append(replace(index, columns=keys))
+            self.builder.indexes.append(replace(index, columns=keys, collation_version=""))
 
     def set_default(self, command: ast.AlterTableCmd) -> None:
         column = self.builder.column_named(command.name or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from catalog.collations import is_current
 from catalog.errors import SqlError
 from catalog.operator_classes import METHODS, AccessMethod, default_class, named_class, operator_class
 from catalog.schema import Index, IndexColumn, Table
@@ -17,7 +18,8 @@ from engine.ddl.expressions import stored_index_expression, stored_predicate
 from engine.ddl.tables import must_be_a_key, must_have_class
 from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast, tree
-from engine.sql.analyze import analyze_expression
+from engine.sql.analyze import Environment, analyze_expression
+from engine.sql.analyze.collations import collation_of
 from engine.sql.analyze.targets import column_name
 from engine.sql.parser import parse_expression
 
@@ -66,6 +68,34 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     if table.partitioning is not None and not only:
         partitions.add_index_parts(context, changed, index)
     return "CREATE INDEX"
+
+
+def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
+    """REINDEX of what needs it: indexes whose keys another version of ICU has made. They get new storage, and entries
+    for every row."""
+    for index in outdated(context.environment, statement):
+        table = context.catalog.table(index.table)
+        context.lock_relation(table.oid, "access exclusive")
+        context.drop_storage(index.storage_id)
+        fresh = replace(index, storage_id=context.new_storage_id(index.tablespace), collation_version="")
+        context.change({index.oid: fresh})
+        fresh = context.catalog.index(index.oid)
+        if not context.table_is_empty(table):
+            context.add_job(BuildIndex(table, fresh))
+    return "REINDEX"
+
+
+def outdated(environment: Environment, statement: ast.ReindexStmt) -> list[Index]:
+    """The indexes among those that REINDEX names whose keys another version of ICU has made."""
+    catalog, (schema, name) = environment.catalog, statement.name
+    found = catalog.by_kind.get(Index, ())
+    stale = [item for item in found if isinstance(item, Index) and not is_current(catalog, item)]
+    if not stale or statement.kind in ("database", "system"):
+        return stale if statement.kind == "database" else []
+    if statement.kind == "schema":
+        return [item for item in stale if item.schema == environment.schema_oid(name)]
+    relation = environment.find_relation(schema, name)
+    return [item for item in stale if relation is not None and relation.oid in (item.oid, item.table)]
 
 
 def second_part(statement: ast.IndexStmt) -> str:
@@ -155,7 +185,13 @@ def index_column(context: DdlContext, table: Table, element: ast.IndexElement, m
         made = IndexColumn(0, text, descending, nulls_first, type=type_)
         value = analyze_expression(parse_expression(text), context.environment, table, None, "index expressions")
     collation = index_collation(context, table, element.collation, made.type, value)
-    return replace(made, collation=collation, operator_class=_operator_class(method, made.type.oid, element.opclass))
+    derived = 0 if made.number else collation_of(value, context.catalog, table).oid
+    return replace(
+        made,
+        collation=collation,
+        derived=derived,
+        operator_class=_operator_class(method, made.type.oid, element.opclass),
+    )
 
 
 def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:

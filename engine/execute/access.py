@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from catalog.collations import key_type
+from catalog.collations import is_current, key_type
 from catalog.schema import Catalog, Index, Table
 from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef
@@ -132,7 +132,7 @@ class Finder:
         yield self._path(None, key_columns(self.table), unique=bool(self.table.key_columns))
         for oid in self.table.indexes:
             index = self.catalog.index(oid)
-            if usable(index) and (ordered or index.columns[0].number in self.conditions):
+            if usable(self.catalog, index) and (ordered or index.columns[0].number in self.conditions):
                 yield self._path(index, index_columns(self.catalog, self.table, index), index.unique)
 
     def best(self, wanted: Sequence[tree.SortClause] = ()) -> Access:
@@ -221,9 +221,11 @@ def index_columns(catalog: Catalog, table: Table, index: Index) -> tuple[KeyColu
     return tuple(found)
 
 
-def usable(index: Index) -> bool:
-    """Whether scans may use it: complete, over all rows, and not the table's own key again."""
-    return index.ready and index.is_tree and index.predicate is None and not index.primary
+def usable(catalog: Catalog, index: Index) -> bool:
+    """Whether scans may use it: complete, over all rows, not the table's own key again, and in the order of this
+    machine's ICU."""
+    whole = index.ready and index.is_tree and index.predicate is None and not index.primary
+    return whole and is_current(catalog, index)
 
 
 def fixed_size(type_: TypeRef) -> bool:

@@ -89,6 +89,7 @@ class IndexWriter:
         self.values = value_getter(catalog, table, index)
         self.included = predicate_of(catalog, table, index)
         self.on_expressions = index.predicate is not None or any(not column.number for column in index.columns)
+        collations.refuse_outdated(catalog, index)
         self.key_types = collations.key_types(catalog, index)
         self.encode = index_entry_encoder(index.storage_id, self.key_types, index.unique, index.nulls_not_distinct)
         self._settings = settings

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
-from catalog.collations import collation, of_type
+from catalog.collations import collation, key_version, of_type
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may
 from catalog.schema import (
@@ -20,6 +20,7 @@ from catalog.schema import (
     Catalog,
     ChangeStream,
     Database,
+    Index,
     Role,
     Schema,
     SchemaObject,
@@ -126,7 +127,7 @@ class SessionDdl:
         catalog = self.catalog
         if granted:
             changes = {oid: _with_default_acl(catalog, item) for oid, item in changes.items()}
-        changes = dict(changes)
+        changes = {oid: _with_version(catalog, item) for oid, item in changes.items()}
         changes |= default_privileges.without_schemas(catalog, [oid for oid, item in changes.items() if item is None])
         for oid, item in changes.items():
             old = catalog.get(oid)
@@ -434,6 +435,13 @@ async def create_table_as(
     prepared.tally = session.node.statements.nested
     count = await running.run_to_count(session, prepared, parameters)
     return f"SELECT {count}"
+
+
+def _with_version(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:
+    """A new index with the version of the rules by which its keys are made, where it has an ICU collation."""
+    if isinstance(item, Index) and not item.collation_version and any(column.collation for column in item.columns):
+        return dataclasses.replace(item, collation_version=key_version(catalog, item))
+    return item
 
 
 def _collation_name(catalog: Catalog, field: Field, oid: int) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
-"""REINDEX: entries are written with their rows, in trees that stay balanced, so there is nothing to build anew. The
-names are checked, and who asks; what PostgreSQL refuses in a transaction block is refused."""
+"""REINDEX: entries are written with their rows, in trees that stay balanced, so nothing has to be built anew but
+indexes whose keys another version of ICU has made. The names are checked, and who asks; what PostgreSQL refuses in a
+transaction block is refused."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 from catalog.errors import SqlError
 from catalog.schema import BOOTSTRAP_ROLE_OID, FIRST_USER_OID, Database, Index, Schema, Table, VirtualTable
 from catalog.system.shared import acts_as
+from engine.ddl.indexes import outdated
+from engine.session.ddl import execute
 from engine.sql import ast
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ async def reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink:
         _check_one(session, tree)
     else:
         _check_many(session, tree)
+    if outdated(session.environment, tree):
+        await execute(session, tree, portal.prepared.statement)
     sink.complete("REINDEX")
 
 

@@ -28,9 +28,9 @@ from catalog.errors import SqlError
 from catalog.functions.base import Function, Operator
 from catalog.functions.quoting import quote_identifier
 from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Table, View, VirtualTable
-from catalog.types import element_of, format_type
+from catalog.types import format_type
 from catalog.types.base import TypeRef
-from catalog.types.collated import FIRST_OID, Rules, plain
+from catalog.types.collated import Rules
 from engine.sql import tree
 from engine.sql.analyze.coerce import expr_location
 from engine.sql.analyze.collated_functions import (
@@ -46,6 +46,14 @@ from engine.sql.analyze.collated_functions import (
     collated_extreme,
     collated_mapping,
     collated_pair,
+)
+from engine.sql.analyze.collated_trees import (
+    as_collated,
+    grouped_loosely,
+    loose,
+    operand_fields,
+    texts,
+    with_collated_output,
 )
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.typeinfo import UNKNOWN
@@ -272,11 +280,10 @@ class Collator:
         )  # fmt: skip
         if whole:
             changed = replace(changed, targets=self._distinct_targets(node.targets, targets))
-        loose = [
-            (item, self._rules(derived)) for item, derived in grouped if _loose(self._rules(derived)) and _texts(item)
-        ]
-        if loose:
-            changed = _grouped_loosely(changed, loose)
+        equal = [(item, self._rules(derived)) for item, derived in grouped if texts(item)]
+        equal = [(item, rules) for item, rules in equal if loose(rules)]
+        if equal:
+            changed = grouped_loosely(changed, equal)
         self.outputs = outputs
         return changed
 
@@ -287,7 +294,7 @@ class Collator:
         made = []
         for old, target in zip(before, targets, strict=True):
             rules = self._rules(self.expression(old.expression)[1])
-            made.append(replace(target, expression=_as_collated(target.expression, rules)))
+            made.append(replace(target, expression=as_collated(target.expression, rules)))
         return tuple(made)
 
     def _set_operation(self, node: tree.Query, level: _Level) -> tree.Query:
@@ -320,7 +327,7 @@ class Collator:
             if not (node.kind == "union" and node.all):
                 self._refuse_mismatch(merged)
             rules = None if node.kind == "union" and node.all else self._rules(merged)
-            types.append(collations.collated_type(type_.oid, rules) if rules is not None and _loose(rules) else type_)
+            types.append(collations.collated_type(type_.oid, rules) if rules is not None and loose(rules) else type_)
             outputs.append(_settled(merged))
         return replace(node, left=left, right=right, types=tuple(types)), outputs
 
@@ -346,7 +353,7 @@ class Collator:
     def _ordered(self, node: tree.Expr) -> tree.Expr:
         expression, derived = self.expression(node)
         self._refuse_mismatch(derived)
-        made: tree.Expr = _as_collated(expression, self._needed(derived))
+        made: tree.Expr = as_collated(expression, self._needed(derived))
         return made
 
     def _refuse_mismatch(self, derived: Derived) -> None:
@@ -364,7 +371,7 @@ class Collator:
         expression, derived = self.expression(node)
         self._refuse_mismatch(derived)
         rules = self._rules(derived)
-        made: tree.Expr = _as_collated(expression, rules if _loose(rules) else None)
+        made: tree.Expr = as_collated(expression, rules if loose(rules) else None)
         return made
 
     # ---- expressions ------------------------------------------------------------------------------------------------
@@ -383,7 +390,7 @@ class Collator:
         """The operands of a node that have changed, by field, and what all of them derive."""
         changes: dict[str, Any] = {}
         states: list[Derived] = []
-        for name in _operand_fields(type(node)):
+        for name in operand_fields(type(node)):
             value = getattr(node, name)
             if name in skipped or value is None:
                 continue
@@ -436,9 +443,9 @@ class Collator:
         source = node.function.source
         if source in COMPARISONS:
             rules = self._needed(derived)
-            if rules is None or (source in EQUALITIES and rules.deterministic) or not _texts(node.arguments[0]):
+            if rules is None or (source in EQUALITIES and rules.deterministic) or not texts(node.arguments[0]):
                 return node
-            arguments = tuple(_as_collated(argument, rules) for argument in node.arguments)
+            arguments = tuple(as_collated(argument, rules) for argument in node.arguments)
             return replace(node, function=collated_comparison(node.function), arguments=arguments)
         if source in CASE_MAPPINGS:
             rules = self._needed(derived, f"{source}() function")
@@ -484,14 +491,14 @@ class Collator:
         merged = self._merged(states)
         made = replace(node, **changes)
         result = self._result(node.type, merged)
-        extreme = node.function.source in EXTREMES and _texts(node.arguments[0])
+        extreme = node.function.source in EXTREMES and texts(node.arguments[0])
         rules = self._needed(merged) if extreme or ordered_set else self._rules(merged)
         if rules is None:
             return made, result
         if extreme:
             return collated_extreme(made, rules), result
-        if node.distinct and (_loose(rules) or node.order_by):
-            made = replace(made, arguments=tuple(_as_collated(item, rules) for item in made.arguments))
+        if node.distinct and (loose(rules) or node.order_by):
+            made = replace(made, arguments=tuple(as_collated(item, rules) for item in made.arguments))
         return made, result
 
     def _min_max(self, node: tree.MinMaxExpr) -> tuple[Any, Derived]:
@@ -499,10 +506,10 @@ class Collator:
         merged = self._merged(states)
         made = replace(node, **changes) if changes else node
         result = self._result(node.type, merged)
-        rules = self._needed(merged) if _texts(node) else None
+        rules = self._needed(merged) if texts(node) else None
         if rules is None:
             return made, result
-        arguments = tuple(_as_collated(item, rules) for item in made.arguments)
+        arguments = tuple(as_collated(item, rules) for item in made.arguments)
         return tree.RelabelType(replace(made, arguments=arguments, type=arguments[0].type), node.type), result
 
     def _equality(self, node: Any) -> tuple[Any, Derived]:
@@ -511,10 +518,10 @@ class Collator:
         merged = self._merged(states)
         made = replace(node, **changes) if changes else node
         result = self._result(node.type, merged)
-        rules = self._needed(merged) if _texts(node.left) else None
+        rules = self._needed(merged) if texts(node.left) else None
         if rules is None or rules.deterministic:
             return made, result
-        left, right = _as_collated(made.left, rules), _as_collated(made.right, rules)
+        left, right = as_collated(made.left, rules), as_collated(made.right, rules)
         made = replace(made, function=collated_comparison(node.function), left=left, right=right)
         if isinstance(node, tree.NullIfExpr):
             return tree.RelabelType(replace(made, type=left.type), node.type), result
@@ -530,10 +537,10 @@ class Collator:
                 _refuse_loose(self._needed(merged, "LIKE"), "LIKE")
             return made, _NOTHING
         rules = self._needed(merged)
-        if rules is None or (source in EQUALITIES and rules.deterministic) or not _texts(node.left):
+        if rules is None or (source in EQUALITIES and rules.deterministic) or not texts(node.left):
             return made, _NOTHING
         function, operator = collated_pair(node.function, node.operator, node.left.type, rules)
-        left, right = _as_collated(made.left, rules), _as_collated(made.right, rules)
+        left, right = as_collated(made.left, rules), as_collated(made.right, rules)
         made = replace(made, function=function, operator=operator, left=left, right=right)
         return made, _NOTHING
 
@@ -548,13 +555,13 @@ class Collator:
 
     def _row_column(self, function: Function, operator: Operator, left: tree.Expr, right: tree.Expr) -> tuple[Any, ...]:
         (first, one), (second, two) = self.expression(left), self.expression(right)
-        rules = self._needed(self._merged([one, two])) if function.source in COMPARISONS and _texts(left) else None
+        rules = self._needed(self._merged([one, two])) if function.source in COMPARISONS and texts(left) else None
         if rules is None:
             return function, operator, first, second
         return (
             *collated_pair(function, operator, left.type, rules),
-            _as_collated(first, rules),
-            _as_collated(second, rules),
+            as_collated(first, rules),
+            as_collated(second, rules),
         )
 
     def _case(self, node: tree.CaseExpr) -> tuple[Any, Derived]:
@@ -604,7 +611,7 @@ class Collator:
         """x = ANY (SELECT ...): both sides as collated types where the collation decides."""
         found: dict[int, Rules] = {}
         for place, ((_, function), derived, oid) in enumerate(zip(node.comparisons, tests, outputs, strict=False)):
-            if function.source in COMPARISONS and _texts(node.test[place]):
+            if function.source in COMPARISONS and texts(node.test[place]):
                 rules = self._needed(self._merged([derived, Derived(IMPLICIT if oid else NONE, oid)]))
                 if rules is not None and not (function.source in EQUALITIES and rules.deterministic):
                     found[place] = rules
@@ -616,8 +623,8 @@ class Collator:
             else (operator, function)
             for place, (operator, function) in enumerate(node.comparisons)
         )
-        test = tuple(_as_collated(item, found.get(place)) for place, item in enumerate(node.test))
-        return replace(node, comparisons=comparisons, test=test, query=_with_collated_output(node.query, found))
+        test = tuple(as_collated(item, found.get(place)) for place, item in enumerate(node.test))
+        return replace(node, comparisons=comparisons, test=test, query=with_collated_output(node.query, found))
 
     # ---- rules ------------------------------------------------------------------------------------------------------
 
@@ -685,100 +692,13 @@ def _settled(derived: Derived) -> int:
     return derived.oid if derived.strength in (IMPLICIT, EXPLICIT) else 0
 
 
-def _loose(rules: Rules | None) -> bool:
-    return rules is not None and not rules.deterministic
-
-
 def _refuse_loose(rules: Rules | None, what: str) -> None:
-    if _loose(rules):
+    if loose(rules):
         _unsupported(what)
 
 
 def _unsupported(what: str) -> NoReturn:
     raise SqlError("0A000", f"nondeterministic collations are not supported for {what}")
-
-
-_TEXTS = frozenset((19, 25, 1042, 1043))
-
-
-def _texts(node: Any) -> bool:
-    """Whether its values are texts, or arrays of them."""
-    oid = plain(node.type.oid)
-    return oid in _TEXTS or element_of(oid) in _TEXTS
-
-
-def _as_collated(node: Any, rules: Rules | None) -> Any:
-    """The expression relabelled to the collated type, if there are rules and it is text."""
-    if rules is None or not _texts(node) or node.type.oid >= FIRST_OID:
-        return node
-    type_ = collations.collated_type(node.type.oid, rules)
-    if isinstance(node, tree.ArrayExpr):
-        element = collations.collated_type(node.element_type.oid, rules)
-        elements = tuple(_as_collated(item, rules) for item in node.elements)
-        return replace(node, elements=elements, type=type_, element_type=element)
-    return tree.RelabelType(node, type_)
-
-
-def _grouped_loosely(node: tree.Query, loose: Sequence[tuple[tree.Expr, Rules | None]]) -> tree.Query:
-    """GROUP BY under collations that take different texts for equal: the keys are collated, and what is shown of a
-    group is one of its texts."""
-    keys = {item: _as_collated(item, rules) for item, rules in loose}
-    shown = {item: tree.RelabelType(key, item.type) for item, key in keys.items()}
-
-    def change(item: Any) -> Any:
-        if isinstance(item, tree.Aggref | tree.Query):
-            return item
-        if item in shown:
-            return shown[item]
-        return None
-
-    def put(part: Any) -> Any:
-        return _replaced(part, change)
-
-    return replace(
-        node,
-        group_by=tuple(keys.get(item, item) for item in node.group_by),
-        targets=tuple(replace(target, expression=put(target.expression)) for target in node.targets),
-        having=put(node.having),
-        order_by=tuple(replace(item, expression=put(item.expression)) for item in node.order_by),
-        windows=tuple(put(item) for item in node.windows),
-        distinct=None if node.distinct is None else tuple(put(item) for item in node.distinct),
-    )
-
-
-def _replaced(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy with what `change` gives put in place of the nodes for which it gives something; it is not looked into."""
-    if isinstance(node, tuple):
-        return tuple(_replaced(item, change) for item in node)
-    if type(node).__module__ != tree.__name__:
-        return node
-    found = change(node) if not isinstance(node, tree.SortClause | tree.WindowClause) else None
-    if found is not None:
-        return found
-    names = _operand_fields(type(node))
-    return replace(node, **{name: _replaced(getattr(node, name), change) for name in names}) if names else node
-
-
-def _with_collated_output(query: tree.Query, found: dict[int, Rules]) -> tree.Query:
-    """The query with some output columns (by place) as collated types."""
-    if query.set_operation is None and query.distinct is None and not query.has_set_functions:
-        place = -1
-        targets = []
-        for target in query.targets:
-            place += not target.junk
-            rules = None if target.junk else found.get(place)
-            targets.append(replace(target, expression=_as_collated(target.expression, rules)))
-        return replace(query, targets=tuple(targets))
-    from engine.sql.analyze.targets import range_columns
-    from engine.sql.analyze.walk import shift_levels
-
-    inner = shift_levels(query, 1)
-    columns = range_columns(inner.targets)
-    outer = tuple(
-        tree.Target(_as_collated(tree.Var(0, n, column.type, 0, column.name), found.get(n - 1)), column.name)
-        for n, column in enumerate(columns, 1)
-    )
-    return tree.Query(outer, (tree.RangeSubquery(inner, "*SELECT*", columns),), (tree.FromRef(0),))
 
 
 def _within(node: tree.Aggref) -> bool:
@@ -787,20 +707,6 @@ def _within(node: tree.Aggref) -> bool:
 
     declared = registry.aggregate(node.function.oid)
     return declared is not None and declared.kind != "n"
-
-
-_fields_of: dict[type, tuple[str, ...]] = {}
-_NOT_OPERANDS = frozenset(
-    {"function", "operator", "functions", "operators", "type", "location", "element_type", "names", "name"}
-)
-
-
-def _operand_fields(kind: type) -> tuple[str, ...]:
-    found = _fields_of.get(kind)
-    if found is None:
-        found = tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_OPERANDS)  # type: ignore[attr-defined]
-        _fields_of[kind] = found
-    return found
 
 
 _Handler = Callable[["Collator", Any], tuple[Any, Derived]]

@@ -1,0 +1,115 @@
+"""Parts of analysed trees as collated types (catalog/types/collated.py): what collations.py puts a collation into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from catalog import collations
+from catalog.types import element_of
+from catalog.types.collated import FIRST_OID, Rules, plain
+from engine.sql import tree
+
+
+def loose(rules: Rules | None) -> bool:
+    """Whether different texts can be equal."""
+    return rules is not None and not rules.deterministic
+
+
+_TEXTS = frozenset((19, 25, 1042, 1043))
+
+
+def texts(node: Any) -> bool:
+    """Whether its values are texts, or arrays of them."""
+    oid = plain(node.type.oid)
+    return oid in _TEXTS or element_of(oid) in _TEXTS
+
+
+def as_collated(node: Any, rules: Rules | None) -> Any:
+    """The expression relabelled to the collated type, if there are rules and it is text."""
+    if rules is None or not texts(node) or node.type.oid >= FIRST_OID:
+        return node
+    type_ = collations.collated_type(node.type.oid, rules)
+    if isinstance(node, tree.ArrayExpr):
+        element = collations.collated_type(node.element_type.oid, rules)
+        elements = tuple(as_collated(item, rules) for item in node.elements)
+        return replace(node, elements=elements, type=type_, element_type=element)
+    return tree.RelabelType(node, type_)
+
+
+def grouped_loosely(node: tree.Query, equal: Sequence[tuple[tree.Expr, Rules | None]]) -> tree.Query:
+    """GROUP BY under collations that take different texts for equal: the keys are collated, and what is shown of a
+    group is one of its texts."""
+    keys = {item: as_collated(item, rules) for item, rules in equal}
+    shown = {item: tree.RelabelType(key, item.type) for item, key in keys.items()}
+
+    def change(item: Any) -> Any:
+        if isinstance(item, tree.Aggref | tree.Query):
+            return item
+        if item in shown:
+            return shown[item]
+        return None
+
+    def put(part: Any) -> Any:
+        return replaced(part, change)
+
+    return replace(
+        node,
+        group_by=tuple(keys.get(item, item) for item in node.group_by),
+        targets=tuple(replace(target, expression=put(target.expression)) for target in node.targets),
+        having=put(node.having),
+        order_by=tuple(replace(item, expression=put(item.expression)) for item in node.order_by),
+        windows=tuple(put(item) for item in node.windows),
+        distinct=None if node.distinct is None else tuple(put(item) for item in node.distinct),
+    )
+
+
+def replaced(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy with what `change` gives put in place of the nodes for which it gives something; it is not looked into."""
+    if isinstance(node, tuple):
+        return tuple(replaced(item, change) for item in node)
+    if type(node).__module__ != tree.__name__:
+        return node
+    found = change(node) if not isinstance(node, tree.SortClause | tree.WindowClause) else None
+    if found is not None:
+        return found
+    names = operand_fields(type(node))
+    return replace(node, **{name: replaced(getattr(node, name), change) for name in names}) if names else node
+
+
+def with_collated_output(query: tree.Query, found: dict[int, Rules]) -> tree.Query:
+    """The query with some output columns (by place) as collated types."""
+    if query.set_operation is None and query.distinct is None and not query.has_set_functions:
+        place = -1
+        targets = []
+        for target in query.targets:
+            place += not target.junk
+            rules = None if target.junk else found.get(place)
+            targets.append(replace(target, expression=as_collated(target.expression, rules)))
+        return replace(query, targets=tuple(targets))
+    from engine.sql.analyze.targets import range_columns
+    from engine.sql.analyze.walk import shift_levels
+
+    inner = shift_levels(query, 1)
+    columns = range_columns(inner.targets)
+    outer = tuple(
+        tree.Target(as_collated(tree.Var(0, n, column.type, 0, column.name), found.get(n - 1)), column.name)
+        for n, column in enumerate(columns, 1)
+    )
+    return tree.Query(outer, (tree.RangeSubquery(inner, "*SELECT*", columns),), (tree.FromRef(0),))
+
+
+_fields_of: dict[type, tuple[str, ...]] = {}
+_NOT_OPERANDS = frozenset(
+    {"function", "operator", "functions", "operators", "type", "location", "element_type", "names", "name"}
+)
+
+
+def operand_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a kind of node that hold other nodes."""
+    found = _fields_of.get(kind)
+    if found is None:
+        found = tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_OPERANDS)  # type: ignore[attr-defined]
+        _fields_of[kind] = found
+    return found
