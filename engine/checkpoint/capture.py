@@ -33,6 +33,7 @@ from catalog.rows import BASES
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
 from engine.storage.leaning import bound_in, keeps, known_values, leans, moved_keys
+from engine.storage.leaves import Leaves
 from engine.storage.memtable import Version
 from engine.storage.merging import Pair, joined, merged, place_of
 from engine.storage.runs import BulkLayer, BulkRun
@@ -120,6 +121,7 @@ class Capture:
         tablespace: bytes,
         layers: Sequence[tuple[Layer, dict[bytes, Version]]],
         generation: Generation,
+        leaves: Leaves | None,
         dropped: frozenset[int],
     ) -> None:
         self.lsn = snapshot.lsn
@@ -130,6 +132,7 @@ class Capture:
         self._snapshot = snapshot
         self._layers = layers
         self._generation: Generation | None = generation
+        self._leaves = leaves
         self._levels: dict[int, list[_Level]] = {}
         self._bases = dict(generation.bases)
 
@@ -140,6 +143,7 @@ class Capture:
             raise SqlError("72000", f"snapshot too old: LMDB may hold changes after LSN {lsn} already")
         snapshot = store.snapshot(lsn)
         layers, generation = store.newest_layers()
+        leaves = store.leaves_of(generation)
         active, *frozen = layers
         versions = [_versions(layer) for layer in frozen]
         dropped = {storage_id for layer in layers for storage_id in layer.dropped_upto(snapshot.lsn)}
@@ -149,6 +153,7 @@ class Capture:
             store.tablespace_id,
             list(zip(layers, (dict(_versions(active)), *versions), strict=True)),
             generation,
+            leaves,
             frozenset(dropped),
         )
 
@@ -183,6 +188,9 @@ class Capture:
     def close(self) -> None:
         """Lets go of LMDB's pages and the layers."""
         self.release()
+        leaves, self._leaves = self._leaves, None
+        if leaves is not None:
+            leaves.close()
         self._generation = None
         self._levels = {}
         self._layers = ()
@@ -239,6 +247,22 @@ class Capture:
         return self._generation.transaction
 
     def _stored(self, low: bytes, high: bytes, pause: Pause | None) -> Iterator[Pair]:
+        """What LMDB has in a range: page by page, and by a cursor where that cannot be."""
+        if self._leaves is None:
+            yield from self._by_cursor(low, high, pause)
+            return
+        started = thread_time()
+        for part in self._leaves.batches(low, high):
+            if isinstance(part[0], bytes):
+                yield from self._by_cursor(part[0], part[1], pause)
+            else:
+                yield part
+            if pause is not None:
+                now = thread_time()
+                pause(now - started)
+                started = now
+
+    def _by_cursor(self, low: bytes, high: bytes, pause: Pause | None) -> Iterator[Pair]:
         cursor: Any = self._transaction.cursor()
         if not cursor.set_range(low):
             return

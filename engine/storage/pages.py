@@ -31,19 +31,19 @@ from catalog.errors import SqlError
 SAMPLE = 32
 SAMPLED_LEAVES = 1024
 SAMPLED_KEYS = 4  # of a leaf
-_HEAD = 16
+HEAD = 16
 _HEAD_TAIL = struct.Struct("<8xHHHH")  # pad, flags, lower, upper
 _NODE = struct.Struct("<HHHH")
 _META = struct.Struct("<IIQQ")
 _RECORD = struct.Struct("<IHHQQQQQ")
 _U64 = struct.Struct("<Q")
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
-_LEAF, _BIG, _NO_PAGE = 0x02, 0x01, 2**64 - 1
-_META_BYTES = _HEAD + _META.size + 2 * _RECORD.size + 2 * _U64.size
+_LEAF, BIG, _NO_PAGE = 0x02, 0x01, 2**64 - 1
+_META_BYTES = HEAD + _META.size + 2 * _RECORD.size + 2 * _U64.size
 _ATTEMPTS = 100
 
 
-class _Page:
+class Page:
     """One branch or leaf page: a sequence of its keys. The first key of a branch page stands for the lowest of all."""
 
     __slots__ = ("_data", "_offsets", "leaf")
@@ -51,7 +51,7 @@ class _Page:
     def __init__(self, data: bytes) -> None:
         _, flags, lower, _ = _HEAD_TAIL.unpack_from(data)
         self._data = data
-        self._offsets: tuple[int, ...] = struct.unpack_from(f"<{(lower - _HEAD) // 2}H", data, _HEAD)
+        self._offsets: tuple[int, ...] = struct.unpack_from(f"<{(lower - HEAD) // 2}H", data, HEAD)
         self.leaf = bool(flags & _LEAF)
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class _Page:
     def overflow(self, index: int, page_bytes: int) -> int:
         """The pages that a leaf's value takes beside the leaf."""
         low, high, flags, _ = _NODE.unpack_from(self._data, self._offsets[index])
-        return -(-(_HEAD + (low | high << 16)) // page_bytes) if flags & _BIG else 0
+        return -(-(HEAD + (low | high << 16)) // page_bytes) if flags & BIG else 0
 
 
 class PageCounter:
@@ -132,7 +132,7 @@ class PageCounter:
 
     def _some_leaves(
         self, number: int, low: bytes, high: bytes, most: int, weight: float
-    ) -> Iterator[tuple[_Page, float]]:
+    ) -> Iterator[tuple[Page, float]]:
         """Evenly chosen leaves below a page, with how many leaves each stands for."""
         page = self._page(number)
         if page.leaf:
@@ -154,7 +154,7 @@ class PageCounter:
         return (0 if self._root == _NO_PAGE else self._leaves(self._root, low, high, sampled)), sampled
 
     def _total(
-        self, leaves: float, sampled: list[int], low: bytes, high: bytes, count: Callable[[_Page, int], int]
+        self, leaves: float, sampled: list[int], low: bytes, high: bytes, count: Callable[[Page, int], int]
     ) -> float:
         """A count over the nodes with keys in [low, high), from some of the leaves."""
         chosen = sampled[:: -(-len(sampled) // SAMPLE) or 1]
@@ -181,12 +181,12 @@ class PageCounter:
             count += found * len(inner) / len(chosen)
         return count
 
-    def _in_range(self, number: int, low: bytes, high: bytes, count: Callable[[_Page, int], int]) -> int:
+    def _in_range(self, number: int, low: bytes, high: bytes, count: Callable[[Page, int], int]) -> int:
         """The sum of a count over the nodes of a leaf with keys in [low, high)."""
         page = self._page(number)
         return sum(count(page, place) for place in range(bisect_left(page, low), bisect_left(page, high)))
 
-    def _beside(self, page: _Page, index: int) -> int:
+    def _beside(self, page: Page, index: int) -> int:
         return page.overflow(index, self._page_bytes)
 
     def _databases(self, environment: Any) -> int:
@@ -196,18 +196,37 @@ class PageCounter:
             self._transaction = environment.begin()
             for number in range(2):
                 meta = os.pread(self._file, _META_BYTES, number * self._page_bytes)
-                magic, version, _, _ = _META.unpack_from(meta, _HEAD)
+                magic, version, _, _ = _META.unpack_from(meta, HEAD)
                 if (magic, version) != (_MAGIC, _VERSION):
                     raise SqlError("XX001", f"the tables' file is of LMDB's format {version}, not {_VERSION}")
                 if _U64.unpack_from(meta, _META_BYTES - _U64.size)[0] == self._transaction.id():
-                    return int(_RECORD.unpack_from(meta, _HEAD + _META.size + _RECORD.size)[7])
+                    return int(_RECORD.unpack_from(meta, HEAD + _META.size + _RECORD.size)[7])
             self._transaction.abort()
         self._transaction = None
         raise SqlError("55000", "the tables' file changes too fast to be measured")
 
-    def _page(self, number: int) -> _Page:
-        return _Page(os.pread(self._file, self._page_bytes, number * self._page_bytes))
+    def _page(self, number: int) -> Page:
+        return Page(os.pread(self._file, self._page_bytes, number * self._page_bytes))
 
 
-def _one(_: _Page, __: int) -> int:
+def root_as_of(file: int, page_bytes: int, name: bytes, transaction: int) -> int | None:
+    """The root page of a database as of a read transaction, by its id; None if the file no longer says it, or there is
+    none. The transaction has to be open."""
+    for number in range(2):
+        meta = os.pread(file, _META_BYTES, number * page_bytes)
+        if _META.unpack_from(meta, HEAD)[:2] != (_MAGIC, _VERSION):
+            return None
+        if _U64.unpack_from(meta, _META_BYTES - _U64.size)[0] == transaction:
+            root = int(_RECORD.unpack_from(meta, HEAD + _META.size + _RECORD.size)[7])
+            break
+    else:
+        return None
+    page = Page(os.pread(file, page_bytes, root * page_bytes))
+    while not page.leaf:
+        page = Page(os.pread(file, page_bytes, page.child(bisect_right(page, name) - 1) * page_bytes))
+    found = int(_RECORD.unpack(page.data(bisect_left(page, name)))[7])
+    return None if found == _NO_PAGE else found
+
+
+def _one(_: Page, __: int) -> int:
     return 1

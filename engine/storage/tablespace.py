@@ -34,6 +34,7 @@ from engine.storage.flush import Flusher
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaning import BASE_RANGE, LEANS, Leaning
+from engine.storage.leaves import Leaves
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
@@ -430,6 +431,10 @@ class Tablespace:
         """What is sequenced, for engine/storage/newest.py: the layers over LMDB, newest first, and a read transaction
         of LMDB that nobody else uses. LMDB may already hold the oldest of the layers; that changes nothing."""
         return (self._active, *self._frozen), self._newer_generation()
+
+    def leaves_of(self, generation: Generation) -> Leaves | None:
+        """The pages that a read transaction sees which has just begun, to be closed; None where nobody can tell."""
+        return Leaves.of(self._checkpoint.environment, b"rows", generation.transaction)
 
     @property
     def flushing_lsn(self) -> int:
