@@ -18,6 +18,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 CLEAN_UP_SECONDS = 10.0
 BUSY = 0.2  # share of a processor that the engine's thread uses, from which on it counts as busy
+IDLE = 40  # how much less it rests then
+LOOK_SECONDS = 0.1
 PARTIAL_BYTES = 128 << 20  # of stored rows
 OTHER_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
@@ -51,12 +54,12 @@ OTHER_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 @dataclass(frozen=True, slots=True)
 class Options:
     """`rest`: seconds to sleep for each second of reading while the engine's thread is busy, so that it has the
-    interpreter; a tenth of it while it is idle.
+    interpreter; a fortieth of it while it is idle.
     `resumable`: see the module's text."""
 
     target_rows: int = TARGET_ROWS
     target_bytes: int = TARGET_BYTES
-    rest: float = 1.0
+    rest: float = 4.0
     resumable: bool = False
 
 
@@ -123,6 +126,7 @@ class _Writer:
         self._sizes: dict[str, dict[str, int]] = {}  # of older folders, by folder
         self._rows = self._bytes = 0
         self._rest = self._options.rest
+        self._engine_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._looked = (time.monotonic(), time.thread_time())
         self._tables: list[TableEntry] = []  # those that are written
         self._partials: list[str] = []
@@ -333,13 +337,20 @@ class _Writer:
     def _pause(self, worked: float) -> None:
         if self._stopped:
             raise _Stopped
+        self._look()
         if self._rest:
             time.sleep(min(worked * self._rest, LONGEST_REST))
 
+    def _look(self) -> None:
+        """Now and then, how busy the engine's thread is."""
+        wall, used = self._looked
+        now = time.monotonic()
+        if now - wall >= LOOK_SECONDS:
+            self._looked = now, time.clock_gettime(self._engine_clock)
+            busy = self._looked[1] - used > BUSY * (now - wall)
+            self._rest = self._options.rest if busy else self._options.rest / IDLE
+
     def _report(self, progress: Progress) -> None:
-        (wall, used), self._looked = self._looked, (time.monotonic(), time.thread_time())
-        busy = self._looked[1] - used > BUSY * (self._looked[0] - wall)
-        self._rest = self._options.rest if busy else self._options.rest / 10
         if self._progress is not None:
             self._progress(replace(progress, rows=self._rows, bytes=self._bytes))
 
