@@ -41,6 +41,12 @@ CONFIG_EXAMPLES = """examples:
   SHOAL_LISTEN=127.0.0.1:6543 shoal config --data a           flags win over the environment, that over the file
 """
 
+ROUTER_EXAMPLES = """examples:
+  shoal router --cluster zk://127.0.0.1:2181/shoal
+  shoal router --cluster zk://127.0.0.1:2181/shoal --listen 127.0.0.1:6543 --http 127.0.0.1:8090
+  curl -s http://127.0.0.1:8090/sql -H 'Content-Type: text/plain' -d 'SELECT 6 * 7'
+"""
+
 ROUTER = "Takes PostgreSQL clients and connects each to a node of the cluster that is alive; POST /sql over HTTP."
 
 
@@ -135,7 +141,13 @@ def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParse
 
 
 def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    router = commands.add_parser("router", help="run the front door of a cluster", description=ROUTER)
+    router = commands.add_parser(
+        "router",
+        help="run the front door of a cluster",
+        description=ROUTER,
+        epilog=ROUTER_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     router.add_argument("--cluster", metavar="zk://HOST:PORT,.../NAME", required=True, help="where its ZooKeeper is")
     router.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:5432", help="address for PostgreSQL clients"

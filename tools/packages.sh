@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that tests and benches use, where they are missing:
 # a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service); the JDBC and ODBC
-# drivers, and a Java compiler for a client; a Chromium for the console; promtool, which comes with Prometheus. Clients
+# drivers, and a Java compiler for a client; a Chromium for the console; promtool, which comes with Prometheus; the shells zsh and fish. Clients
 # for Node, Go and Rust are tested where these are installed.
 # `tools/packages.sh cluster`: only what a cluster on this machine needs.
 set -eu
@@ -13,6 +13,8 @@ if [ "${1:-all}" = all ]; then
     command -v openssl >/dev/null || missing="$missing openssl"
     command -v javac >/dev/null || missing="$missing default-jdk-headless"
     command -v chromium >/dev/null || missing="$missing chromium"
+    command -v zsh >/dev/null || missing="$missing zsh"
+    command -v fish >/dev/null || missing="$missing fish"
     command -v promtool >/dev/null || missing="$missing prometheus"
     [ -e /usr/share/java/postgresql.jar ] || missing="$missing libpostgresql-jdbc-java"
     [ -n "$(ls /usr/lib/*/odbc/psqlodbcw.so 2>/dev/null)" ] || missing="$missing odbc-postgresql"

@@ -36,7 +36,8 @@ and the command line: [settings](settings.md). This page is written by `tools/wr
 
 ## Completion
 `shoal completion bash > ~/.local/share/bash-completion/completions/shoal`, and for zsh, with `fpath+=(~/.zfunc)` before
-`compinit` in `~/.zshrc`, `shoal completion zsh > ~/.zfunc/_shoal`.
+`compinit` in `~/.zshrc`, `shoal completion zsh > ~/.zfunc/_shoal`; for fish
+`shoal completion fish > ~/.config/fish/completions/shoal.fish`.
 
 ## Commands
 

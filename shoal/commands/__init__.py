@@ -46,6 +46,7 @@ LEDGER_EXAMPLES = """examples:
 CHECKPOINT_EXAMPLES = """examples:
   shoal checkpoint --cluster zk://127.0.0.1:2181/shoal
   shoal checkpoint --dsn "host=127.0.0.1 port=5432"        the same: SELECT shoal_checkpoint()
+  shoal checkpoint --cluster zk://127.0.0.1:2181/shoal --json
 """
 
 CHECK_EXAMPLES = """examples:
@@ -125,6 +126,7 @@ Statements are committed one by one unless they say BEGIN; the first that fails 
 COMPLETION_EXAMPLES = """examples:
   shoal completion bash > ~/.local/share/bash-completion/completions/shoal
   shoal completion zsh > ~/.zfunc/_shoal
+  shoal completion fish > ~/.config/fish/completions/shoal.fish
 """
 
 PIPELINE_EXAMPLES = """examples:
@@ -134,6 +136,7 @@ needs Java 17 or newer.
 """
 
 DSN = "host=127.0.0.1 port=5432 user=postgres dbname=postgres"
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 URL = "zk://HOST:PORT,.../NAME"
 
 
@@ -145,7 +148,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     init.add_argument("--json", action="store_true", help="one JSON object")
     _sql(_parser(commands, "sql", "run statements, or ask for them at a prompt", SQL_EXAMPLES))
     completion = _parser(commands, "completion", "print a script that completes this command line", COMPLETION_EXAMPLES)
-    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "tcsh"), help="bash, zsh or tcsh")
+    completion.add_argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh, fish or tcsh")
     status = _parser(commands, "status", "show the nodes and replicas of a cluster", STATUS_EXAMPLES)
     _cluster(status)
     status.add_argument("--json", action="store_true", help="one JSON object")
@@ -155,6 +158,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     where.add_argument("--cluster", metavar=URL, help="where the cluster's ZooKeeper is")
     where.add_argument("--dsn", metavar="DSN", help='of the leader: "host=... port=..." or postgresql://HOST:PORT')
     checkpoint.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
+    checkpoint.add_argument("--json", action="store_true", help="one JSON object")
     check = _parser(commands, "check", "compare what the replicas hold", CHECK_EXAMPLES)
     _cluster(check)
     check.add_argument("--tablespace", metavar="NAME", help="default: all of them")
@@ -165,6 +169,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _cluster(lead)
     lead.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
     lead.add_argument("--tablespace", metavar="NAME", default="pg_default", help="default: pg_default")
+    lead.add_argument("--json", action="store_true", help="one JSON object")
     lead.add_argument("node", metavar="NODE", help="the node that is to lead")
     changes = _parser(commands, "changes", "print what a change stream holds, or follow it", CHANGES_EXAMPLES)
     changes.add_argument("stream", metavar="STREAM", help="its name")
@@ -265,12 +270,14 @@ def _store(store: argparse.ArgumentParser) -> None:
     move.add_argument("--tablespace", metavar="NAME", help="default: pg_default and all that lie where it lies")
     move.add_argument("--no-wait", action="store_true", help="do not wait until something is written there")
     move.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="default: 60")
+    move.add_argument("--json", action="store_true", help="one JSON object")
     move.add_argument("new", metavar="NEW", help="URL of the store")
     for name, text in (("replace", "another member in place of one"), ("drain", "one member less")):
         action = _parser(actions, name, text, STORE_EXAMPLES)
         _cluster(action)
         action.add_argument("--tablespace", metavar="NAME", help="default: all whose store has the member")
         action.add_argument("--no-wait", action="store_true", help="do not wait until the member is no longer needed")
+        action.add_argument("--json", action="store_true", help="one JSON object")
         action.add_argument("old", metavar="OLD", help="URL of the member that leaves")
         if name == "replace":
             action.add_argument("new", metavar="NEW", help="URL of the member that takes its place")

@@ -10,6 +10,8 @@ import argparse
 import asyncio
 import time
 
+import orjson
+
 from catalog.errors import SqlError
 from catalog.functions.quoting import quote_identifier
 from replication.interface import ConflictError
@@ -30,20 +32,29 @@ async def run(options: argparse.Namespace) -> int:
         asked = cluster.tablespace(name)
         leader = asked.epoch.leader
         if leader == to:
-            print(f"{to} leads already")
+            _told(options, to, leader, 0.0, f"{to} leads already")
             return 0
         cluster.leader(asked)  # that there is one
         _check(cluster, asked, to)
         await _ask(cluster, asked, Move(leader, to, asked.epoch.epoch))
         began = time.monotonic()
         await _wait(cluster, asked, to, options.timeout)
-        print(f"{to} leads in place of {leader}, after {time.monotonic() - began:.1f} s")
-        if asked.spec.preferred_leader not in ("", to):
+        seconds = time.monotonic() - began
+        _told(options, to, leader, seconds, f"{to} leads in place of {leader}, after {seconds:.1f} s")
+        if not options.json and asked.spec.preferred_leader not in ("", to):
             print(
                 f"{asked.spec.preferred_leader} is the preferred leader, and will be asked to lead again: "
                 f"ALTER TABLESPACE {quote_identifier(name)} SET (leader = '{to}') keeps {to}"
             )
     return 0
+
+
+def _told(options: argparse.Namespace, leader: str, before: str, seconds: float, text: str) -> None:
+    if options.json:
+        found = {"tablespace": options.tablespace, "leader": leader, "before": before, "seconds": round(seconds, 3)}
+        print(orjson.dumps(found).decode())
+    else:
+        print(text)
 
 
 def _check(cluster: Cluster, asked: Observed, to: str) -> None:

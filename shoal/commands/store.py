@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import sys
 import time
 from collections.abc import Callable
 
@@ -34,6 +35,7 @@ async def run(options: argparse.Namespace) -> int:
         return await _move(options)
     old = await canonical(options.old)
     new = await canonical(options.new) if options.action == "replace" else ""
+    stores: dict[str, str] = {}
     async with looking_at(options.cluster) as cluster:
         chosen = _chosen(cluster, options.tablespace, old)
         # All of them are looked at before the first is changed.
@@ -43,25 +45,42 @@ async def run(options: argparse.Namespace) -> int:
             await _claim(cluster.coordination, new)
         for item in chosen:
             spec = await _change(cluster.coordination, item.tablespace, lambda spec: changed(spec, old, new))
-            print(f"{item.name}: {spec.store}", flush=True)
+            stores[item.name] = spec.store
+            if not options.json:
+                print(f"{item.name}: {spec.store}", flush=True)
         if not options.no_wait:
             await _wait(cluster, [item.tablespace for item in chosen], old)
-            print(f"{old} is no longer needed")
+            stores = {item.name: await _store_of(cluster.coordination, item) for item in chosen}
+            if not options.json:
+                print(f"{old} is no longer needed")
+    if options.json:
+        print(orjson.dumps({"stores": stores, "left": old, "waited": not options.no_wait}).decode())
     return 0
+
+
+async def _store_of(coordination: Coordination, item: Observed) -> str:
+    found = await coordination.get(paths(item.tablespace).spec)
+    return item.spec.store if found is None else decode_spec(found.data).store
 
 
 async def _move(options: argparse.Namespace) -> int:
     new = await canonical(options.new)
+    stores: dict[str, str] = {}
+    left: dict[str, int] = {}
     async with looking_at(options.cluster) as cluster:
         chosen = _of_one_store(cluster, options.tablespace)
         await _claim(cluster.coordination, new)
         for item in chosen:
             spec = await _change(cluster.coordination, item.tablespace, lambda spec: moved(spec, new))
-            print(f"{spec.name}: {spec.store}", flush=True)
+            stores[spec.name] = spec.store
+            if not options.json:
+                print(f"{spec.name}: {spec.store}", flush=True)
         if not options.no_wait:
             left = await _wait_for_ledgers(cluster, [item.tablespace for item in chosen], new, options.timeout)
-            for url, count in sorted(left.items()):
+            for url, count in sorted(left.items()) if not options.json else ():
                 print(f"{url} is needed until {plural(count, 'ledger')} in it have been dropped: `shoal ledger list`")
+    if options.json:
+        print(orjson.dumps({"stores": stores, "ledgers_elsewhere": left, "waited": not options.no_wait}).decode())
     return 0
 
 
@@ -183,7 +202,8 @@ async def _wait(cluster: Cluster, tablespaces: list[bytes], old: str) -> None:
         if not left:
             return
         if time.monotonic() - told >= TOLD_EVERY:
-            print(f"waiting for {', '.join(left)}: the log of the leader's node says what is copied", flush=True)
+            message = f"waiting for {', '.join(left)}: the log of the leader's node says what is copied"
+            print(message, file=sys.stderr, flush=True)
             told = time.monotonic()
         try:
             async with asyncio.timeout(TOLD_EVERY):

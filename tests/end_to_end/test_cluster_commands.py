@@ -88,9 +88,9 @@ def test_replicas_are_equal_at_one_lsn_under_load(cluster: ShoalCluster) -> None
 
 def test_a_checkpoint_is_written_when_it_is_asked_for(cluster: ShoalCluster) -> None:
     head = cluster.head().lsn
-    status, shown, _ = shoal("checkpoint", "--cluster", cluster.url)
+    status, shown, _ = shoal("checkpoint", "--cluster", cluster.url, "--json")
     assert status == 0
-    lsn = int(shown.split()[-1])
+    lsn = json.loads(shown)["lsn"]
     assert lsn >= head
     with cluster.connect() as connection:
         query = "SELECT lsn, bytes > 0 FROM shoal_checkpoints ORDER BY lsn DESC LIMIT 1"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import pty
+import re
+import select
 import subprocess
 import sys
 
@@ -13,6 +16,9 @@ import pytest
 from tests.oracle import PostgresServer
 from tests.server import ROOT
 from tools.write_cli_page import PAGE, page
+
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x08")  # what a terminal is told beside text
 
 
 def shoal(*arguments: object, given: str = "", **environment: str) -> tuple[int, str, str]:
@@ -80,13 +86,25 @@ def test_the_first_failure_ends_a_file(data: pathlib.Path, tmp_path: pathlib.Pat
         (["swim"], 2, "invalid choice"),
         (["serve", "--depth", "3"], 2, "unrecognized arguments"),
         (["restore", "somewhere"], 2, "--data"),
+        (["verify", "DIR"], 1, "DIR"),
+        (["doctor", "DIR"], 1, "DIR"),
+        (["init", "--data", "/dev/null/data"], 1, "/dev/null/data"),
+        (["backup", "DIR", "--dsn", "host=127.0.0.1 port=1"], 1, "127.0.0.1:1"),
+        (["changes", "s", "--dsn", "host=127.0.0.1 port=1"], 1, "Connection refused"),
+        (["checkpoint", "--dsn", "host=127.0.0.1 port=1", "--json"], 1, "127.0.0.1:1"),
+        (["checkpoint"], 2, "one of the arguments --cluster --dsn is required"),
+        (["lead", "n2", "--cluster", "nonsense"], 1, "zk://"),
+        (["store", "drain", "log://127.0.0.1:1", "--cluster", "nonsense"], 1, "zk://"),
+        (["store", "swim"], 2, "invalid choice"),
+        (["completion", "csh"], 2, "invalid choice"),
     ],
 )
 def test_what_is_wrong_has_a_status_and_a_reason(
     arguments: list[str], status: int, said: str, tmp_path: pathlib.Path
 ) -> None:
     found, _, told = shoal(*(str(tmp_path / "data") if word == "DIR" else word for word in arguments))
-    assert found == status and said in told
+    assert found == status and said.replace("DIR", str(tmp_path)) in told
+    assert "Traceback" not in told and (status == 2 or told.startswith("shoal: "))
 
 
 def test_copy_through_the_command_is_refused(data: pathlib.Path, postgres_server: PostgresServer) -> None:
@@ -117,3 +135,40 @@ def test_bash_completes_commands_and_options(tmp_path: pathlib.Path) -> None:
     ask += "; COMP_WORDS=(shoal restore --to-); COMP_CWORD=2; _shtab_shoal; echo ${COMPREPLY[@]}"
     done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout.splitlines() == ["restore", "--to-lsn --to-time"]
+
+
+def test_fish_completes_commands_and_options(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "shoal.fish"
+    script.write_text(shoal("completion", "fish")[1])
+    ask = f"source {script}; complete -C 'shoal res'; complete -C 'shoal restore --to-'"
+    done = subprocess.run(["fish", "-c", ask], capture_output=True, text=True, timeout=20, check=True)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["restore", "--to-lsn", "--to-time"]
+
+
+def test_zsh_completes_commands_and_options(tmp_path: pathlib.Path) -> None:
+    """In a terminal, as its completion works nowhere else: what Tab makes of a word is echoed behind it."""
+    (tmp_path / "_shoal").write_text(shoal("completion", "zsh")[1])
+    terminal, inside = pty.openpty()
+    shell = subprocess.Popen(["zsh", "-f", "-i"], stdin=inside, stdout=inside, stderr=inside, start_new_session=True)
+    os.close(inside)
+    try:
+        os.write(
+            terminal, f"fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -u -D; echo set$((1))\n".encode()
+        )
+        _until(terminal, "set1")
+        os.write(terminal, b"shoal rest\t")
+        _until(terminal, "shoal restore")
+        os.write(terminal, b"--to-l\t")
+        _until(terminal, "--to-lsn")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(terminal)
+
+
+def _until(terminal: int, wanted: str) -> None:
+    """Reads what a terminal shows until it shows this."""
+    shown = ""
+    while wanted not in shown:
+        assert select.select([terminal], [], [], 20)[0], shown
+        shown = _CONTROL.sub("", shown + os.read(terminal, 4096).decode(errors="replace"))

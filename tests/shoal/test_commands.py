@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import pathlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from replication.log.ledger_object import encode_log_entry
 from replication.log.settings import SystemClock
 from replication.stores import open_store
 from replication.zookeeper.cluster import open_coordination
-from shoal.cli import main
+from shoal.cli import main, parser
 from shoal.commands.check import compare, found, show
 from shoal.commands.looking import age, now, parse_dsn, size, table
 from shoal.config import ConfigError
@@ -295,9 +296,23 @@ def test_numbers_are_shown_for_people() -> None:
     assert table(("A", "NUMBER"), [("x", 1), ("yy", 100)]) == "A   NUMBER\nx        1\nyy     100"
 
 
-@pytest.mark.parametrize("command", [["status"], ["ledger"], ["ledger", "read"], ["checkpoint"], ["check"]])
-def test_every_command_explains_itself(command: list[str], capsys: Capture) -> None:
+def _commands(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield (*words, name)
+                yield from _commands(command, (*words, name))
+
+
+COMMANDS = sorted(_commands(parser()))
+WITHOUT_RESULT = {("serve",), ("logstore",), ("router",), ("completion",), ("ledger",), ("pipeline",), ("store",)}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(command: tuple[str, ...], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command, "--help"])
     assert ended.value.code == 0
-    assert "examples:" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "examples:" in told and f"  shoal {command[0]}" in told.partition("examples:")[2]
+    assert ("--json" in told.partition("examples:")[0]) == (command not in WITHOUT_RESULT)
