@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from catalog import icu
 from catalog.errors import SqlError
+from catalog.functions.quoting import quote_identifier
 from catalog.schema import PG_CATALOG_OID, Catalog, Collation, Index
 from catalog.types import element_of, oids, type_row
 from catalog.types.base import TypeRef
@@ -148,3 +149,13 @@ def version(item: Collation) -> str | None:
     """pg_collation_actual_version: what the machine's ICU says; None for a collation without versions, and where there
     is no ICU."""
     return icu.version_of(item.locale) if item.provider == ICU and icu.is_available() else None
+
+
+def shown(catalog: Catalog, path: tuple[int, ...], oid: int) -> str | None:
+    """A collation's name, with its schema unless it is found without; None if there is none of that OID."""
+    try:
+        item = collation(catalog, oid)
+    except SqlError:
+        return None
+    name = quote_identifier(item.name)
+    return name if is_visible(catalog, path, item) else f"{quote_identifier(catalog.schema_name(item.schema))}.{name}"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from catalog import privileges, types
+from catalog import collations, privileges, types
 from catalog.encodings import BY_NUMBER, encoding_named
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function
@@ -327,19 +327,6 @@ def _added_name(type_oid: int, call: CallContext, oid: int) -> str | None:
     return found_name(call, relations.FUNCTION_NAMES if of_functions else relations.OPERATOR_NAMES, wanted, oid)
 
 
-def collation_name(catalog: Catalog, path: tuple[int, ...], oid: int) -> str | None:
-    """A collation's name, with its schema unless it is found without."""
-    from catalog import collations
-
-    try:
-        item = collations.collation(catalog, oid)
-    except SqlError:
-        return None
-    shown = quote_identifier(item.name)
-    visible = collations.is_visible(catalog, path, item)
-    return shown if visible else f"{quote_identifier(catalog.schema_name(item.schema))}.{shown}"
-
-
 def _names(type_oid: int, services: _Services, oid: int) -> str | None:
     from catalog.system import definitions
 
@@ -354,7 +341,7 @@ def _names(type_oid: int, services: _Services, oid: int) -> str | None:
         found = catalog.get(oid)
         return quote_identifier(found.name) if isinstance(found, Schema | Role) else None
     if type_oid == oids.REGCOLLATION:
-        return collation_name(catalog, path, oid)
+        return collations.shown(catalog, path, oid)
     return _builtin_names(type_oid).get(oid)
 
 

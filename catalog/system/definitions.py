@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from catalog import types
+from catalog import collations, types
 from catalog.functions.quoting import quote_identifier, quote_literal
 from catalog.functions.registry import operator
-from catalog.functions.system import collation_name
 from catalog.operator_classes import operator_class
 from catalog.schema import Catalog, Constraint, Index, IndexColumn, Relation, Sequence, Table, View
 from catalog.system import numbering
@@ -180,7 +179,7 @@ def index_definition(surroundings: Surroundings, index: Index, table: Table, pre
 def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, pretty: bool) -> str:
     text = _bare_index_column(surroundings, table, part, pretty)
     if part.collation and part.collation != _own_collation(table, part):
-        text += f" COLLATE {collation_name(surroundings.catalog, surroundings.path, part.collation)}"
+        text += f" COLLATE {collations.shown(surroundings.catalog, surroundings.path, part.collation)}"
     if part.operator_class:
         text += f" {quote_identifier(operator_class(part.operator_class).name)}"
     if part.descending:
