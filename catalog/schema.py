@@ -766,6 +766,13 @@ class Catalog:
         return entries
 
     @cached_property
+    def collating_domains(self) -> bool:
+        """Whether a domain has a collation, or names one in a condition: casts to it may be anywhere."""
+        domains = [item for oid in self.types.values() if isinstance(item := self.objects[oid], Domain)]
+        texts = [text for item in domains for text in (item.default, *(check.check for check in item.checks)) if text]
+        return any(item.collation for item in domains) or any("COLLATE" in text for text in texts)
+
+    @cached_property
     def collations(self) -> Mapping[tuple[int, str], Collation]:
         """The collations that users have made in this database, by schema and name."""
         found = self.by_kind.get(Collation, ())

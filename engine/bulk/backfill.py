@@ -27,7 +27,8 @@ from engine.ddl.context import BuildIndex, Job, RewriteTable, ValidateConstraint
 from engine.execute.exclusions import Exclusion, Members
 from engine.execute.writer import IndexWriter, TableWriter, constraint_error
 from engine.sql import tree
-from engine.sql.analyze.rules import bind_text, table_rules
+from engine.sql.analyze.collations import collate_expression
+from engine.sql.analyze.rules import bind_text, runnable_rules
 from engine.sql.analyze.walk import expressions_in
 from engine.storage.columns import Column
 from engine.storage.keys import storage_prefix
@@ -100,7 +101,7 @@ class _Rewrite:
         self._context = session.context()
         known = {column.number for column in job.old.columns}
         conversions = dict(job.conversions)
-        rules = table_rules(job.new, session.environment)
+        rules = runnable_rules(job.new, session.environment)
         self._converted = [number for number in conversions if number in known]
         self._convert = None
         if self._converted:
@@ -338,9 +339,10 @@ def _check_finder(session: Session, job: ValidateConstraint) -> Look:
     table, name = job.table, job.constraint.name
     if job.of_domain or job.violated:
         assert job.constraint.check is not None
-        condition = bind_text(job.constraint.check, session.environment, table, _BOOL, "check constraints")
+        bound = bind_text(job.constraint.check, session.environment, table, _BOOL, "check constraints")
+        condition = collate_expression(bound, session.catalog, table)
     else:
-        condition = next(check for known, check in table_rules(table, session.environment).checks if known == name)
+        condition = next(check for known, check in runnable_rules(table, session.environment).checks if known == name)
     used = {item.column for item, _ in expressions_in(condition) if isinstance(item, tree.Var)}
     numbers = None if 0 in used or not used else sorted(used)
     violated = compile_checks(table, session.key.format, [(name, condition)])

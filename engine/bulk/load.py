@@ -35,7 +35,7 @@ from engine.changes.bulk import finish_recorded
 from engine.execute.foreign_keys import Outgoing
 from engine.partitions.writing import PartitionedWriter
 from engine.sql import tree
-from engine.sql.analyze.rules import table_rules
+from engine.sql.analyze.rules import runnable_rules
 from engine.storage.columns import Numbers
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Load:
         else:
             self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
         self.encoder = TableEncoder(session.catalog, table, session.key.format)
-        rules = table_rules(table, session.environment)
+        rules = runnable_rules(table, session.environment)
         given = {column.number for column in plan.columns}
         defaults = [
             tree.Assignment(column.number, rules.default(column))

@@ -33,7 +33,7 @@ from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import compile_expression
 from engine.sql import ast, tree
-from engine.sql.analyze import analyze_expression, resolve_type
+from engine.sql.analyze import analyze_expression, resolve_type, runnable_expression
 from engine.sql.analyze.domains import domain_default
 from engine.sql.analyze.views import reads_column, stored_query
 from engine.sql.analyze.walk import expressions_in
@@ -271,7 +271,7 @@ class Alteration:
                 self.validations.append(_not_null(column))
             return
         kind = "DEFAULT expressions"
-        expression = analyze_expression(parse_expression(text), self.context.environment, None, column.type, kind)
+        expression = runnable_expression(parse_expression(text), self.context.environment, None, column.type, kind)
         if _volatile(expression):
             self.rewrite = True
             self.conversions[column.number] = expression
@@ -377,7 +377,7 @@ class Alteration:
         source: ast.Node = command.definition or ast.ColumnRef((column.name,))
         kind = "transform expressions"
         try:
-            expression = analyze_expression(source, self.context.environment, self.old, target, kind)
+            expression = runnable_expression(source, self.context.environment, self.old, target, kind)
         except SqlError as error:
             if error.sqlstate != "42804" or command.definition is not None:
                 raise

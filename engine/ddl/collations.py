@@ -29,7 +29,7 @@ from catalog.types.base import TypeRef
 from engine.ddl import names
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
-from engine.sql.analyze.collations import collation_of
+from engine.sql.analyze.collations import collation_of, texts_of
 from engine.sql.analyze.views import stored_query
 from engine.sql.analyze.walk import expressions_in
 
@@ -207,9 +207,7 @@ def _in_texts(user: SchemaObject, item: Collation) -> bool:
 
 def _texts_of(user: SchemaObject) -> Iterator[str]:
     if isinstance(user, Table):
-        for column in user.columns:
-            yield from filter(None, (column.default, column.generated))
-        yield from (item.check for item in user.constraints if item.check)
+        yield from texts_of(user)
         if user.partitioning is not None:
             yield from (part.expression for part in user.partitioning.columns if part.expression)
         if user.query:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog import types
+from catalog.collations import rules
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Composite, Table
 from catalog.types.base import TypeRef
@@ -50,6 +51,8 @@ def _with_attribute(
     number = max((column.number for column in columns), default=0) + 1
     type_ = _attribute_type(context, attribute.name, attribute.type)
     collation = column_collation(context, attribute.collation, type_, attribute.location)
+    if rules(context.catalog, collation) is not None:
+        not_supported("an ICU collation for an attribute of a composite type")
     return (*columns, Column(number, attribute.name, type_, collation=collation))
 
 

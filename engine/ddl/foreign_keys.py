@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
+from catalog.collations import rules
+from catalog.errors import SqlError, not_supported
 from catalog.functions.registry import operators_named
 from catalog.schema import Constraint, Index, Table
 from catalog.types import format_type, lookup
@@ -33,6 +34,10 @@ def foreign_key(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constra
     )
     for column, number in zip(own, referenced, strict=True):
         other = parent.column_by_number(number)
+        for item in (column, other):
+            under = rules(context.catalog, item.collation)
+            if under is not None and not under.deterministic:
+                not_supported("a foreign key under a collation that is not deterministic")
         if not _comparable(column.type.oid, other.type.oid):
             raise SqlError(
                 "42804",

@@ -31,7 +31,8 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import compile_expression
 from engine.partitions.levels import Datums
 from engine.sql import ast, tree
-from engine.sql.analyze import analyze_expression
+from engine.sql.analyze import analyze_expression, runnable_expression
+from engine.sql.analyze.collations import collation_of
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
 
@@ -109,6 +110,8 @@ def _key_expression(context: DdlContext, table: Table, expression: ast.Node) -> 
         volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
         if volatile or isinstance(item, tree.SqlValueFunction):
             raise SqlError("42P17", "functions in partition key expression must be marked IMMUTABLE")
+    if collations.rules(context.catalog, collation_of(value, context.catalog, table).oid) is not None:
+        not_supported("a partition key expression under an ICU collation")
     return PartitionColumn(0, value.type, stored_text(context, value, table))
 
 
@@ -282,7 +285,7 @@ class _Bound:
         target = TypeRef(column.type.oid, column.type.typmod)
         kind = "partition bound"
         try:
-            value = analyze_expression(node, self.context.environment, None, target, kind)
+            value = runnable_expression(node, self.context.environment, None, target, kind)
         except SqlError as error:
             if error.sqlstate == "42703":
                 raise self.error("0A000", "cannot use column reference in partition bound expression", node) from None

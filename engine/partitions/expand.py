@@ -29,7 +29,7 @@ from engine.partitions.choosing import conditions_on, members
 from engine.partitions.writing import key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
-from engine.sql.analyze.rules import table_rules
+from engine.sql.analyze.rules import runnable_rules
 from engine.sql.analyze.walk import expressions_in, transform
 
 _OID_REF = TypeRef(OID)
@@ -226,7 +226,7 @@ class _Expansion:
     def _assigns_key(self, statement: tree.Update, member: Table, numbers: dict[int, int]) -> bool:
         """Whether a row of a member may belong elsewhere after the UPDATE."""
         keys = key_column_numbers(self.catalog, member)
-        generated = table_rules(member, self.environment).generated
+        generated = runnable_rules(member, self.environment).generated
         assigned = [*(numbers[item.column] for item in statement.assignments), *(item.column for item in generated)]
         return keys is None or not keys.isdisjoint(assigned)
 
@@ -261,7 +261,7 @@ class _Expansion:
     def _with_rules(
         self, statement: tree.Update, table: Table, member: Table, numbers: dict[int, int], moves: bool
     ) -> tree.Update:
-        rules = table_rules(member, self.environment)
+        rules = runnable_rules(member, self.environment)
         assignments = tuple(replace(item, column=numbers[item.column]) for item in statement.assignments)
         views = tuple(item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK))
         named = None if member.oid == table.oid else table

@@ -24,7 +24,7 @@ from engine.execute.writer import Checks, Row, TableWriter, run_checks, value_ge
 from engine.partitions.levels import level_of
 from engine.sql import tree
 from engine.sql.analyze import Environment
-from engine.sql.analyze.rules import table_rules
+from engine.sql.analyze.rules import runnable_rules
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.txn.interface import UPDATE, Transaction
 from engine.txn.locks import ROW_EXCLUSIVE
@@ -53,7 +53,7 @@ class Leaf:
         self.to_root = reorder(table, root.table)
         self.numbers = column_numbers(root.table, table)
         show_as(self.writer, root)
-        rules = table_rules(table, Environment(catalog))
+        rules = runnable_rules(table, Environment(catalog))
         self.checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
         self._first_false = row_checks(table, self.checks) if self.checks else None
         self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
@@ -161,7 +161,9 @@ class PartitionedWriter(TableWriter):
         super().__init__(catalog, table, settings)
         self.required = []  # the partitions see to it
         self.router = Router(catalog, table)
-        bounds = [item for item in table_rules(table, Environment(catalog)).checks if item[0] == tree.PARTITION_CHECK]
+        bounds = [
+            item for item in runnable_rules(table, Environment(catalog)).checks if item[0] == tree.PARTITION_CHECK
+        ]
         self._outside = row_checks(table, bounds) if bounds else None
         self._leaves: dict[int, Leaf] = {}
         self._by_prefix: dict[bytes, Leaf] = {}

@@ -29,7 +29,7 @@ from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.staging import FILE_PREFIX
 from engine.session.system import virtual_content
 from engine.sql import ast
-from engine.sql.analyze import analyze_expression
+from engine.sql.analyze import runnable_expression
 from engine.sql.parser import parse
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE
 
@@ -114,7 +114,7 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     _known_columns(table, columns, "FORCE_NULL", options.force_null)
     where = None
     if statement.where is not None:
-        where = analyze_expression(statement.where, session.environment, table, _BOOLEAN, "COPY FROM WHERE conditions")
+        where = runnable_expression(statement.where, session.environment, table, _BOOLEAN, "COPY FROM WHERE conditions")
     if options.stage:
         data = await sink.copy_in(len(columns), options.is_binary)
         return await session.node.stages.put(session, table, columns, (options.stage, options.part), data)

@@ -26,7 +26,7 @@ from engine.session.answer import Sink
 from engine.session.prepared import PastWait, Portal, Prepared
 from engine.session.routing import walk
 from engine.sql import ast
-from engine.sql.analyze import analyze_expression
+from engine.sql.analyze import runnable_expression
 
 if TYPE_CHECKING:
     from engine.columnar.interface import ResultStream
@@ -246,9 +246,9 @@ def _source(session: Session, clause: ast.AsOf) -> _Source:
         if isinstance(node, ast.Literal) and node.kind == "string":
             lsn = _read_lsn(str(node.value))
             return _Source(clause.kind, clause.location, 0, lambda _: lsn)
-        plain = analyze_expression(node, environment, None, None, "EXECUTE parameters")
+        plain = runnable_expression(node, environment, None, None, "EXECUTE parameters")
         wanted = oids.PG_LSN if plain.type.oid == oids.PG_LSN else oids.INT8
-    found = analyze_expression(node, environment, None, TypeRef(wanted), "EXECUTE parameters")
+    found = runnable_expression(node, environment, None, TypeRef(wanted), "EXECUTE parameters")
     run = compile_expression(found, session.key.format)
     return _Source(clause.kind, clause.location, 0, lambda session: run(session.context(), ()))
 

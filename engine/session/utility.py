@@ -25,7 +25,7 @@ from engine.session.prepared import Portal, Prepared
 from engine.session.reindex import reindex
 from engine.session.settings import DEFINITIONS, IDENTITIES
 from engine.sql import ast
-from engine.sql.analyze import analyze_expression, resolve_type
+from engine.sql.analyze import analyze_expression, resolve_type, runnable_expression
 from engine.sql.analyze.domains import has_conditions
 from engine.sql.parser import parse
 from engine.sql.tree import Expr, Query
@@ -300,7 +300,7 @@ async def arguments(session: Session, tree: ast.ExecuteStmt, prepared: Prepared)
 
 def _argument(session: Session, node: ast.Node, oid: int, number: int) -> Expr:
     try:
-        return analyze_expression(node, session.environment, None, TypeRef(oid))
+        return runnable_expression(node, session.environment, None, TypeRef(oid))
     except SqlError as error:
         if error.sqlstate != "42804":
             raise

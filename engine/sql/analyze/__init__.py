@@ -31,7 +31,7 @@ from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.analyze.typenames import resolve_type, type_from_text
 from engine.sql.analyze.walk import expressions_in
 
-__all__ = ["Environment", "analyze", "analyze_expression", "resolve_type", "type_from_text"]
+__all__ = ["Environment", "analyze", "analyze_expression", "resolve_type", "runnable_expression", "type_from_text"]
 
 _LOADED = (calls, comparisons, expressions, subscripts)  # each registers the nodes that it analyses
 
@@ -83,6 +83,18 @@ def _parameter_types(shared: Shared, analysed: object) -> tuple[int, ...]:
             if isinstance(item, tree.Param) and item.type.oid == UNKNOWN:
                 fail("42P08", f"could not determine data type of parameter ${item.number}", item.location)
     return tuple(types)
+
+
+def runnable_expression(
+    node: ast.Node,
+    environment: Environment,
+    table: Table | None = None,
+    target_type: TypeRef | None = None,
+    kind: str = "",
+) -> tree.Expr:
+    """The same as it can be run: without COLLATE, which has decided what it decides."""
+    found = analyze_expression(node, environment, table, target_type, kind)
+    return collations.collate_expression(found, environment.catalog, table)
 
 
 def analyze_expression(

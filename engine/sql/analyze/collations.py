@@ -19,12 +19,12 @@ still what a view's text can be printed from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from catalog import collations
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function, Operator
 from catalog.functions.quoting import quote_identifier
 from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Table, View, VirtualTable
@@ -90,16 +90,28 @@ class _Level:
 
 def concerned(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
     """Whether collations have to be derived for a statement: it names one itself (`named`), or a relation has one."""
-    if named:
+    if named or catalog.collating_domains:
         return True
     for oid in relations:
         item = catalog.objects.get(oid)
         if isinstance(item, Table):
-            if any(column.collation for column in item.columns):
+            if is_collated(item):
                 return True
         elif isinstance(item, View) and "COLLATE" in item.query:
             return True
     return False
+
+
+def is_collated(table: Table) -> bool:
+    """Whether a column of a table, or an expression of it, has a collation of its own."""
+    return any(column.collation for column in table.columns) or any("COLLATE" in text for text in texts_of(table))
+
+
+def texts_of(table: Table) -> Iterator[str]:
+    """The expressions that statements over a table may run."""
+    for column in table.columns:
+        yield from filter(None, (column.default, column.generated))
+    yield from filter(None, (item.check for item in table.constraints))
 
 
 def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
@@ -113,7 +125,7 @@ def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
 
 def collate_expression(expression: tree.Expr, catalog: Catalog, table: Table | None) -> tree.Expr:
     """The same for an expression outside of any query, over the columns of `table`."""
-    named = any(isinstance(item, tree.CollateExpr) for item, _ in expressions_in(expression))
+    named = any(isinstance(item, tree.CollateExpr | tree.CoerceToDomain) for item, _ in expressions_in(expression))
     if not named and (table is None or not any(column.collation for column in table.columns)):
         return expression
     made: tree.Expr = Collator(catalog, table).expression(expression)[0]
@@ -350,8 +362,19 @@ class Collator:
     def _sorted(self, clauses: tuple[tree.SortClause, ...]) -> tuple[tree.SortClause, ...]:
         return tuple(replace(clause, expression=self._ordered(clause.expression)) for clause in clauses)
 
+    def _refuse_record(self, node: tree.Expr) -> None:
+        """0A000 for rows that are compared as a whole where ICU would have to compare one of their fields."""
+        fields: list[int] = []
+        if isinstance(node, tree.RowExpr):
+            fields = [_settled(self.expression(item)[1]) for item in node.elements]
+        elif isinstance(node, tree.Var) and node.column == 0 and node.levels_up < len(self._levels):
+            fields = list(self._levels[-1 - node.levels_up].entries[node.relation].values())
+        if any(oid and collations.rules(self._catalog, oid) for oid in fields):
+            not_supported("comparing rows as a whole under an ICU collation")
+
     def _ordered(self, node: tree.Expr) -> tree.Expr:
         expression, derived = self.expression(node)
+        self._refuse_record(node)
         self._refuse_mismatch(derived)
         made: tree.Expr = as_collated(expression, self._needed(derived))
         return made
@@ -460,6 +483,9 @@ class Collator:
             return replace(node, arguments=tuple(collated_mapping(item, rules, "lower") for item in node.arguments))
         elif source in REGULAR:
             _refuse_loose(self._needed(derived, "regular expression"), "regular expressions")
+        elif source.startswith("record_"):
+            for argument in node.arguments:
+                self._refuse_record(argument)
         elif source in SEARCHES:
             _refuse_loose(self._rules(derived), "substring searches")
         elif source == "pg_collation_for":
@@ -587,11 +613,11 @@ class Collator:
 
     def _to_domain(self, node: tree.CoerceToDomain) -> tuple[Any, Derived]:
         argument, derived = self.expression(node.argument)
-        made = replace(node, argument=argument)
         domain = self._catalog.objects.get(node.type.domain)
-        if isinstance(domain, Domain) and domain.collation:
-            return made, Derived(IMPLICIT, domain.collation)
-        return made, self._result(node.type, derived)
+        own = domain.collation if isinstance(domain, Domain) else 0
+        checks = tuple((name, self.expression(check)[0]) for name, check in node.checks)  # VALUE has the base's own
+        made = replace(node, argument=argument, checks=checks)
+        return made, Derived(IMPLICIT, own) if own else self._result(node.type, derived)
 
     def _field(self, node: tree.FieldSelect) -> tuple[Any, Derived]:
         return replace(node, argument=self.expression(node.argument)[0]), self._leaf(node)[1]

@@ -30,6 +30,7 @@ from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
+from engine.sql.analyze.collations import concerned
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.analyze.walk import expressions_in, shift_levels, transform
@@ -218,7 +219,9 @@ def expanded(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed
     if statement is analyzed.statement:
         return analyzed
     relations = tuple(dict.fromkeys((*analyzed.relations, *expansion.relations)))
-    return replace(analyzed, statement=statement, relations=relations)
+    named = analyzed.collated or any(isinstance(item, tree.CollateExpr) for item, _ in expressions_in(statement))
+    collated = concerned(environment.catalog, relations, named)
+    return replace(analyzed, statement=statement, relations=relations, collated=collated)
 
 
 def expanded_expression(expression: tree.Expr, catalog: Catalog) -> tree.Expr:

@@ -6,13 +6,14 @@ the catalog that they were bound against.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.partitions import constraint_text
 from catalog.schema import Catalog, Column, Table
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
+from engine.sql.analyze.collations import collate_expression, is_collated
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import column_rule, domain_default, has_conditions
 from engine.sql.analyze.environment import Environment
@@ -55,6 +56,22 @@ def table_rules(table: Table, environment: Environment) -> TableRules:
     if found is None:
         found = rules[table.oid] = _bind(table, environment)
     return found
+
+
+def runnable_rules(table: Table, environment: Environment) -> TableRules:
+    """The same as they can be run where no statement has them: without COLLATE."""
+    rules, catalog = table_rules(table, environment), environment.catalog
+    if not (catalog.collating_domains or is_collated(table)):
+        return rules
+
+    def made(value: tree.Expr) -> tree.Expr:
+        return collate_expression(value, catalog, table)
+
+    return TableRules(
+        {number: made(value) for number, value in rules.defaults.items()},
+        tuple(replace(item, expression=made(item.expression)) for item in rules.generated),
+        tuple((name, made(value)) for name, value in rules.checks),
+    )
 
 
 def _bind(table: Table, environment: Environment) -> TableRules:
