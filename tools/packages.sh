@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that tests and benches use, where they are missing:
 # a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service); the JDBC and ODBC
-# drivers, and a Java compiler for a client; a Chromium for the console; promtool, which comes with Prometheus; the shells zsh and fish. Clients
+# drivers, and a Java compiler for a client; a C compiler for what makes operations on files fail; a Chromium for the
+# console; promtool, which comes with Prometheus; the shells zsh and fish. Clients
 # for Node, Go and Rust are tested where these are installed.
 # `tools/packages.sh cluster`: only what a cluster on this machine needs.
 set -eu
@@ -11,6 +12,7 @@ if [ "${1:-all}" = all ]; then
     command -v psql >/dev/null || missing="$missing postgresql-client"
     command -v pgbench >/dev/null || missing="$missing postgresql-contrib"
     command -v openssl >/dev/null || missing="$missing openssl"
+    command -v cc >/dev/null || missing="$missing gcc libc6-dev"
     command -v javac >/dev/null || missing="$missing default-jdk-headless"
     command -v chromium >/dev/null || missing="$missing chromium"
     command -v zsh >/dev/null || missing="$missing zsh"

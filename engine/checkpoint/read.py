@@ -421,12 +421,13 @@ class _Loader:
         """Pairs in key order."""
         if not items:
             return
-        if self._transaction is None:
-            assert self._checkpoint is not None
-            self._transaction = self._checkpoint.environment.begin(db=self._checkpoint.rows, write=True)
-            self._cursor = self._transaction.cursor()
+        assert self._checkpoint is not None
         append = items[0][0] > self._last
-        _, added = self._cursor.putmulti(items, overwrite=False, append=append)
+        with self._checkpoint.writing():
+            if self._transaction is None:
+                self._transaction = self._checkpoint.environment.begin(db=self._checkpoint.rows, write=True)
+                self._cursor = self._transaction.cursor()
+            _, added = self._cursor.putmulti(items, overwrite=False, append=append)
         if added != len(items):
             raise damaged("its keys are not in order, or one is there twice")
         self._last = max(self._last, items[-1][0])
@@ -436,9 +437,11 @@ class _Loader:
 
     def _commit(self) -> None:
         if self._transaction is not None:
+            assert self._checkpoint is not None
             transaction, self._transaction = self._transaction, None
             self._cursor.close()
-            transaction.commit()
+            with self._checkpoint.writing():
+                transaction.commit()
             self._size = 0
 
     def adopt(self, tablespace: bytes, lsn: int) -> None:

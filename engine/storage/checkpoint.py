@@ -22,6 +22,7 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import lmdb
@@ -69,6 +70,14 @@ class Checkpoint:
             )
         except lmdb.Error as error:
             raise SqlError("XX001", f'the tables in "{path}" cannot be opened: {error}') from error
+        try:
+            self._open(identity)
+        except lmdb.Error as error:
+            self.environment.close()
+            raise SqlError("58030", f'the tables in "{path}" cannot be opened: {error}') from error
+
+    def _open(self, identity: bytes | None) -> None:
+        """The databases in the environment, made if it is new. Raises lmdb.Error, FormatTooNew."""
         self.environment.reader_check()
         self.rows: Any = self.environment.open_db(b"rows")
         self._meta: Any = self.environment.open_db(b"meta")
@@ -83,7 +92,7 @@ class Checkpoint:
             (version,) = _U32.unpack(transaction.get(b"format") or b"")
             if version > FORMAT:
                 self.environment.close()
-                raise FormatTooNew(path, version)
+                raise FormatTooNew(self.path, version)
             self.tablespace = transaction.get(b"tablespace") or b""
             self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
             self.whole = frozenset(name[len(_WHOLE) :] for name in self._names(transaction, _WHOLE))
@@ -102,8 +111,9 @@ class Checkpoint:
         read first until the end, and which the changelog brings back after a crash.
         """
         parts = layer.newest()
-        while not self._write_some(layer, parts, pause):
-            pass
+        with self.writing():
+            while not self._write_some(layer, parts, pause):
+                pass
         self.flushed_lsn = layer.last_lsn
 
     def _write_some(
@@ -135,9 +145,20 @@ class Checkpoint:
         """Deletes the ranges of dropped storage ids, a slice a transaction; goes on where a crash stopped it."""
         with self.environment.begin(db=self._meta) as transaction:
             names = [_DROP + storage_prefix(storage_id) for storage_id in self.drops_in(transaction)]
-        for name in names:
-            while self._delete_slice(name):
-                pause(0.01)
+        with self.writing():
+            for name in names:
+                while self._delete_slice(name):
+                    pause(0.01)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Says what could not be written, and where (58030; 53100 for a full map). What LMDB was told is undone."""
+        try:
+            yield
+        except lmdb.MapFullError as error:
+            raise SqlError("53100", f'the map of the tables in "{self.path}" is full') from error
+        except lmdb.Error as error:
+            raise SqlError("58030", f'the tables in "{self.path}" cannot be written: {error}') from error
 
     def drops_in(self, transaction: Any) -> list[int]:
         """The storage ids that are dropped and whose keys may still be there, as a transaction of LMDB sees it."""
@@ -161,12 +182,13 @@ class Checkpoint:
     def adopt(self, tablespace: bytes, lsn: int, whole: bool = False) -> None:
         """What was written into this fresh environment is a tablespace's exact state at an LSN; durable on return.
         `whole`: what leans on others has been written in full."""
-        with self.environment.begin(db=self._meta, write=True) as transaction:
-            for name in self._based(transaction) if whole else ():
-                transaction.put(_WHOLE + name, b"")
-            transaction.put(b"tablespace", tablespace)
-            transaction.put(b"flushed", _U64.pack(lsn))
-        self.environment.sync(True)
+        with self.writing():
+            with self.environment.begin(db=self._meta, write=True) as transaction:
+                for name in self._based(transaction) if whole else ():
+                    transaction.put(_WHOLE + name, b"")
+                transaction.put(b"tablespace", tablespace)
+                transaction.put(b"flushed", _U64.pack(lsn))
+            self.environment.sync(True)
         self.tablespace, self.flushed_lsn = tablespace, lsn
 
     def _based(self, transaction: Any) -> list[bytes]:

@@ -664,6 +664,8 @@ class Tablespace:
         if self._closed:
             return
         assert self._flusher is not None
+        if self._flusher.failed:
+            return  # the environment is of no use any more: `on_failure` is on its way
         self._frozen.remove(layer)
         self._history.insert(0, layer)
         self.flushed_lsn = layer.last_lsn

@@ -26,11 +26,22 @@ TRIALS = (
     ),
     Trial(
         "failures",
-        "damage is noticed, and failing files are met politely",
-        "the Nth write, sync, rename or unlink of the changelog fails, for every N; one byte of it after the other is "
-        "flipped",
-        1.0,
+        "failing operations, and kills at every operation, lose nothing and end politely",
+        "a library between the process and the C library meets each write, sync, rename, link, removal and creation, "
+        "of LMDB and Arrow too: it fails (once, or with all that follow), finds the disk full, is torn, or is the "
+        "last; of commits, flushes, bulk runs, rolling segments, a start after a crash, schema changes, tablespaces, "
+        "objects of a cluster's changelog, checkpoints, a new replica, backups",
+        1.5,
         durability.failures,
+    ),
+    Trial(
+        "flips",
+        "damage is noticed",
+        "one bit of one byte after the other is flipped in changelogs, bulk files, checkpoints (Parquet, catalog, "
+        "manifest), backups, objects and packs of a cluster's changelog; `shoal doctor` has to name what a start "
+        "refuses",
+        1.0,
+        durability.flipped,
     ),
     Trial(
         "isolation",

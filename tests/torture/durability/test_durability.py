@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.durability import failing, power
-from tests.torture.durability.trials import Forgetful
+from tests.torture.durability import flips, operations, power
+from tests.torture.durability.works import WORKS
 
 needs_mounts = pytest.mark.skipif(not power.possible(), reason="images cannot be mounted here: that needs root")
+
+
+needs_compiler = pytest.mark.skipif(not operations.possible(), reason="needs Linux and a C compiler")
 
 
 @needs_mounts
@@ -28,10 +31,23 @@ def test_a_full_disk_ends_the_process_and_loses_nothing() -> None:
     assert acknowledged > 0 and problem == ""
 
 
-@pytest.mark.parametrize("nth", [3, 9, 27, 81])
-def test_an_operation_that_fails_loses_nothing(tmp_path: Path, nth: int) -> None:
-    assert failing.fail_at(tmp_path / "log", nth) == (True, "")
+@needs_compiler
+def test_operations_that_fail_or_are_the_last_lose_nothing() -> None:
+    found = operations.meet_all(0.0, 7, points=3)
+    assert found.problems == []
+    assert len(found.points) == len(WORKS) and all(found.points.values())
 
 
-def test_lost_writes_are_noticed(tmp_path: Path) -> None:
-    assert any(failing.fail_at(tmp_path / "log", nth, Forgetful)[1] for nth in (20, 40, 60))
+@needs_compiler
+def test_writes_that_come_late_are_noticed() -> None:
+    assert operations.meet_all(0.0, 7, only="a bulk run", points=16, plant="late").problems
+
+
+@pytest.mark.parametrize("kind", flips.TARGETS, ids=lambda kind: kind.name)
+def test_flipped_bytes_are_noticed(kind: type[flips.Target], tmp_path: Path) -> None:
+    found = flips.flip(kind, tmp_path / "flips", 60.0, 7, most=60)
+    assert found.tried >= 20 and found.unnoticed == []
+
+
+def test_checksums_that_are_not_compared_are_noticed(tmp_path: Path) -> None:
+    assert flips.flip(flips.Believing, tmp_path / "flips", 60.0, 7, most=40).unnoticed

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.engine.storage.test_crash import check, run_and_kill
-from tests.torture.durability import failing, power
+from tests.torture.durability import flips, operations, power
 from tests.torture.trial import Result
 
+_MEMORY = "/dev/shm"
 MOST = 5  # problems after which a trial ends
 
 
 @contextmanager
-def _folder() -> Iterator[pathlib.Path]:
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-torture-"))
+def _folder(place: str | None = None) -> Iterator[pathlib.Path]:
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-torture-", dir=place))
     try:
         yield folder
     finally:
@@ -70,41 +71,40 @@ def kills(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     return result
 
 
-class Forgetful(failing.FailingFiles):
-    """Every write from the Nth on is lost without an error: a planted fault."""
-
-    def _fails(self) -> None:
-        self.left -= 1
-        self.reached = self.reached or self.left < 0
-
-    def write(self, fd: int, data: bytes | memoryview, offset: int) -> None:
-        self._fails()
-        if self.left >= 0:
-            super().write(fd, data, offset)
-
-
 def failures(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
-    """Points of failure in a random order until the time is over, and flipped bytes."""
+    """Operations on files fail, or are the last ones of their process: points in a random order."""
     result = Result()
-    end = time.monotonic() + seconds * 0.7
-    points = list(range(1, 400))
-    random.Random(seed).shuffle(points)
-    tried = 0
-    with _folder() as folder:
-        for nth in points:
-            if time.monotonic() > end or len(result.problems) >= MOST:
-                break
-            reached, problem = failing.fail_at(folder / "failing", nth)
-            tried += reached
-            result.problems += [f"operation {nth}: {problem}"] if problem else []
-        result.figures.append(f"{tried} failing operations on files, {len(result.problems)} with lost or torn commits")
-        tell(result.figures[-1])
-        flipped, unnoticed = failing.flips(folder / "flips", max(int(2000 / max(seconds, 1)), 3))
-        result.figures.append(f"{flipped} bytes flipped in a changelog, {unnoticed} unnoticed")
-        if unnoticed:
-            result.problems.append(result.figures[-1])
-        tell(result.figures[-1])
-        result.caught["writes that are lost"] = any(
-            failing.fail_at(folder / "forgetful", nth, Forgetful)[1] for nth in (20, 40, 60)
-        )
+    if not operations.possible():
+        result.figures.append("not tried: that needs Linux and a C compiler")
+        return result
+    began = time.monotonic()
+    planted = operations.meet_all(seconds, seed, only="a bulk run", points=12, plant="late")
+    result.caught["writes that come late"] = bool(planted.problems)
+    found = operations.meet_all(max(began + seconds - time.monotonic(), 1.0), seed)
+    result.problems += found.problems[:MOST]
+    tried, all_of_them = found.points.total(), sum(found.all_points.values())
+    result.figures.append(
+        f"{tried:,} of {all_of_them * len(operations.ACTIONS):,} points: each of {all_of_them:,} operations of "
+        f"{len(found.all_points)} works, in {len(operations.ACTIONS)} ways; {len(found.problems)} with lost or torn "
+        "commits, unclear ends or hangs"
+    )
+    tell(result.figures[-1])
+    return result
+
+
+def flipped(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
+    """Bytes in a random order, at least one of each file."""
+    result = Result()
+    with _folder(_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+        planted = flips.flip(flips.Believing, folder / "planted", 5.0, seed, most=30)
+        result.caught["checksums of entries that nobody compares"] = bool(planted.unnoticed)
+        end, left = time.monotonic() + seconds - 1.0, len(flips.TARGETS)
+        for kind in flips.TARGETS:
+            found = flips.flip(kind, folder / kind.name, (end - time.monotonic()) / left, seed)
+            left -= 1
+            result.figures.append(
+                f"{kind.name}: {found.tried:,} of {found.bytes:,} bytes flipped, {len(found.unnoticed)} unnoticed"
+            )
+            result.problems += [f"{kind.name}: {text}" for text in found.unnoticed[:MOST]]
+            tell(result.figures[-1])
     return result
