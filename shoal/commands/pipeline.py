@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
+import pathlib
 import re
 import signal
 from collections.abc import Iterator
@@ -13,16 +15,19 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from shoal.commands.pipeline_parser import given_options
+from shoal.commands.looking import table
+from shoal.commands.pipeline_parser import extra_options, given_options
 from shoal.commands.showing import Bars
 from shoal.config import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from shoal_spark.jobs.exporting import Export
     from shoal_spark.jobs.server import Server
     from shoal_spark.jobs.summary import Summary
 
+JDBC_DRIVER = pathlib.Path("/usr/share/java/postgresql.jar")  # Debian's
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 
 
@@ -48,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(one_line(error)) from error
     except KeyboardInterrupt:
         raise ConfigError("interrupted: what was not committed has been taken back") from None
-    print(orjson.dumps(summary.fields()).decode() if options.json else summary.text())
+    print(orjson.dumps(summary.fields(), default=str).decode() if options.json else summary.text())
     return 0
 
 
@@ -70,20 +75,28 @@ def _run(options: argparse.Namespace) -> Summary:
     from shoal_spark.jobs.server import find_server
     from shoal_spark.jobs.session import spark_session
 
-    server = find_server(options.dsn, options.password_file)
-    work = {"import": _import}[options.action]
+    work = {"import": _import, "export": _export, "query": _query, "copy": _copy}[options.action]
+    if options.action == "export":
+        _check_export(options)
+    alone = options.action == "query" and options.from_checkpoint is not None
+    server = None if alone else find_server(options.dsn, options.password_file)
+    settings = list(options.conf)
+    if options.action == "copy":
+        driver = options.jdbc_driver or (str(JDBC_DRIVER) if JDBC_DRIVER.exists() else None)
+        settings[:0] = [f"spark.jars={driver}"] if driver else []
     with Bars() as bars:
         bars.show("starting Spark", 0, 0)
-        with spark_session(options.master, options.conf, options.verbose) as spark:
+        with spark_session(options.master, settings, options.verbose) as spark:
             bars.show("starting Spark", 1, 1)
             summary = work(options, spark, server, bars)
         bars.finish()
         return summary
 
 
-def _import(options: argparse.Namespace, spark: SparkSession, server: Server, bars: Bars) -> Summary:
+def _import(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
     from shoal_spark.jobs.importing import Import, run_import
 
+    assert server is not None
     wanted = Import(
         tuple(options.source),
         options.table,
@@ -101,6 +114,64 @@ def _import(options: argparse.Namespace, spark: SparkSession, server: Server, ba
         partitions=options.partitions,
     )
     return run_import(spark, server, wanted, bars)
+
+
+def _check_export(options: argparse.Namespace) -> None:
+    if (options.table is None) == (options.query is None):
+        raise ConfigError("give either a table or --query")
+
+
+def _written(options: argparse.Namespace, to: str) -> Export:
+    """How and where files are written."""
+    from shoal_spark.jobs.exporting import Export
+
+    return Export(
+        to, format=options.format, mode=options.mode, options=extra_options(options.option), files=options.files
+    )
+
+
+def _export(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
+    from shoal_spark.jobs.exporting import run_export
+
+    assert server is not None
+    wanted = dataclasses.replace(
+        _written(options, options.to),
+        table=options.table,
+        query=None if options.query is None else options.query.strip().rstrip(";"),
+        partition_by=_names(options.partition_by),
+        resume=options.resume,
+    )
+    return run_export(spark, server, wanted, bars)
+
+
+def _query(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
+    from shoal_spark.jobs.querying import Query, run_query
+
+    text = options.statements
+    if text is None:
+        text = pathlib.Path(options.file).read_text(encoding="utf-8")
+    output = None if options.output is None else _written(options, options.output)
+    wanted = Query(text, options.tablespace, options.from_checkpoint, options.limit, output)
+    answer = run_query(spark, server, wanted, bars)
+    if options.json:
+        answer.summary.more["results"] = [{"columns": item.columns, "rows": item.rows} for item in answer.results]
+        return answer.summary
+    for item in answer.results:
+        print(table(item.columns, item.rows))
+        if item.more:
+            print(f"... more than {options.limit} rows: --limit shows more, --output writes all")
+        print()
+    return answer.summary
+
+
+def _copy(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
+    from shoal_spark.jobs.copying import Copy, run_copy
+    from shoal_spark.jobs.server import find_server
+
+    assert server is not None
+    source = find_server(options.source, options.from_password_file)
+    wanted = Copy(options.table, options.schema, options.mode, options.job or "", options.resume)
+    return run_copy(spark, source, server, wanted, bars)
 
 
 def _names(text: str | None) -> tuple[str, ...]:

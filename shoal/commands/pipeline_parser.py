@@ -18,6 +18,32 @@ them, and nothing is written. Everything is one commit; with --job or --resume o
 the same command goes on behind what was committed.
 """
 
+EXPORT_EXAMPLES = """examples:
+  shoal pipeline export sales out/sales
+  shoal pipeline export sales s3a://lake/sales --partition-by region,day --mode overwrite
+  shoal pipeline export --query "SELECT city, sum(amount) FROM sales GROUP BY city" out/cities --format csv --files 1
+  shoal pipeline export big out/big --resume                    again: goes on, at the same LSN
+All of it is as of one LSN, which the summary says.
+"""
+
+COPY_EXAMPLES = """examples:
+  shoal pipeline copy --from "host=pg1 user=app dbname=shop" public.orders
+  shoal pipeline copy --from "host=pg1 user=app dbname=shop" --schema public --job move
+  shoal pipeline copy --from "host=other-shoal user=app" orders --mode overwrite
+Tables that are missing are made: columns, keys, defaults, constraints, indexes, foreign keys. From PostgreSQL rows come
+by its JDBC driver: --jdbc-driver, or --conf spark.jars.packages=org.postgresql:postgresql:42.7.4. All are read in
+one moment; each is one commit.
+"""
+
+QUERY_EXAMPLES = """examples:
+  shoal pipeline query report.sql
+  shoal pipeline query report.sql --output out/report --format csv
+  shoal pipeline query -c "SELECT count(*) FROM sales" --master spark://m:7077
+  shoal pipeline query report.sql --from-checkpoint /var/backups/shoal          no server is asked
+The statements are Spark's SQL. All tables are views at one LSN: those of public by their names, those of other schemas
+as SCHEMA_TABLE.
+"""
+
 DSN = "host=127.0.0.1 port=5432 user=postgres dbname=postgres"
 
 
@@ -33,6 +59,59 @@ def add_pipeline(pipeline: argparse.ArgumentParser, add: _Add) -> None:
     """Its actions."""
     actions = pipeline.add_subparsers(dest="action", metavar="ACTION", required=True)
     _import(add(actions, "import", "CSV, JSON or Parquet into a table", IMPORT_EXAMPLES))
+    _export(add(actions, "export", "a table or a query into Parquet, CSV or JSON", EXPORT_EXAMPLES))
+    _copy(add(actions, "copy", "tables of PostgreSQL or another Shoal, with their definitions", COPY_EXAMPLES))
+    _query(add(actions, "query", "a file of SQL on Spark, over all tables at one LSN", QUERY_EXAMPLES))
+
+
+def _export(command: argparse.ArgumentParser) -> None:
+    command.add_argument("table", metavar="TABLE", nargs="?", help="or --query")
+    command.add_argument("to", metavar="FOLDER", help="a path, or a URL that Spark writes to")
+    command.add_argument("--query", metavar="SQL", help="of the server, in place of a table")
+    _written(command)
+    command.add_argument("--partition-by", metavar="NAMES", help="a folder for each value of these columns")
+    command.add_argument("--resume", action="store_true", help="in steps; go on with what was broken off")
+    _common(command)
+
+
+def _copy(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--from", dest="source", metavar="DSN", required=True, help="of the server to copy from")
+    command.add_argument("--from-password-file", metavar="FILE", help="first line: the password there")
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("table", metavar="TABLE", nargs="?", help="there, and here by the same name")
+    what.add_argument("--schema", metavar="NAME", help="all tables of a schema")
+    command.add_argument(
+        "--mode", choices=("errorifexists", "append", "overwrite", "upsert"), default="errorifexists",
+        help="with tables that are there already (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument("--jdbc-driver", metavar="JAR", help="default: /usr/share/java/postgresql.jar, if it is there")
+    command.add_argument("--job", metavar="NAME", help="leave out the tables that a job of this name has copied")
+    command.add_argument("--resume", action="store_true", help="--job with a name made of the source and the tables")
+    _common(command)
+
+
+def _written(command: argparse.ArgumentParser) -> None:
+    """How files are written."""
+    command.add_argument("--format", choices=("parquet", "csv", "json"), default="parquet", help="default: %(default)s")
+    command.add_argument(
+        "--mode", choices=("errorifexists", "overwrite"), default="errorifexists", help="default: %(default)s"
+    )
+    command.add_argument("--files", metavar="N", type=int, help="how many (default: as many as tasks)")
+    _reader_options(command)
+
+
+def _query(command: argparse.ArgumentParser) -> None:
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("file", metavar="FILE", nargs="?", help="of statements, each ended by a semicolon")
+    what.add_argument("-c", "--command", dest="statements", metavar="SQL", help="in place of a file")
+    command.add_argument("--tablespace", metavar="NAME", help="its tables only (default: all tables)")
+    command.add_argument(
+        "--from-checkpoint", metavar="FOLDER", help="the newest in a folder or a backup, in place of a server"
+    )
+    command.add_argument("--limit", metavar="N", type=int, default=1000, help="rows shown (default: %(default)s)")
+    command.add_argument("--output", metavar="FOLDER", help="write the last result there, whole")
+    _written(command)
+    _common(command)
 
 
 def _import(command: argparse.ArgumentParser) -> None:

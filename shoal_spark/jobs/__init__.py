@@ -6,7 +6,8 @@
     fitting.py      columns of a frame as those of a table: conversions, and what is wrong with a value, in words
     stepping.py     a staged commit that puts bad records aside, and remembers which files it was
     rejects.py      the file of what was put aside: lines and reasons found
-    importing.py    the jobs
+    definitions.py  a table's definition, from one server to another
+    importing.py, exporting.py, copying.py, querying.py     the jobs
     summary.py      what a job has done, for people and for programs
 
 A job takes its progress from Spark's stages and hands it to whatever shows bars. Everything that it leaves on the way

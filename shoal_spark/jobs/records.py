@@ -17,6 +17,7 @@ from shoal_spark.jobs.server import TableColumn
 from shoal_spark.jobs.stepping import FILE, LINE, REASON, RECORD, Reject
 
 _CORRUPT = "_shoal_corrupt"
+_EMPTY = "\ue000"  # what the reader gives for "", which it would take for an empty field, and so for NULL
 _OURS = ("dateformat", "timestampformat", "timestampntzformat", "inferschema", "header")
 
 
@@ -60,6 +61,8 @@ class Records:
         if self.data.is_text:
             fields = [*self._schema().fields, t.StructField(_CORRUPT, t.StringType())]
             reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _CORRUPT)
+            if self.data.format == "csv" and self.data.option("emptyValue") is None:
+                reader = reader.option("emptyValue", _EMPTY)
             reader = reader.option("columnPruning", "false")  # every record's fields are counted
             reader = reader.option("enforceSchema", str(self.data.named).lower()).schema(t.StructType(fields))
         frame = reader.load(paths)
@@ -96,6 +99,8 @@ class Records:
             return from_typed(target, f.when(~f.is_variant_null(source), f.to_json(source)), t.VariantType())
         if not isinstance(stored, t.StringType):
             return from_typed(target, source, stored)
+        if self.data.format == "csv":
+            source = f.when(source == _EMPTY, "").otherwise(source)
         return from_text(target, source, Formats(self.data.option("dateFormat"), self.data.option("timestampFormat")))
 
     # ---- what was rejected --------------------------------------------------------------------------------------
@@ -105,10 +110,10 @@ class Records:
 
     def _said(self) -> Column:
         """A record by its fields."""
-        fields = f.struct(*map(_column, self.kinds))
         if self.data.format == "csv":
-            return f.to_csv(fields, self._plain_options())
-        return f.to_json(fields)
+            fields = [f.when(_column(name) != _EMPTY, _column(name)).alias(name) for name in self.kinds]
+            return f.to_csv(f.struct(*fields), self._plain_options())
+        return f.to_json(f.struct(*map(_column, self.kinds)))
 
     def normal(self) -> Column:
         """What `_said` gives for a line in the column `value`."""

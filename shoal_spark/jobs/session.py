@@ -57,7 +57,8 @@ def spark_session(master: str, settings: Sequence[str] = (), verbose: bool = Fal
     with tempfile.TemporaryDirectory(prefix="shoal-pipeline-") as folder, _python(sys.executable):
         spark = running or _start(master, given, pathlib.Path(folder), verbose)
         try:
-            spark.sparkContext.addPyFile(str(_package(pathlib.Path(folder))))
+            if running is None:
+                spark.sparkContext.addPyFile(str(_package(pathlib.Path(folder))))
             spark.dataSource.register(ShoalDataSource)
             spark.dataSource.register(StepSource)
             yield spark
@@ -156,19 +157,28 @@ def watched(spark: SparkSession, progress: Progress, what: str, work: Callable[[
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    progress.show(what, 0, 0)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(LOOK)
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK):
             done, total = _tasks(spark, group)
             if total:
                 progress.show(what, done, total)
+
+    # This thread talks to nobody meanwhile: an interrupt in the middle of a call of the JVM would lose its answer.
+    thread, looking = threading.Thread(target=run, daemon=True), threading.Thread(target=look, daemon=True)
+    progress.show(what, 0, 0)
+    thread.start()
+    looking.start()
+    try:
+        thread.join()
     except KeyboardInterrupt:
         context.cancelJobGroup(group)
         thread.join(LET_GO)
         raise
+    finally:
+        ended.set()
+        looking.join(LET_GO)
     if errors:
         error = errors[0]
         if isinstance(error, JobError | KeyboardInterrupt):

@@ -31,7 +31,7 @@ from tests.spark.test_source import Shoal
 _names = itertools.count()
 
 
-class _NoBars:
+class NoBars:
     def show(self, what: str, done: int, total: int) -> None:
         pass
 
@@ -53,7 +53,7 @@ class Jobs:
 
     def run(self, *sources: pathlib.Path, **wanted: Any) -> Summary:
         with spark_session("") as spark:
-            return run_import(spark, self.server, Import(tuple(map(str, sources)), **wanted), _NoBars())
+            return run_import(spark, self.server, Import(tuple(map(str, sources)), **wanted), NoBars())
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         return self.source.rows(query)
@@ -87,7 +87,7 @@ x3,"a, b",1,2024-01-01,t,
 10,digits,123456789012345678901,2024-01-01,t,
 ,none,1,2024-01-01,t,
 1.5,half,1,2024-01-01,t,
-12,,,,,
+12,"",,,,
 """
 DEFINITION = "id int PRIMARY KEY, name varchar(10), amount numeric(10, 2), at timestamp, flag bool, u uuid"
 
@@ -104,7 +104,7 @@ def test_bad_records_are_put_aside_with_their_lines_and_reasons(jobs: Jobs, tmp_
         (1, 'Zoë "Z", a', Decimal("1.25"), datetime.datetime(2024, 2, 29, 12), True,
          "00112233-4455-6677-8899-aabbccddeeff"),
         (2, None, Decimal("12345.68"), datetime.datetime(2024, 1, 1), False, None),
-        (12, None, None, None, None, None),
+        (12, "", None, None, None, None),
     ]  # fmt: skip
     lines = CSV.splitlines()
     found = _aside(aside)
