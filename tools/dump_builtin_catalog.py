@@ -35,7 +35,9 @@ QUERIES = {
         aggtranstype, agginitval FROM pg_aggregate WHERE aggfnoid::oid < 16384 ORDER BY 1""",
     "pg_description": """SELECT objoid, classoid::regclass, description FROM pg_description
         WHERE objoid < 16384 AND objsubid = 0
-        AND classoid IN ('pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass) ORDER BY 1, 2""",
+        AND classoid::regclass::text IN ('pg_proc', 'pg_type', 'pg_operator', 'pg_am', 'pg_collation', 'pg_ts_config',
+            'pg_ts_dict', 'pg_ts_parser', 'pg_ts_template', 'pg_language')
+        AND description NOT LIKE 'PL/pgSQL%' ORDER BY 1, 2""",
     "pg_relations": """SELECT c.oid, n.nspname, c.relname, c.relkind, (SELECT string_agg(concat_ws(':', attname,
         CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE a.atttypid END,
         CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END,
@@ -46,6 +48,11 @@ QUERIES = {
     "pg_views": """SELECT c.oid, pg_get_viewdef(c.oid) FROM pg_class c
         WHERE c.oid < 16384 AND relkind = 'v' ORDER BY c.oid""",
     "pg_am": "SELECT oid, amname, amhandler::oid, amtype FROM pg_am ORDER BY oid",
+    "pg_amop": "SELECT * FROM pg_amop WHERE oid < 16384 ORDER BY oid",
+    "pg_amproc": """SELECT oid, amprocfamily, amproclefttype, amprocrighttype, amprocnum, amproc::oid FROM pg_amproc
+        WHERE oid < 16384 ORDER BY oid""",
+    "pg_ts_template": """SELECT oid, tmplname, tmplnamespace, tmplinit::oid, tmpllexize::oid FROM pg_ts_template
+        ORDER BY oid""",
     "pg_collation": """SELECT oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
         collcollate, collctype, colliculocale FROM pg_collation WHERE oid < 16384 ORDER BY oid""",
     "pg_language": "SELECT * FROM pg_language WHERE oid < 10000 ORDER BY oid",

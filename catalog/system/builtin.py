@@ -41,7 +41,10 @@ def _whole(name: str) -> None:
         return as_dumped(table, read_rows(name))
 
 
-for _name in ("pg_am", "pg_language", "pg_opclass", "pg_opfamily", "pg_range", "pg_cast"):
+for _name in (
+    "pg_am", "pg_amop", "pg_amproc", "pg_cast", "pg_language", "pg_opclass", "pg_opfamily", "pg_range",
+    "pg_ts_template",
+):  # fmt: skip
     _whole(_name)
 
 
@@ -220,6 +223,13 @@ _CLASSES = {
     "pg_proc": numbering.PG_PROC,
     "pg_type": numbering.PG_TYPE,
     "pg_operator": numbering.PG_OPERATOR,
+    "pg_collation": numbering.PG_COLLATION,
+    "pg_am": 2601,
+    "pg_language": 2612,
+    "pg_ts_dict": 3600,
+    "pg_ts_parser": 3601,
+    "pg_ts_config": 3602,
+    "pg_ts_template": 3764,
 }
 
 

@@ -24,7 +24,7 @@ from catalog.schema import (
     View,
 )
 from catalog.system.shared import acts_as
-from catalog.types import format_type
+from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from engine.ddl import names
 from engine.ddl.context import DdlContext
@@ -51,7 +51,8 @@ def column_collation(context: DdlContext, name: tuple[str, ...], type_: TypeRef,
             f"collations are not supported by type {format_type(type_.oid)}",
             position=location + 1 if location >= 0 else None,
         )
-    collations.rules(context.catalog, found.oid)
+    if type_.oid == oids.CITEXT and collations.rules(context.catalog, found.oid) is not None:
+        not_supported("citext under an ICU collation")
     return 0 if found.oid == typed else found.oid
 
 

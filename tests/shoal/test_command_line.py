@@ -17,7 +17,6 @@ from tests.oracle import PostgresServer
 from tests.server import ROOT
 from tools.write_cli_page import PAGE, page
 
-
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x08")  # what a terminal is told beside text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catalog.collations import rules
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_USER_OID
@@ -210,6 +211,8 @@ def _collate(state: State, node: ast.CollateClause) -> tree.Expr:
     if base not in _COLLATABLE:
         fail("42804", f"collations are not supported by type {type_name(value.type.oid)}", node.location)
     found = state.environment.find_collation(node.collation, node.location)
+    if base == oids.CITEXT and rules(state.environment.catalog, found.oid) is not None:
+        refuse("citext under an ICU collation", node.location)
     state.shared.collated = True
     return tree.CollateExpr(value, found.oid, value.type, node.location)
 
