@@ -152,11 +152,13 @@ class Checkpoint:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Says what could not be written, and where (58030; 53100 for a full map). What LMDB was told is undone."""
+        """Says what could not be written, and where: 58030; 53100 for a full disk, or map. LMDB has undone it."""
         try:
             yield
         except lmdb.MapFullError as error:
             raise SqlError("53100", f'the map of the tables in "{self.path}" is full') from error
+        except lmdb.DiskError as error:
+            raise SqlError("53100", f'the tables in "{self.path}" cannot be written: {error}') from error
         except lmdb.Error as error:
             raise SqlError("58030", f'the tables in "{self.path}" cannot be written: {error}') from error
 

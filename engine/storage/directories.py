@@ -16,6 +16,7 @@ All tablespaces are opened together, because a commit may have parts in several 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -216,9 +217,10 @@ class LocalTablespaces:
 
 
 def _clear(space: Tablespace | None, path: str) -> None:
-    """In a thread: what may take long."""
+    """In a thread: what may take long. That it could not be flushed does not matter any more."""
     if space is not None:
-        space.close()
+        with contextlib.suppress(SqlError):
+            space.close()
     shutil.rmtree(path, ignore_errors=True)
 
 

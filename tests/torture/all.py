@@ -16,6 +16,7 @@ TRIALS = (
         "recovered; the planted fault is a changelog that is never synced",
         2.0,
         durability.power_cuts,
+        exact=True,
     ),
     Trial(
         "kills",
@@ -23,6 +24,7 @@ TRIALS = (
         "kill -9 at random moments of commits, flushes and the rolling of the changelog",
         1.0,
         durability.kills,
+        exact=True,
     ),
     Trial(
         "failures",
@@ -30,9 +32,10 @@ TRIALS = (
         "a library between the process and the C library meets each write, sync, rename, link, removal and creation, "
         "of LMDB and Arrow too: it fails (once, or with all that follow), finds the disk full, is torn, or is the "
         "last; of commits, flushes, bulk runs, rolling segments, a start after a crash, schema changes, tablespaces, "
-        "objects of a cluster's changelog, checkpoints, a new replica, backups",
+        "branches, objects of a cluster's changelog, checkpoints, a new replica, backups",
         1.5,
         durability.failures,
+        exact=True,
     ),
     Trial(
         "flips",
@@ -42,6 +45,7 @@ TRIALS = (
         "refuses",
         1.0,
         durability.flipped,
+        exact=True,
     ),
     Trial(
         "isolation",
@@ -80,6 +84,7 @@ TRIALS = (
         "commit, takeover and followers with clock, ZooKeeper and stores in memory; faults by a seed that replays",
         1.0,
         simulation.trial,
+        exact=True,
     ),
     Trial(
         "differential",
@@ -95,6 +100,7 @@ TRIALS = (
         "good messages spoiled, cut, doubled and mixed with garbage, in every state of the protocol",
         1.0,
         security.frames,
+        exact=True,
     ),
     Trial(
         "escapes",

@@ -25,10 +25,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """`run(seconds, seed, tell)`; `weight`: its part of the time, relative to the others."""
+    """`run(seconds, seed, tell)`; `weight`: its part of the time, relative to the others. `exact`: it keeps its time to
+    a few seconds, whatever that is, so it comes after those that cannot, with what they have left."""
 
     name: str
     promise: str
     how: str
     weight: float
     run: Callable[[float, int, Callable[[str], None]], Result]
+    exact: bool = False

@@ -38,7 +38,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.engine.storage.harness import Store
+    from tests.torture.durability.works import Work
 
 SOURCE = pathlib.Path(__file__).with_name("interpose.c")
 ACTIONS = {"EIO once": 1, "EIO on": 2, "full": 2, "kill": 3, "after": 4, "tear": 5}
@@ -146,7 +150,7 @@ def _in_child(action: Callable[[Callable[[str], None]], None]) -> tuple[list[str
     return data.decode().splitlines(), -1000 if hangs else status
 
 
-def _work(name: str, folder: pathlib.Path, nth: int, action: str, plant: str) -> tuple[int, str, int, str]:
+def _do(name: str, folder: pathlib.Path, nth: int, action: str, plant: str) -> tuple[int, str, int, str]:
     """(the last acknowledged number, what the operation was, operations counted, what is wrong with the end)."""
     from tests.torture.durability.works import REFUSALS, WORKS
 
@@ -185,42 +189,29 @@ def _look(name: str, folder: pathlib.Path, acknowledged: int) -> str:
 
 
 def _plant(plant: str) -> None:
-    """A planted fault, in the child that works: `late` keeps each write of the changelog until the next one comes."""
-    if plant == "late":
-        from replication.files import Files
+    """A planted fault, in the child that works: with `early` a commit is told before it is durable."""
+    if plant == "early":
+        from tests.torture.durability import works
 
-        write, kept = Files.write, list[tuple[Any, ...]]()
+        def commit(store: Store, number: int, tell: works.Tell) -> None:
+            tell(number)
+            original(store, number, lambda _: None)
 
-        def late(*arguments: Any) -> None:
-            while kept:
-                write(*kept.pop())
-            kept.append(arguments)
-
-        Files.write = late  # type: ignore[assignment]
+        original, works.commit = works.commit, commit
 
 
 def _child(folder: pathlib.Path, options: argparse.Namespace) -> None:
-    from tests.torture.durability.works import WORKS, copied, use_threads
+    from tests.torture.durability.works import WORKS, use_threads
 
     logging.disable(logging.CRITICAL)
     use_threads()
-    for name in _modules(folder, options.only):
-        importlib.import_module(name)
     chance = random.Random(options.seed)
     queues: list[Iterator[tuple[str, int, str]]] = []
     for work in WORKS:
         if options.only not in work.name:
             continue
-        prepared = folder / "prepared" / work.name.replace(" ", "-")
-        prepared.mkdir(parents=True)
-        lines, _ = _in_child(lambda tell, work=work, prepared=prepared: work.prepare(prepared))  # type: ignore[misc]
-        if lines:
-            raise RuntimeError(f"{work.name}: {lines}")
-        copied(prepared, folder / "work")
-        _, _, counted, problem = _work(work.name, folder / "work", 0, "", options.plant)
+        counted = _made_ready(work, folder)
         print(json.dumps({"work": work.name, "operations": counted}), flush=True)
-        if problem:
-            raise RuntimeError(f"{work.name}, without a failure: {problem}")
         points = [(work.name, nth, action) for nth in range(1, counted + 1) for action in ACTIONS]
         chance.shuffle(points)
         queues.append(iter(points[: options.points or len(points)][options.part :: PROCESSES]))
@@ -235,22 +226,29 @@ def _child(folder: pathlib.Path, options: argparse.Namespace) -> None:
                 break
 
 
-def _modules(folder: pathlib.Path, only: str) -> list[str]:
-    """What the works import on their way, so that no child has to."""
-    from tests.torture.durability.works import WORKS
+def _made_ready(work: Work, folder: pathlib.Path) -> int:
+    """Prepares a work, does it once without a failure, and gives its operations. What it has imported on its way is
+    imported here too, so that no later child has to."""
+    from tests.torture.durability.works import copied
 
-    found: dict[str, None] = {}
-    for work in WORKS:
-        if only in work.name:
-            place = folder / "imports" / work.name.replace(" ", "-")
-            place.mkdir(parents=True)
-            steps = (work.prepare, partial(work.run, tell=_nobody), partial(work.check, acknowledged=0))
-            for step in steps:  # each leaves things open, as a crash does
-                lines, _ = _in_child(partial(_imported, partial(step, place)))
-                if lines and lines[-1].startswith("raised "):
-                    raise RuntimeError(f"{work.name}: {lines[-1]}")
-                found |= dict.fromkeys(lines)
-    return list(found)
+    prepared, place = folder / "prepared" / work.name.replace(" ", "-"), folder / "work"
+    prepared.mkdir(parents=True)
+
+    def run(place: pathlib.Path) -> None:
+        _Library().arm(str(place / "data").encode(), 0, 0, 0)
+        work.run(place, _nobody)
+
+    for step in (work.prepare, run, partial(work.check, acknowledged=0)):
+        lines, _ = _in_child(partial(_imported, partial(step, prepared if step == work.prepare else place)))
+        if lines and lines[-1].startswith("raised "):
+            raise RuntimeError(f"{work.name}, without a failure: {lines[-1]}")
+        for name in lines:
+            importlib.import_module(name)
+        if step == work.prepare:
+            copied(prepared, place)
+        elif step == run:
+            counted: int = _Library().counted()
+    return counted
 
 
 def _nobody(number: int) -> None:
@@ -268,7 +266,7 @@ def _one(folder: pathlib.Path, name: str, nth: int, action: str, plant: str) -> 
     from tests.torture.durability.works import copied
 
     copied(folder / "prepared" / name.replace(" ", "-"), folder / "work")
-    acknowledged, reached, _, problem = _work(name, folder / "work", nth, action, plant)
+    acknowledged, reached, _, problem = _do(name, folder / "work", nth, action, plant)
     if not reached:
         return  # threads: this time there were fewer
     problem = problem or _look(name, folder / "work", acknowledged)
@@ -282,7 +280,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="of the works, those with this in their name")
     parser.add_argument("--points", type=int, default=0, help="so many a work, in place of a time")
-    parser.add_argument("--plant", default="", help="a planted fault: late")
+    parser.add_argument("--plant", default="", help="a planted fault: early")
     parser.add_argument("--until", type=float, default=0.0, help=argparse.SUPPRESS)
     parser.add_argument("--part", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--child", type=pathlib.Path, help=argparse.SUPPRESS)

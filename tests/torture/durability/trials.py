@@ -78,8 +78,8 @@ def failures(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         result.figures.append("not tried: that needs Linux and a C compiler")
         return result
     began = time.monotonic()
-    planted = operations.meet_all(seconds, seed, only="a bulk run", points=12, plant="late")
-    result.caught["writes that come late"] = bool(planted.problems)
+    planted = operations.meet_all(seconds, seed, only="a bulk run", points=12, plant="early")
+    result.caught["commits that are told too early"] = bool(planted.problems)
     found = operations.meet_all(max(began + seconds - time.monotonic(), 1.0), seed)
     result.problems += found.problems[:MOST]
     tried, all_of_them = found.points.total(), sum(found.all_points.values())

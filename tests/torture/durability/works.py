@@ -95,7 +95,7 @@ def _edits(store: Store, number: int) -> Edits:
     return edits
 
 
-def _commit(store: Store, number: int, tell: Tell) -> None:
+def commit(store: Store, number: int, tell: Tell) -> None:
     lsn = store.space.sequence(_edits(store, number), 0, 0)
     _wait(store, lambda: store.space.durable_lsn >= lsn)
     tell(number)
@@ -110,7 +110,7 @@ class Tables(Work):
     def run(self, folder: pathlib.Path, tell: Tell) -> None:
         store = Store(folder / "data", segment_bytes=SMALL)
         for number in range(int(store.space.current.get(key(0)) or b"0") + 1, COMMITS + 1):
-            _commit(store, number, tell)
+            commit(store, number, tell)
             if number % self.flushes == 0:
                 store.space.flush()
                 _wait(store, lambda: store.space.flushed_lsn >= store.space.sequenced_lsn)
@@ -137,7 +137,7 @@ def unflushed(folder: pathlib.Path) -> Store:
     store = Store(folder / "data", segment_bytes=SMALL)
     store.space._hand_over = lambda: None  # type: ignore[method-assign]  # the flush thread has not come to it
     for number in range(1, RUN_AT + 2):
-        _commit(store, number, lambda _: None)
+        commit(store, number, lambda _: None)
     return store
 
 
@@ -382,6 +382,62 @@ def _states() -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
+BRANCHING = (  # (in the branch or its parent, statement)
+    ("postgres", "CREATE DATABASE side FROM postgres"),
+    ("side", "UPDATE t SET x = 'changed' WHERE id < 10"),
+    ("postgres", "DELETE FROM t WHERE id > 50"),
+    ("side", "INSERT INTO t VALUES (1000, 'only here')"),
+    ("postgres", "DROP TABLE t"),
+    ("postgres", "DROP DATABASE side"),
+)
+
+
+class Branches(Work):
+    """A branch is made, it and its parent go different ways, and each loses what the other shares."""
+
+    name = "branches"
+
+    def prepare(self, folder: pathlib.Path) -> None:
+        with shoal.open(folder / "data") as db:
+            db.execute("CREATE TABLE t (id int PRIMARY KEY, x text)")
+            db.execute("INSERT INTO t VALUES " + ", ".join(f"({n}, 'x')" for n in range(1, 61)))
+
+    def run(self, folder: pathlib.Path, tell: Tell) -> None:
+        with shoal.open(folder / "data") as db:
+            for number, (where, statement) in enumerate(BRANCHING, 1):
+                self._execute(db, where, statement)
+                tell(number)
+
+    @staticmethod
+    def _execute(db: shoal.Database, where: str, statement: str) -> list[Any]:
+        connection = db.connect(autocommit=True, database=where)
+        try:
+            cursor = connection.cursor()
+            cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+        finally:
+            connection.close()
+
+    def check(self, folder: pathlib.Path, acknowledged: int) -> str:
+        with shoal.open(folder / "data") as db:
+            tables = self._execute(db, "postgres", "SELECT relname FROM pg_class WHERE relname = 't'")
+            databases = self._execute(db, "postgres", "SELECT datname FROM pg_database WHERE datname = 'side'")
+            found = [self._rows(db, "postgres") if tables else None, self._rows(db, "side") if databases else None]
+            whole, changed = (60, 0), (60, 9)
+            states = [
+                [whole, None], [whole, whole], [whole, changed], [(50, 0), changed], [(50, 0), (61, 9)],
+                [None, (61, 9)], [None, None],
+            ]  # fmt: skip
+            if found not in states[acknowledged:]:
+                return f"{acknowledged} statements were acknowledged: {found}"
+            self._execute(db, "postgres", "CREATE TABLE goes_on (id int)")
+        return ""
+
+    def _rows(self, db: shoal.Database, where: str) -> tuple[int, int]:
+        rows = self._execute(db, where, "SELECT id, x FROM t")
+        return len(rows), sum(x == "changed" for _, x in rows)
+
+
 class Backups(Work):
     """Two backups of a running database, each with its changelog."""
 
@@ -412,7 +468,19 @@ class Backups(Work):
             await store.close()
 
 
-WORKS: tuple[Work, ...] = (Tables(), Recovery(), FullMap(), Objects(), Checkpoints(), Restoring(), Schema(), Backups())
+WORKS: tuple[Work, ...] = (
+    Tables(), Recovery(), FullMap(), Objects(), Checkpoints(), Restoring(), Schema(), Branches(), Backups(),
+)  # fmt: skip
+    Tables(),
+    Recovery(),
+    FullMap(),
+    Objects(),
+    Checkpoints(),
+    Restoring(),
+    Schema(),
+    Branches(),
+    Backups(),
+)
 
 
 def copied(source: pathlib.Path, folder: pathlib.Path) -> None:
