@@ -471,16 +471,6 @@ class Backups(Work):
 WORKS: tuple[Work, ...] = (
     Tables(), Recovery(), FullMap(), Objects(), Checkpoints(), Restoring(), Schema(), Branches(), Backups(),
 )  # fmt: skip
-    Tables(),
-    Recovery(),
-    FullMap(),
-    Objects(),
-    Checkpoints(),
-    Restoring(),
-    Schema(),
-    Branches(),
-    Backups(),
-)
 
 
 def copied(source: pathlib.Path, folder: pathlib.Path) -> None:
