@@ -2,7 +2,7 @@
 # Installs the Debian packages that tests and benches use, where they are missing:
 # a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service); the JDBC and ODBC
 # drivers, and a Java compiler for a client; a C compiler for what makes operations on files fail; a Chromium for the
-# console; promtool, which comes with Prometheus; the shells zsh and fish. Clients
+# console; promtool, which comes with Prometheus; the shells zsh and fish; what the commands in docs/ use. Clients
 # for Node, Go and Rust are tested where these are installed.
 # `tools/packages.sh cluster`: only what a cluster on this machine needs.
 set -eu
@@ -15,6 +15,9 @@ if [ "${1:-all}" = all ]; then
     command -v cc >/dev/null || missing="$missing gcc libc6-dev"
     command -v javac >/dev/null || missing="$missing default-jdk-headless"
     command -v chromium >/dev/null || missing="$missing chromium"
+    command -v jq >/dev/null || missing="$missing jq"
+    command -v curl >/dev/null || missing="$missing curl"
+    command -v ip >/dev/null || missing="$missing iproute2"
     command -v zsh >/dev/null || missing="$missing zsh"
     command -v fish >/dev/null || missing="$missing fish"
     command -v promtool >/dev/null || missing="$missing prometheus"

@@ -17,10 +17,10 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
+from tests.docs.running import blocks, in_namespaces
 from tests.server import ROOT, ShoalServer
 
 _LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?((?:https?:)?//[^\"> ]+)")
-_RUN = re.compile(r"<!-- run -->\n```sql\n(.*?)```", re.S)
 
 
 def build(folder: pathlib.Path, site: pathlib.Path) -> tuple[int, str]:
@@ -85,11 +85,22 @@ def test_lists_and_tables_stand_apart_from_the_text_before_them(page: pathlib.Pa
         before = line
 
 
+@pytest.mark.parametrize("page", [page.name for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page.name)])
+def test_what_a_page_says_to_paste_runs_as_it_stands(page: str) -> None:
+    done = in_namespaces(page)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_command_that_fails_is_told() -> None:
+    done = in_namespaces("../tests/docs/failing.md")
+    assert done.returncode == 1 and 'relation "nothing" does not exist' in done.stderr, done.stdout + done.stderr
+
+
 def test_the_first_ten_minutes_run_as_they_stand() -> None:
-    blocks = _RUN.findall((ROOT / "docs" / "index.md").read_text())
-    assert len(blocks) >= 4
+    statements = [text for kind, text in blocks("index.md") if kind == "sql"]
+    assert len(statements) >= 4
     with ShoalServer() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
-        for block in blocks:
+        for block in statements:
             if "AS OF" in block:
                 time.sleep(1.1)  # as long as a reader takes at least: a second ago the table is there
             for statement in block.split(";\n"):
