@@ -397,6 +397,13 @@ class Connection(Answers):
                     raise aborted()
                 name, lsn = session.execute_control(prepared)
                 data = control_bytes(name)
+            elif prepared.kind == "past":
+                past = session.look_up_past(prepared, parameters, prepared.text_formats)
+                if past is None:  # with its literals in place it is planned under the schema of its moment
+                    self._start(self._simple_query(event.sql))
+                    return
+                data, lsn = description(prepared, prepared.text_formats) + past[0], 0
+                data += complete_bytes(prepared.command, past[1])
             else:
                 self._start(self._simple_query(event.sql))
                 return
@@ -605,9 +612,14 @@ class Connection(Answers):
         except SqlError:
             return False  # Bind says which parameter it was
         try:
-            if ready.run is None:
+            if ready.run is None and prepared.control is not None:
                 name, lsn = session.execute_control(prepared)
                 data = ready.head + control_bytes(name)
+            elif ready.run is None:
+                past = session.look_up_past(prepared, values, ready.formats)
+                if past is None:
+                    return False
+                data, lsn = ready.head + past[0] + complete_bytes(prepared.command, past[1]), 0
             else:
                 data, count, lsn = session.execute_row(prepared, ready.run, values)
                 data = ready.head + data + (ready.one if count == 1 else complete_bytes(prepared.command, count))

@@ -30,14 +30,21 @@ def control_bytes(name: str) -> bytes:
 
 
 class ReadyExecution:
-    """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin."""
+    """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin, and
+    for what reads the past."""
 
-    __slots__ = ("decoders", "head", "one", "prepared", "run")
+    __slots__ = ("decoders", "formats", "head", "one", "prepared", "run")
 
     def __init__(
-        self, prepared: Prepared, decoders: tuple[ParameterDecoder, ...], run: RunRow | None, head: bytes
+        self,
+        prepared: Prepared,
+        decoders: tuple[ParameterDecoder, ...],
+        run: RunRow | None,
+        head: bytes,
+        formats: tuple[int, ...],
     ) -> None:
         self.prepared = prepared
+        self.formats = formats
         self.decoders = decoders
         self.run = run
         self.head = head
@@ -57,8 +64,8 @@ def ready_execution(execution: core.Execution, prepared: Prepared) -> ReadyExecu
     head = messages.BIND_COMPLETE
     if execution.described:
         head += messages.NO_DATA if prepared.fields is None else description(prepared, formats)
-    run = None if prepared.control is not None else prepared.run_row(formats)
-    ready = execution.memo = ReadyExecution(prepared, decoders, run, head)
+    run = prepared.run_row(formats) if prepared.kind == "row" else None
+    ready = execution.memo = ReadyExecution(prepared, decoders, run, head, formats)
     return ready
 
 

@@ -10,16 +10,19 @@ might read what then: privileges are those of the moment, and a superuser is who
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Role
+from catalog.schema import Role, Table
 from catalog.types import lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.datetime import reading_constants
+from engine.execute.context import RowPathFull
 from engine.execute.expressions import compile_expression
 from engine.session import planning, running
 from engine.session.answer import Sink
@@ -27,12 +30,17 @@ from engine.session.prepared import PastWait, Portal, Prepared
 from engine.session.routing import walk
 from engine.sql import ast
 from engine.sql.analyze import runnable_expression
+from engine.sql.parser import parse
+from engine.statistics.statements import GATHERED
+from engine.storage.tablespace import Tablespace
+from engine.txn.locks import ACCESS_SHARE
 
 if TYPE_CHECKING:
     from engine.columnar.interface import ResultStream
     from engine.past.manager import Past
     from engine.past.nodes import PastNode
     from engine.session.session import Session
+    from engine.session.state import StatementContext
 
 _LSN = re.compile(r"(?:lsn\s+)?(?:([0-9]+)|([0-9a-f]{1,8}/[0-9a-f]{1,8}))\Z", re.IGNORECASE)
 SETTING = "as_of"
@@ -130,9 +138,11 @@ def _check_identity(session: Session, node: PastNode) -> None:
 # ---- AS OF in a statement -------------------------------------------------------------------------------------------
 
 
-def prepared_as_of(session: Session, statement: ast.Statement, types: Sequence[int]) -> Prepared | None:
-    """The plan of a statement that reads the past by AS OF; None for one that has none. Raises PastWait, 0A000, and
-    what planning it then raises."""
+def prepared_as_of(
+    session: Session, statement: ast.Statement, types: Sequence[int], literals: int = 0
+) -> Prepared | None:
+    """The plan of a statement that reads the past by AS OF; None for one that has none. `literals`: see tree.Analyzed.
+    Raises PastWait, 0A000, and what planning it then raises."""
     clauses = [node for node in walk(statement.tree) if isinstance(node, ast.AsOf)]
     if not clauses or isinstance(statement.tree, ast.CreateDatabaseStmt):
         return None
@@ -143,7 +153,14 @@ def prepared_as_of(session: Session, statement: ast.Statement, types: Sequence[i
     lasting = not reading_now.timely
     moment = None if plan.parameters else plan.moment(session, ())
     if moment is None or _lsn_now(session, moment) >= session.present.commits.schema_version:
-        inner = planning.prepare_text(session, plan.sql, types)
+        if literals:
+            (alone,) = parse(plan.sql.decode(), session.key.conforming)
+            inner = planning.prepare(session, alone, types, literals=literals)
+            lasting = lasting and inner.kind == "row"
+        else:
+            inner = planning.prepare_text(session, plan.sql, types)
+        if _is_look_up(inner, statement.tree):
+            plan = replace(plan, look_up=inner)
     else:
         lasting = False
         reading = _Reading(session, _open_now(session, moment))
@@ -173,6 +190,8 @@ class _Plan:
 
     sources: tuple[_Source, ...]
     sql: bytes
+    look_up: Prepared | None = None
+    """The row plan of the statement without it, if that does nothing but read tables."""
 
     @property
     def parameters(self) -> bool:
@@ -191,6 +210,58 @@ class _Plan:
             not_supported("AS OF several moments in one statement", position=self.sources[-1].location + 1)
         ((kind, value),) = moments
         return Moment(lsn=cast(int, value)) if kind == "lsn" else Moment(time=cast(int, value))
+
+
+def _is_look_up(inner: Prepared, tree: ast.Node) -> bool:
+    """Whether a row plan may run by itself over the rows of another moment: functions may do anything."""
+    calls = (node for node in walk(tree) if isinstance(node, ast.FuncCall))
+    moments = {id(call) for clause in walk(tree) if isinstance(clause, ast.AsOf) for call in walk(clause)}
+    return (
+        inner.kind == "row"
+        and not inner.writes
+        and all(mode == ACCESS_SHARE for _, mode in inner.locks)
+        and all(isinstance(inner.catalog.get(oid), Table) for oid in (*inner.relations, *dict(inner.locks)))
+        and all(id(call) in moments for call in calls)
+    )
+
+
+def look_up(
+    session: Session,
+    context: StatementContext,
+    prepared: Prepared,
+    parameters: Sequence[object],
+    formats: tuple[int, ...],
+) -> tuple[bytes, int] | None:
+    """Runs a statement with AS OF at once: framed rows in these formats, row count. None where that needs more than a
+    look at what memory keeps under the schema of now: `run` does it, or says what is wrong.
+
+    Raises what evaluating it raises (the caller calls `fail`)."""
+    plan, node = cast(_Plan, prepared.past), session.present
+    inner, past, space = plan.look_up, node.past, node.store
+    if inner is None or past is None or not isinstance(space, Tablespace) or session.node is not node:
+        return None
+    if inner.catalog is not session.committed_catalog or session.status == "E" or session.log_over < math.inf:
+        return None
+    began = perf_counter()
+    moment = plan.moment(session, parameters)
+    lsn = moment.lsn
+    if lsn is None:
+        assert moment.time is not None
+        lsn = space.lsn_at(moment.time) if moment.time <= node.clock() else None
+    if lsn is None or not max(space.readable_from, node.commits.schema_version) <= lsn <= space.durable_lsn:
+        return None
+    with space.snapshot(lsn) as snapshot:
+        context.reader, context.transaction, context.catalog, context.made = snapshot, None, inner.catalog, None
+        try:
+            data, count = inner.run_row(formats)(context, parameters)
+        except RowPathFull:
+            return None
+    tally = prepared.tally or node.statements.tally(prepared)
+    tally.rows += count - 1
+    tally.alone.append(perf_counter() - began)
+    if len(tally.alone) >= GATHERED:
+        tally.fold()
+    return data, count
 
 
 def _check_whole(tree: ast.Node) -> None:
@@ -223,7 +294,8 @@ def _types_with_moments(clauses: Sequence[ast.AsOf], types: Sequence[int]) -> tu
         if isinstance(clause.moment, ast.ParamRef):
             number = clause.moment.number
             found += [0] * (number - len(found))
-            found[number - 1] = found[number - 1] or (oids.INT8 if clause.kind == "lsn" else oids.TIMESTAMPTZ)
+            if found[number - 1] in (0, oids.UNKNOWN):
+                found[number - 1] = oids.INT8 if clause.kind == "lsn" else oids.TIMESTAMPTZ
     return tuple(found)
 
 

@@ -98,7 +98,7 @@ def prepare(
     if may_read_past(statement.text):
         from engine.session import past
 
-        if (found := past.prepared_as_of(session, statement, types)) is not None:
+        if (found := past.prepared_as_of(session, statement, types, literals)) is not None:
             return found
     if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
         transaction = session.transaction
@@ -321,7 +321,7 @@ def prepare_lifted(session: Session, template: bytes, tags: bytes) -> Prepared |
         prepared = prepare(session, statements[0], types, literals=len(types))
     except SqlError:
         return None  # the text with its literals in place gives the error, or works
-    if prepared.kind != "row" or not prepared.lasting:
+    if prepared.kind not in ("row", "past") or not prepared.lasting:
         return None
     prepared.literal_decoders = tuple(
         _literal_decoder(chr(tag), oid, prepared) for tag, oid in zip(tags, prepared.parameter_types, strict=True)

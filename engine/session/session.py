@@ -235,6 +235,13 @@ class Session(LedSession):
             tally.fold()
         return data, count, 0
 
+    def look_up_past(
+        self, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...]
+    ) -> tuple[bytes, int] | None:
+        """See engine.session.past.look_up."""
+        self.began = perf_counter()
+        return past.look_up(self, self._context, prepared, parameters, formats)
+
     def execute_rows(self, prepared: Prepared, run: RunRow, rows: Sequence[Sequence[object]]) -> list[int]:
         """Runs a row plan that repeats (`RowPlan.repeats`) for each of these parameters: the rows that each wrote.
 
@@ -332,8 +339,8 @@ class Session(LedSession):
         return prepared
 
     def ready_plan(self, name: bytes) -> Prepared | None:
-        """The prepared statement, if it is a row plan or ends or begins a transaction, and can run as it is; None where
-        Bind has more to do."""
+        """The prepared statement, if it is a row plan, reads the past, or ends or begins a transaction, and can run as
+        it is; None where Bind has more to do."""
         prepared = self.prepared.get(name)
         transaction = self.transaction
         if (
@@ -343,7 +350,7 @@ class Session(LedSession):
             or self.status == "E"
             or self.temporary_schema is not None
             or (transaction is not None and transaction.changed_objects)
-            or not (prepared.kind == "row" or prepared.control is not None)
+            or not (prepared.kind == "row" or prepared.control is not None or prepared.kind == "past")
         ):
             return None
         if self.portals:

@@ -4,9 +4,9 @@ One pass of a regular expression splits the text into literals and what lies bet
 the first comment, dollar quote or prefixed string (E'', U&'', B'', ...), and where one of these begins it shows in the
 text between; so looking at the text between, with its literals replaced, is enough to know whether the reading can be
 trusted. The same look refuses what means something else with a parameter in place of the literal: types with
-modifiers, `date '...'`, and so on; literals of ORDER BY and GROUP BY, which may be numbers of columns, stay where they
-are. All this depends on nothing but the template and the kinds of its literals, so the verdict is remembered, and a
-statement of a known form costs the split, the join and one look-up.
+modifiers, `date '...'`, and so on; literals of ORDER BY and GROUP BY, which may be numbers of columns, and of intervals
+stay where they are. All this depends on nothing but the template and the kinds of its literals, so the verdict is
+remembered, and a statement of a known form costs the split, the join and one look-up.
 
 What the caller owes: strings are lifted as literals of unknown type (they take their type from their surroundings, as
 in PostgreSQL); an error found in a template must be found again in the original text, where its position lies; and
@@ -45,11 +45,14 @@ _UNSAFE: Final = re.compile(
     |\]\s*\[\s*\$""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-# Where a number may be a column's.
+# Where a number may be a column's, or a string is part of its type's name.
 _PLACES: Final = re.compile(
-    rb"""\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b).)*""",
-    re.DOTALL | re.IGNORECASE,
+    rb"""\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b).)*
+    |\binterval\s+\$\d+""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+_INTERVAL: Final = re.compile(rb"\b(interval)\s+'[^']*+(?:''[^']*+)*+'", re.IGNORECASE)
+_MOMENT: Final = re.compile(rb"\bas\s+of\s+timestamp\s+\Z", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(rb"\$(\d+)")
 _STATEMENT: Final = re.compile(rb"\s*(?:select|insert|update|delete)\b", re.IGNORECASE)
 _LAST_WORD: Final = re.compile(rb"([\w\x80-\xff]+)\s*\Z")
@@ -124,7 +127,7 @@ def _verdict(sql: bytes, template: bytes, kinds: bytes) -> tuple[int, ...] | Non
     parts = _with_literals(_split(sql), kept)
     texts = parts[0::2]
     template, _, kinds = _lifted(parts)
-    return kept if _is_safe(texts, template, kinds) else None
+    return kept if _is_safe(texts, _INTERVAL.sub(rb"\1 x", template), kinds) else None
 
 
 def _with_literals(parts: list[bytes], kept: tuple[int, ...]) -> list[bytes]:
@@ -170,4 +173,6 @@ def _is_value_after(text: bytes) -> bool:
     if not stripped or stripped[-1:] in b'")' or text[-1:] == b"&":
         return False
     word = _LAST_WORD.search(text)
+    if _MOMENT.search(text) is not None:
+        return True
     return word is None or (word[1].lower() in _BEFORE_VALUES and text != stripped)

@@ -244,3 +244,44 @@ def test_a_portal_that_is_read_in_parts_keeps_its_moment(server: ShoalServer, co
     with psycopg.connect(server.dsn) as reading, reading.cursor() as cursor:
         rows = list(cursor.stream(f"SELECT id FROM t AS OF LSN {at} ORDER BY id"))
     assert len(rows) == 3000
+
+
+@pytest.mark.usefixtures("table")
+def test_a_look_up_in_the_past_by_any_road(server: ShoalServer, connection: psycopg.Connection) -> None:
+    """Literals, parameters, transactions, both formats: what runs at once reads what everything else does."""
+    connection.execute("CREATE SEQUENCE IF NOT EXISTS drawn")
+    before = lsn(connection)
+    row = connection.execute("SELECT clock_timestamp()").fetchone()
+    assert row is not None
+    connection.execute("UPDATE t SET n = n + 1000")
+    clauses = (
+        f"LSN {before}",
+        f"LSN '{before}'",
+        f"TIMESTAMP '{row[0]}'",
+        f"TIMESTAMP timestamptz '{row[0]}' - interval '0 s'",
+    )
+    with psycopg.connect(server.dsn, prepare_threshold=0) as other:
+        for clause in clauses:
+            for number in (3, 4, 3):
+                text = f"SELECT n, v FROM t AS OF {clause} x WHERE x.id = {number}"
+                expected = [(number % 50, f"v{number % 7}")]
+                assert connection.execute(text.encode()).fetchall() == expected
+                with connection.transaction():
+                    connection.execute("UPDATE t SET n = -1 WHERE id = 3")
+                    assert connection.execute(text.encode()).fetchall() == expected
+                    assert connection.execute("SELECT n FROM t WHERE id = 3").fetchall() == [(-1,)]
+                    connection.execute("UPDATE t SET n = 1003 WHERE id = 3")
+                for binary in (False, True):
+                    prepared = "SELECT n, v FROM t AS OF LSN %s x WHERE x.id = %s"
+                    assert other.execute(prepared, (before, number), binary=binary).fetchall() == expected
+                assert connection.execute(f"SELECT n, v FROM t WHERE id = {number}").fetchone() == (
+                    number % 50 + 1000, f"v{number % 7}",
+                )  # fmt: skip
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        connection.execute(f"SELECT nextval('drawn') FROM t AS OF LSN {before} WHERE id = 3".encode())
+    with pytest.raises(psycopg.Error):
+        connection.execute(f"SELECT n FROM t AS OF LSN {before} WHERE id = 3 FOR UPDATE".encode())
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        connection.execute(f"SELECT n / (id - 3) FROM t AS OF LSN {before} WHERE id = 3".encode())
+    assert connection.execute(f"SELECT count(*) FROM t AS OF LSN {before} WHERE id = 3".encode()).fetchone() == (1,)
+    connection.execute("DROP SEQUENCE drawn")
