@@ -89,6 +89,7 @@ class ShapedArray(SqlError):  # noqa: N818 - named for what is the matter
 def takes_shapes(oid: int) -> bool:
     """Whether values of the type may be such that a LIST cannot hold them, and their text says all of them: arrays of
     built-in types. The text of a user's type, and of an object's name, changes; vectors have one form."""
+    oid = plain(oid)
     element = 0 if oid >= FIRST_USER_OID or oid in _UNSHAPED else element_of(oid)
     return bool(element) and element not in oids.NAMED_TYPES
 

@@ -39,6 +39,16 @@ REGULAR: Final = frozenset(
     "regexp_split_to_table", "regexp_substr", "textregexreplace", "textregexreplace_noopt", "textregexsubstr",
 }  # fmt: skip
 SEARCHES: Final = frozenset(("textpos", "replace_text", "split_part", "text_to_array", "text_starts_with"))
+ORDERING: Final = frozenset(
+    ("bttextcmp", "bpcharcmp", "btarraycmp", "text_larger", "text_smaller", "bpchar_larger", "bpchar_smaller",
+     "array_larger", "array_smaller", "width_bucket_array")
+)  # fmt: skip
+"""What orders texts, and has nothing to take its place: refused."""
+MATCHING: Final = frozenset(
+    ("array_position", "array_position_start", "array_positions", "array_remove", "array_replace", "arraycontains",
+     "arraycontained", "arrayoverlap")
+)  # fmt: skip
+"""What asks texts for equality, and has nothing to take its place where a collation decides that."""
 EXTREMES: Final = frozenset(f"{name}({of})" for name in ("max", "min") for of in ("text", "bpchar", "anyarray"))
 
 
@@ -53,7 +63,7 @@ def collated_pair(function: Function, operator: Operator, type_: TypeRef, rules:
     return collated_comparison(function), replace(operator, left=oid, right=oid)
 
 
-def collated_extreme(node: tree.Aggref, rules: Rules) -> tree.Expr:
+def collated_extreme(node: tree.Aggref | tree.WindowFunc, rules: Rules) -> tree.Expr:
     """max or min under a collation: of the collated type, shown as the type that it was."""
     name = node.function.source.partition("(")[0]
     type_ = collated_type(node.arguments[0].type.oid, rules)

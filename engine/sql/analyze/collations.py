@@ -40,6 +40,8 @@ from engine.sql.analyze.collated_functions import (
     EXTREMES,
     ILIKES,
     LIKES,
+    MATCHING,
+    ORDERING,
     REGULAR,
     SEARCHES,
     collated_comparison,
@@ -488,6 +490,10 @@ class Collator:
                 self._refuse_record(argument)
         elif source in SEARCHES:
             _refuse_loose(self._rules(derived), "substring searches")
+        elif source in ORDERING or source in MATCHING:
+            rules = self._needed(derived) if texts(node.arguments[0]) else None
+            if rules is not None and (source in ORDERING or loose(rules)):
+                not_supported(f"function {node.function.name} under an ICU collation")
         elif source == "pg_collation_for":
             return self._shown(node, derived)
         return node
@@ -523,9 +529,21 @@ class Collator:
             return made, result
         if extreme:
             return collated_extreme(made, rules), result
+        if ordered_set:
+            given = tuple(as_collated(item, rules) for item in made.direct_arguments)
+            return replace(made, direct_arguments=given), result
         if node.distinct and (loose(rules) or node.order_by):
             made = replace(made, arguments=tuple(as_collated(item, rules) for item in made.arguments))
         return made, result
+
+    def _window_call(self, node: tree.WindowFunc) -> tuple[Any, Derived]:
+        changes, states = self._operands(node, ("filter",))
+        merged = self._merged(states)
+        made = replace(node, **changes, filter=self._part(node.filter))
+        result = self._result(node.type, merged)
+        extreme = node.function.source in EXTREMES and texts(node.arguments[0])
+        rules = self._needed(merged) if extreme else None
+        return (made if rules is None else collated_extreme(made, rules)), result
 
     def _min_max(self, node: tree.MinMaxExpr) -> tuple[Any, Derived]:
         changes, states = self._operands(node)
@@ -747,6 +765,7 @@ _HANDLERS: dict[type, _Handler] = {
     tree.CaseTestExpr: Collator._case_test,
     tree.FuncExpr: Collator._function,
     tree.Aggref: Collator._aggregate,
+    tree.WindowFunc: Collator._window_call,
     tree.MinMaxExpr: Collator._min_max,
     tree.DistinctExpr: Collator._equality,
     tree.NullIfExpr: Collator._equality,
