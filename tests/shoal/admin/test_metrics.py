@@ -114,6 +114,32 @@ def test_columns_memory_and_files_are_seen(server: MonitoredServer, shoal: psyco
     assert seen.value("shoal_ready") == 1 and seen.value("shoal_info", node="local") == 1
 
 
+def test_plans_memory_and_the_lag_of_columns_move(server: MonitoredServer, shoal: psycopg.Connection) -> None:
+    shoal.execute("CREATE TABLE moving (n int PRIMARY KEY, b text)")
+    shoal.execute("INSERT INTO moving VALUES (0, 'x')")
+    shoal.execute("SELECT b, count(*) FROM moving GROUP BY b")  # the columns have the table from now on
+    before = Scrape(server.admin)
+    with shoal.transaction():
+        for number in range(1, 201):
+            shoal.execute("INSERT INTO moving VALUES (%s, repeat('y', 100))", (number,))
+    after = Scrape(server.admin)
+    assert _moved(before, after, "shoal_statement_seconds_count", command="INSERT", path="row") == 200
+    planned = _moved(before, after, "shoal_statements_planned_total")  # what comes often is planned a few times
+    assert 1 <= planned <= 10 and after.value("shoal_plan_cache_plans") >= 1
+    assert _moved(before, after, "shoal_memtable_bytes", tablespace="pg_default") > 200 * 100
+    lag, late = (after.value(f"shoal_columns_lag_{unit}") for unit in ("lsn", "seconds"))
+    assert (lag > 0) == (late > 0)  # the worker may have been told already
+    shoal.execute("SELECT b, count(*) FROM moving GROUP BY b")
+    shoal.execute("CHECKPOINT")
+    _until(server.admin, "shoal_columns_lag_lsn", 0)
+    last = Scrape(server.admin)
+    assert last.value("shoal_columns_lag_seconds") == 0
+    assert last.value("shoal_memtable_bytes", tablespace="pg_default") < after.value("shoal_memtable_bytes")
+    assert _moved(after, last, "shoal_flush_seconds_count") >= 1
+    stages = [last.value("shoal_tablespace_lsn", stage=stage) for stage in ("sequenced", "durable", "flushed")]
+    assert stages[0] >= stages[1] >= stages[2] > after.value("shoal_tablespace_lsn", stage="flushed")
+
+
 def test_every_family_says_what_it_is(server: MonitoredServer) -> None:
     seen = Scrape(server.admin)
     assert all(family.documentation and family.type != "unknown" for family in seen.families.values())
