@@ -115,6 +115,11 @@ def _own(line: Line) -> str:
     return line.text() + "   (beside JDBC on Shoal)"
 
 
+def _sides(shoal: Server, postgres: Server) -> tuple[tuple[Server, bool], ...]:
+    """Whom to measure, and whether by JDBC: in the order of `compare`."""
+    return (postgres, True), (shoal, True), (shoal, False)
+
+
 def compare(ways: Ways, shoal: Server, postgres: Server, rounds: int) -> list[Line]:
     """Every round: each write, then reads of what was written."""
     lines = {
@@ -124,9 +129,7 @@ def compare(ways: Ways, shoal: Server, postgres: Server, rounds: int) -> list[Li
     for _ in range(rounds):
         for way in (ways.write, ways.read):
             name = way.__name__
-            theirs, stock, own = (
-                Result(way(server, jdbc)) for server, jdbc in ((postgres, True), (shoal, True), (shoal, False))
-            )
+            theirs, stock, own = (Result(way(server, by_jdbc)) for server, by_jdbc in _sides(shoal, postgres))
             said = f"JDBC on PostgreSQL {theirs.value:.1f} s, on Shoal {stock.value:.1f} s; shoal {own.value:.1f} s"
             print(f"{name}: {said}", file=sys.stderr, flush=True)
             lines[f"JDBC {name}"].postgres.append(theirs)
@@ -176,8 +179,9 @@ def main() -> int:
     try:
         print(HEADER)
         with ShoalServer() as shoal, PostgresServer(()) as postgres:
-            Ways(spark, 10_000).write(shoal, True)  # what the first job of a session waits for is not measured
-            Ways(spark, 10_000).write(shoal, False)
+            for server, by_jdbc in _sides(shoal, postgres):  # what a session's first jobs wait for is not measured
+                for way in (Ways(spark, 10_000).write, Ways(spark, 10_000).read):
+                    way(server, by_jdbc)
             lines = compare(Ways(spark, options.rows), shoal, postgres, options.rounds)
         if options.big:
             lines.append(peak_memory(spark))
