@@ -171,6 +171,7 @@ def index_column(context: DdlContext, table: Table, element: ast.IndexElement, m
         for given, what in ((element.direction, "ASC/DESC"), (element.nulls, "NULLS FIRST/LAST")):
             if given != "default":
                 raise SqlError("0A000", f'access method "{method}" does not support {what} options')
+    element = _without_collate(element)
     descending = element.direction == "desc"
     nulls_first = element.nulls == "first" or (element.nulls == "default" and descending)
     if element.name is not None:
@@ -192,6 +193,18 @@ def index_column(context: DdlContext, table: Table, element: ast.IndexElement, m
         derived=derived,
         operator_class=_operator_class(method, made.type.oid, element.opclass),
     )
+
+
+def _without_collate(element: ast.IndexElement) -> ast.IndexElement:
+    """COLLATE around a whole expression is the index column's; a column alone in it is that column (ComputeIndexAttrs)."""
+    expression, collation = element.expression, element.collation
+    while isinstance(expression, ast.CollateClause):
+        collation = collation or expression.collation
+        expression = expression.argument
+    name = element.name
+    if expression is not element.expression and isinstance(expression, ast.ColumnRef) and len(expression.names) == 1:
+        name, expression = expression.names[0], None
+    return replace(element, name=name, expression=expression, collation=collation)
 
 
 def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:

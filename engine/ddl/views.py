@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from catalog.collations import of_type
+from catalog.collations import collation, of_type
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Table, View
 from catalog.schema import Sequence as SequenceObject
@@ -61,7 +61,7 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
         raise SqlError("42809", f'"{relation.name}" is not a view')
     names.must_own(context, existing)
     context.lock_relation(existing.oid, "access exclusive")
-    _must_extend(existing, columns)
+    _must_extend(context, existing, columns)
     changed = replace(
         existing, columns=columns, query=text, sources=sources, depends_on=analyzed.relations, options=options,
         check_option=check_option,
@@ -148,7 +148,7 @@ def refuse_whole_rows(query: tree.Query) -> None:
             not_supported("a stored query with a whole row in ROW or VALUES")
 
 
-def _must_extend(view: View, columns: tuple[Column, ...]) -> None:
+def _must_extend(context: DdlContext, view: View, columns: tuple[Column, ...]) -> None:
     if len(columns) < len(view.columns):
         raise SqlError("42P16", "cannot drop columns from view")
     for old, new in zip(view.columns, columns, strict=False):
@@ -156,6 +156,10 @@ def _must_extend(view: View, columns: tuple[Column, ...]) -> None:
             message = f'cannot change name of view column "{old.name}" to "{new.name}"'
             hint = "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead."
             raise SqlError("42P16", message, hint=hint)
+        if old.collation != new.collation and old.type == new.type:
+            shown = [collation(context.catalog, item.collation or of_type(item.type.oid)).name for item in (old, new)]
+            message = f'cannot change collation of view column "{old.name}" from "{shown[0]}" to "{shown[1]}"'
+            raise SqlError("42P16", message)
         if old.type != new.type:
             types = [format_type(item.type.declared, item.type.typmod) for item in (old, new)]
             message = f'cannot change data type of view column "{old.name}" from {types[0]} to {types[1]}'

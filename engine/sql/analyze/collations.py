@@ -519,7 +519,8 @@ class Collator:
             bool(node.order_by) and node.function.kind == "a" and _within(node)
         )
         if ordered_set:
-            states += [self.expression(clause.expression)[1] for clause in node.order_by]
+            sorted_by = (clause.expression for clause in node.order_by)
+            states = [self.expression(item)[1] for item in (*node.direct_arguments, *sorted_by)]
         merged = self._merged(states)
         made = replace(node, **changes)
         result = self._result(node.type, merged)

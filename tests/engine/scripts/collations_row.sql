@@ -194,3 +194,8 @@ insert into pieces select n % 20, 'i' || n from generate_series(1, 900) n;
 update pieces set k = 12 where a = 'ä';
 select * from pieces where k = 12 and a > 'a' order by a limit 3;
 select tableoid::regclass, min(a), max(a) from pieces group by 1 order by 1;
+create index lines_within on lines ((t collate "C"), ((id::text) collate deutsch), (lower(t) collate deutsch));
+select pg_get_indexdef('lines_within'::regclass);
+create view once as select t collate "C" as t from lines;
+create or replace view once as select t collate "POSIX" as t from lines;
+select rank('a'::text collate "C") within group (order by t collate "POSIX") from lines;
