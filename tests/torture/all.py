@@ -12,8 +12,9 @@ TRIALS = (
     Trial(
         "power",
         "an acknowledged commit is never lost, another one is whole or absent: power cuts, a full disk",
-        "storage and changelog on a loop device; its image is copied while the process stands still, mounted and "
-        "recovered; the planted fault is a changelog that is never synced",
+        "a file system on a loop device; its image is copied while the process stands still (before each operation on "
+        "files of the works below, and at random moments under load), mounted and recovered; the planted fault is a "
+        "changelog that is never synced",
         2.0,
         durability.power_cuts,
         exact=True,

@@ -11,6 +11,9 @@ was asked for at the Nth operation below the work's directory:
     EIO once    it fails, and all others work  EIO on     it fails, and all after it
     full        it fails by ENOSPC, and all after it
 
+    cut         the power goes before it: the process is stopped, and the image of its file system is copied, mounted
+                and recovered (`cut_all`; the others are on a file system in memory)
+
 Another child looks then: what was acknowledged has to be there, everything else whole or absent, and it has to go on.
 A work that met a failure must have ended by an error that says what is the matter, or have done everything all the
 same.
@@ -19,6 +22,7 @@ same.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import errno
 import importlib
@@ -40,12 +44,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tests.torture.durability import power
+
 if TYPE_CHECKING:
     from tests.engine.storage.harness import Store
     from tests.torture.durability.works import Work
 
 SOURCE = pathlib.Path(__file__).with_name("interpose.c")
 ACTIONS = {"EIO once": 1, "EIO on": 2, "full": 2, "kill": 3, "after": 4, "tear": 5}
+STOP = 6
 _NUMBERS = {"full": errno.ENOSPC}
 _MEMORY = pathlib.Path("/dev/shm")  # syncs cost nothing there, and mean nothing either: power cuts are another trial's
 PROCESSES = os.cpu_count() or 1
@@ -106,6 +113,24 @@ def _note(found: Met, told: dict[str, Any]) -> None:
     if told["problem"]:
         where = f"{told['work']}: {told['action']} at operation {told['nth']} ({told['met']})"
         found.problems.append(f"{where}: {told['problem']}")
+
+
+def cut_all(seconds: float, seed: int, only: str = "", points: int = 0, plant: str = "") -> Met:
+    """The power goes before operations of all works, in a random order. Needs what `power.possible` asks for."""
+    found = Met()
+    with power.image(256) as disk, power.mounted(disk, disk.parent / "live") as live:
+        library = build(disk.parent)
+        command = [sys.executable, "-m", "tests.torture.durability.operations", "--until", str(time.time() + seconds)]
+        command += ["--seed", str(seed), "--only", only, "--points", str(points), "--plant", plant]
+        command += ["--child", str(disk.parent), "--cut", str(live)]
+        told = subprocess.run(
+            command, stdout=subprocess.PIPE, env={**os.environ, "LD_PRELOAD": str(library)}, text=True, check=False
+        )
+        for line in told.stdout.splitlines():
+            _note(found, json.loads(line))
+        if told.returncode:
+            found.problems.append(f"the works ended with {told.returncode}")
+    return found
 
 
 # --- in the process that forks --------------------------------------------------------------------------------------
@@ -189,7 +214,12 @@ def _look(name: str, folder: pathlib.Path, acknowledged: int) -> str:
 
 
 def _plant(plant: str) -> None:
-    """A planted fault, in the child that works: with `early` a commit is told before it is durable."""
+    """A planted fault, in the child that works: with `early` a commit is told before it is durable; `unsynced` leaves
+    out the syncs of the changelog."""
+    if plant == "unsynced":
+        from replication.files import Files
+
+        Files.sync = Files.sync_data = lambda self, fd: None  # type: ignore[method-assign]
     if plant == "early":
         from tests.torture.durability import works
 
@@ -212,16 +242,20 @@ def _child(folder: pathlib.Path, options: argparse.Namespace) -> None:
             continue
         counted = _made_ready(work, folder)
         print(json.dumps({"work": work.name, "operations": counted}), flush=True)
-        points = [(work.name, nth, action) for nth in range(1, counted + 1) for action in ACTIONS]
+        actions, parts = (ACTIONS, PROCESSES) if options.cut is None else (("cut",), 1)
+        points = [(work.name, nth, action) for nth in range(1, counted + 1) for action in actions]
         chance.shuffle(points)
-        queues.append(iter(points[: options.points or len(points)][options.part :: PROCESSES]))
+        queues.append(iter(points[: options.points or len(points)][options.part :: parts]))
     while queues and (options.points or time.time() < options.until):
         for points_left in list(queues):
             point = next(points_left, None)
             if point is None:
                 queues.remove(points_left)
                 continue
-            _one(folder, *point, options.plant)
+            if options.cut is None:
+                _one(folder, *point, options.plant)
+            else:
+                _cut(folder, options.cut, *point[:2], options.plant)
             if not options.points and time.time() > options.until:
                 break
 
@@ -274,6 +308,46 @@ def _one(folder: pathlib.Path, name: str, nth: int, action: str, plant: str) -> 
     print(json.dumps(told), flush=True)
 
 
+def _cut(folder: pathlib.Path, live: pathlib.Path, name: str, nth: int, plant: str) -> None:
+    """`folder` holds the image, `disk`, of the file system that is mounted at `live`."""
+    from tests.torture.durability.works import WORKS, copied
+
+    work = next(known for known in WORKS if known.name == name)
+    copied(folder / "prepared" / name.replace(" ", "-"), live / "work")
+    subprocess.run(["sync", "-f", str(live)], check=True, timeout=60)
+    library = _Library()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            _plant(plant)
+            library.arm(str(live / "work" / "data").encode(), nth, STOP, 0)
+            work.run(live / "work", lambda number: os.write(writing, b"%d " % number) and None)
+        os._exit(0)
+    os.close(writing)
+    try:
+        stopped = os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
+        if not stopped:
+            return  # threads: this time there were fewer
+        time.sleep(power.SETTLE)
+        os.set_blocking(reading, False)
+        acknowledged = 0
+        with contextlib.suppress(BlockingIOError):
+            acknowledged = int((os.read(reading, 1 << 16).split() or [b"0"])[-1])
+        subprocess.run(["cp", "--sparse=always", str(folder / "disk"), str(folder / "copy")], check=True, timeout=60)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    finally:
+        os.close(reading)
+    rescued = folder / "rescued"
+    shutil.rmtree(rescued, ignore_errors=True)
+    with power.mounted(folder / "copy", folder / "found") as found:
+        shutil.copytree(found / "work", rescued)
+    problem = _look(name, rescued, acknowledged)
+    told = {"work": name, "nth": nth, "action": "cut", "met": library.reached().decode(), "problem": problem}
+    print(json.dumps(told), flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture.durability.operations")
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -281,6 +355,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="of the works, those with this in their name")
     parser.add_argument("--points", type=int, default=0, help="so many a work, in place of a time")
     parser.add_argument("--plant", default="", help="a planted fault: early")
+    parser.add_argument("--cut", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--until", type=float, default=0.0, help=argparse.SUPPRESS)
     parser.add_argument("--part", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--child", type=pathlib.Path, help=argparse.SUPPRESS)

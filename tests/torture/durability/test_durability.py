@@ -10,14 +10,19 @@ from tests.torture.durability import flips, operations, power
 from tests.torture.durability.works import WORKS
 
 needs_mounts = pytest.mark.skipif(not power.possible(), reason="images cannot be mounted here: that needs root")
-
-
 needs_compiler = pytest.mark.skipif(not operations.possible(), reason="needs Linux and a C compiler")
 
 
 @needs_mounts
 def test_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
     assert list(power.cuts(60, 7, most=4)) == [""] * 4
+
+
+@needs_mounts
+@needs_compiler
+def test_a_power_cut_before_an_operation_loses_nothing_that_was_acknowledged() -> None:
+    found = operations.cut_all(0.0, 7, only="flushes", points=3)
+    assert found.problems == [] and found.points.total() > 0
 
 
 @needs_mounts

@@ -34,16 +34,25 @@ def power_cuts(seconds: float, seed: int, tell: Callable[[str], None]) -> Result
     if not power.possible():
         result.figures.append(f"not tried: uid {os.getuid()} may not mount images")
         return result
-    made = [problem for problem in power.cuts(seconds * 0.7, seed)]
-    wrong = [problem for problem in made if problem]
-    result.problems += wrong[:MOST]
-    result.figures.append(f"{len(made)} power cuts, {len(wrong)} with lost or torn commits")
-    tell(result.figures[-1])
+    end = time.monotonic() + seconds
+    if operations.possible():
+        found = operations.cut_all(seconds * 0.5, seed)
+        result.problems += found.problems[:MOST]
+        result.figures.append(
+            f"{found.points.total()} power cuts before one of {sum(found.all_points.values()):,} operations of "
+            f"{len(found.all_points)} works, {len(found.problems)} with lost or torn commits"
+        )
+        tell(result.figures[-1])
     acknowledged, problem = power.full_disk()
     result.problems += [problem] if problem else []
     result.figures.append(f"a full disk after {acknowledged:,} commits: {problem or 'none lost, none torn'}")
     tell(result.figures[-1])
     result.caught["no syncs"] = any(power.cuts(seconds * 0.2, seed, most=8, plant="unsynced"))
+    made = [problem for problem in power.cuts(end - time.monotonic(), seed)]
+    wrong = [problem for problem in made if problem]
+    result.problems += wrong[:MOST]
+    result.figures.append(f"{len(made)} at random moments under load, {len(wrong)} with lost or torn commits")
+    tell(result.figures[-1])
     return result
 
 
