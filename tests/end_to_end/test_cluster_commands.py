@@ -101,6 +101,16 @@ def test_a_checkpoint_is_written_when_it_is_asked_for(cluster: ShoalCluster) -> 
         assert (connection.execute("EXECUTE one (shoal_checkpoint())").fetchone() or (0,))[0] >= lsn
 
 
+def test_another_node_leads_when_it_is_asked_to(cluster: ShoalCluster) -> None:
+    before = cluster.leader()
+    other = next(name for name in cluster.nodes if name != before)
+    for expected in ({"leader": other, "before": before}, {"leader": other, "before": other, "seconds": 0.0}):
+        status, shown, told = shoal("lead", other, "--cluster", cluster.url, "--json")
+        assert status == 0, told
+        assert json.loads(shown).items() >= {"tablespace": "pg_default", **expected}.items()
+    assert cluster.leader() == other
+
+
 def test_the_log_is_read_from_the_store(cluster: ShoalCluster) -> None:
     status, shown, _ = shoal("ledger", "read", "--cluster", cluster.url, "--json")
     entries = [json.loads(line) for line in shown.splitlines()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -47,9 +48,11 @@ def test_a_member_is_replaced_and_switched_off_while_a_client_writes(cluster: Sh
     old = cluster.log_stores[0]
     with LogProcess() as new:
         try:
-            status, told, wrong = shoal("store", "replace", "--cluster", cluster.url, old.url, new.url)
+            status, told, wrong = shoal("store", "replace", "--cluster", cluster.url, "--json", old.url, new.url)
             assert status == 0, wrong
-            assert told.splitlines()[-1] == f"{old.url} is no longer needed"
+            changed = json.loads(told)
+            assert (changed["left"], changed["waited"]) == (old.url, True)
+            assert all(new.url in url and old.url not in url for url in changed["stores"].values())
             old.kill()
             before = count
             cluster.wait_until(lambda: count > before + 20 or not writer.is_alive(), "writes without the old member")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -75,7 +76,9 @@ def test_a_leader_that_cannot_use_it_stays_with_the_old_one(cluster: ShoalCluste
     cluster.kill(old)
     insert_until_taken(cluster, "INSERT INTO t VALUES (-1, 'by the next leader')")
     assert {ledger.store for ledger in cluster.ledgers() if ledger.last is None} == {kept}
-    assert shoal("store", "move", "--cluster", cluster.url, kept)[0] == 0
+    status, shown, error = shoal("store", "move", "--cluster", cluster.url, "--json", kept)
+    assert status == 0, error
+    assert json.loads(shown)["stores"]["pg_default"] == kept
     cluster.start(old)
     insert_until_taken(cluster, "DELETE FROM t")
 
