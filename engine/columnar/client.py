@@ -26,6 +26,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -525,9 +526,20 @@ class WorkerClient(ColumnarEngine):
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         fed = self._feed.begin_load(table)
-        description = describe_table(table, fed.store.leaning.chain(table.storage_id))
-        self._write({"op": "load", "table": description, "path": fed.store.checkpoint_path})
+        bases = fed.store.leaning.chain(table.storage_id)
+        load: frames.Header = {
+            "op": "load", "table": describe_table(table, bases), "path": fed.store.checkpoint_path
+        }  # fmt: skip
+        if bases:  # LMDB has to have what was kept for the branch when it was made
+            fed.store.flush(partial(self._load_flushed, future, load))
+        else:
+            self._write(load)
         return future
+
+    def _load_flushed(self, future: asyncio.Future[None], load: frames.Header) -> None:
+        """The worker may have ended meanwhile: then whoever waits knows."""
+        if not future.done() and self._frames is not None:
+            self._write(load)
 
     def forget(self, storage_id: int) -> None:
         """The table is gone (dropped, truncated): the worker may let its copy go."""

@@ -6,8 +6,8 @@ against writers until the commit is sequenced, so that it stands between two of 
 writes there keeps for the branch what he overwrites.
 
 As of another moment, the objects are those of that moment, and what was written since is put back in the branch: what
-the parent keeps for it begins with the values of then under all keys that were changed. A storage id that the parent
-has given up since (TRUNCATE, DROP, a rewrite) is copied; the session has done that before it comes here.
+the parent keeps for it begins with the values of then under all keys that were changed. What the parent has given up
+since (TRUNCATE, DROP, a rewrite) is copied, up to COPIED rows: a storage id that could lean and leans on nothing.
 
 What a parent gives up while branches lean on it stays, as an *orphan* (a row under ORPHANS), and goes with the last of
 them.
@@ -15,7 +15,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -42,6 +42,7 @@ from engine.txn.sequences import state_key
 
 T = TypeVar("T")
 _ORPHANS = storage_prefix(ORPHANS)
+COPIED = 200_000  # rows and index entries of one table or index
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 # What refers to other objects by OID, wherever it stands in an object; anything else is a number of another kind.
 _REFERENCES = frozenset((
@@ -63,12 +64,8 @@ class Then(Protocol):
     def changed(self, storage_id: int) -> Iterable[bytes]:
         """The keys that were written under a storage id since, as of what is sequenced."""
 
-    @property
-    def copies(self) -> Mapping[int, int]:
-        """The storage ids that are gone by now -> those under which the branch has a copy."""
-
-    def hand_over(self, transaction: Transaction) -> None:
-        """The copies are the transaction's."""
+    def scan(self, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
+        """What was under a storage id."""
 
 
 def create(context: DdlContext, parent: Database, made: Database, then: Then | None) -> None:
@@ -84,7 +81,7 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
     for item in _objects(now, parent.oid):
         if isinstance(item, Table):
             context.lock_relation(item.oid, "share")
-    copy = Copy(context.new_oid, context.new_storage_id, {} if then is None else then.copies)
+    copy = Copy(context.new_oid, context.new_storage_id)
     copy.number(found)
     settled = catalog.get(parent.oid)
     assert isinstance(settled, Database)
@@ -103,8 +100,6 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
             state = context.sequence_state(item) if then is None else then.get(key)
             if state is not None:
                 context.transaction.put(state_key(copy.storage_ids[item.storage_id]), state)
-    if then is not None:
-        then.hand_over(context.transaction)
 
 
 def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
@@ -129,7 +124,10 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
         if not leans(new):
             continue
         if old not in alive and transaction.newest(orphan_key(old)) is None:
-            raise SqlError("55006", "the parent's tables were changed while the branch was made", hint="Try again.")
+            if then is None:
+                raise SqlError("55006", "the parent's tables were changed while the branch was made", hint="Try again.")
+            _copy(transaction, old, new, then)
+            continue
         transaction.put(base_key(new), storage_prefix(old))
         if then is not None:
             kept = storage_prefix(kept_id(new))
@@ -141,15 +139,24 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
                     transaction.put(kept + key[PREFIX_BYTES:], value)
 
 
+def _copy(transaction: Transaction, old: int, new: int, then: Then) -> None:
+    """Puts the rows of then into the branch. Raises 0A000 for too many."""
+    prefix = storage_prefix(new)
+    for number, (key, value) in enumerate(then.scan(old)):
+        if number >= COPIED:
+            not_supported(
+                f"a branch of before more than {COPIED} rows of its parent were dropped, truncated or rewritten",
+                hint="shoal restore makes a database of any moment.",
+            )
+        transaction.put(prefix + key[PREFIX_BYTES:], value)
+
+
 class Copy:
     """Schema objects under other OIDs. `number` gives them out; `of` puts them in the place of the old ones."""
 
-    def __init__(
-        self, new_oid: Callable[[], int], new_storage_id: Callable[[], int], copies: Mapping[int, int]
-    ) -> None:
+    def __init__(self, new_oid: Callable[[], int], new_storage_id: Callable[[], int]) -> None:
         self._new_oid = new_oid
         self._new_storage_id = new_storage_id
-        self._copies = copies
         self.oids: dict[int, int] = {}
         self.storage_ids: dict[int, int] = {}
 
@@ -158,8 +165,7 @@ class Copy:
         for item in items:
             self._number_all(item)
             if isinstance(item, Table | Index) and item.storage_id not in self.storage_ids:
-                copied = self._copies.get(item.storage_id)
-                self.storage_ids[item.storage_id] = leaning_id(self._new_storage_id()) if copied is None else copied
+                self.storage_ids[item.storage_id] = leaning_id(self._new_storage_id())
             elif isinstance(item, Sequence):
                 self.storage_ids[item.storage_id] = self._new_storage_id()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -10,7 +10,7 @@ from catalog.schema import Catalog
 from engine.ddl.objects import parent_of
 from engine.session import past
 from engine.sql import ast
-from engine.txn.interface import Transaction
+from engine.storage.keys import prefix_range, storage_prefix
 
 if TYPE_CHECKING:
     from engine.past.nodes import PastNode
@@ -25,17 +25,23 @@ class Recent:
         self._node = node
         self._space = space
         self.catalog = catalog
-        self.copies: Mapping[int, int] = {}
 
     def get(self, key: bytes) -> bytes | None:
         return self._node.store.current.get(key)
 
     def changed(self, storage_id: int) -> Iterable[bytes]:
         space = self._space
+        if self._node.lsn < space.readable_from:
+            raise SqlError(
+                "72000",
+                f"what has changed since LSN {self._node.lsn} is no longer in memory, and a branch needs it",
+                hint=f"The oldest that can be branched is LSN {space.readable_from}; past_window says how long that "
+                "is. shoal restore makes a database of any moment.",
+            )
         return {key for _, key in space.changed_since(storage_id, self._node.lsn, space.sequenced_lsn)}
 
-    def hand_over(self, transaction: Transaction) -> None:
-        """Nothing was copied."""
+    def scan(self, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
+        return self._node.store.current.scan(*prefix_range(storage_prefix(storage_id)))
 
     def close(self) -> None:
         self._node.close()
