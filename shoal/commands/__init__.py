@@ -14,6 +14,7 @@
     store.py         another store; another member for a quorum store, or one less
     backup.py        backups of a running server, and what is made of them: verify, restore
     pipeline.py      jobs on Spark; their command lines: pipeline_parser.py
+    compact.py       one of these, on a store of backups: shoal/archive/compacting.py
     showing.py       bars for what takes long
     looking.py       what they share: opening a cluster without changing it, tables of text, talking SQL
 

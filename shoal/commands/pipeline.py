@@ -32,7 +32,11 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs a job; the exit status. Raises ConfigError."""
+    """Runs a job; the exit status. Raises ConfigError, SqlError."""
+    if options.action == "compact" and options.master is None:
+        from shoal.commands import compact
+
+        return compact.run(options)
     try:
         import pyspark  # noqa: F401
     except ImportError:
@@ -44,6 +48,10 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         with _stopping():
+            if options.action == "compact":
+                from shoal.commands import compact
+
+                return compact.run(options)
             summary = _run(options)
     except (JobError, OptionError, ValueError) as error:
         raise ConfigError(str(error)) from error

@@ -35,6 +35,14 @@ by its JDBC driver: --jdbc-driver, or --conf spark.jars.packages=org.postgresql:
 one moment; each is one commit.
 """
 
+COMPACT_EXAMPLES = """examples:
+  shoal pipeline compact /var/backups/shoal                      pieces of the changelog become few and large
+  shoal pipeline compact s3://backups/shoal --keep 7             and only the newest seven backups stay
+  shoal pipeline compact s3://backups/shoal --master spark://m:7077
+It works on a place of backups, and asks no server. What is left restores as before, to any LSN from the oldest backup
+on; `shoal verify` reads it whole. It can be interrupted and run again; no restore should be reading meanwhile.
+"""
+
 QUERY_EXAMPLES = """examples:
   shoal pipeline query report.sql
   shoal pipeline query report.sql --output out/report --format csv
@@ -61,6 +69,7 @@ def add_pipeline(pipeline: argparse.ArgumentParser, add: _Add) -> None:
     _import(add(actions, "import", "CSV, JSON or Parquet into a table", IMPORT_EXAMPLES))
     _export(add(actions, "export", "a table or a query into Parquet, CSV or JSON", EXPORT_EXAMPLES))
     _copy(add(actions, "copy", "tables of PostgreSQL or another Shoal, with their definitions", COPY_EXAMPLES))
+    _compact(add(actions, "compact", "a place of backups into fewer and larger files", COMPACT_EXAMPLES))
     _query(add(actions, "query", "a file of SQL on Spark, over all tables at one LSN", QUERY_EXAMPLES))
 
 
@@ -88,6 +97,14 @@ def _copy(command: argparse.ArgumentParser) -> None:
     command.add_argument("--job", metavar="NAME", help="leave out the tables that a job of this name has copied")
     command.add_argument("--resume", action="store_true", help="--job with a name made of the source and the tables")
     _common(command)
+
+
+def _compact(command: argparse.ArgumentParser) -> None:
+    command.add_argument("store", metavar="DIR|URL", help="of the backups: a directory, s3://..., log://...")
+    command.add_argument("--keep", metavar="N", type=int, help="give up all but the newest N (default: none)")
+    command.add_argument("--master", metavar="URL", help="of Spark, whose tasks then merge (default: this process)")
+    _spark(command)
+    command.add_argument("--json", action="store_true", help="the summary as one JSON object")
 
 
 def _written(command: argparse.ArgumentParser) -> None:
@@ -159,9 +176,13 @@ def _common(command: argparse.ArgumentParser) -> None:
         "--password-file", metavar="FILE", help="first line: the password (default: PGPASSWORD, ~/.pgpass)"
     )
     command.add_argument("--master", metavar="URL", default="local[*]", help="of Spark (default: %(default)s)")
+    _spark(command)
+    command.add_argument("--json", action="store_true", help="the summary as one JSON object")
+
+
+def _spark(command: argparse.ArgumentParser) -> None:
     command.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark")
     command.add_argument("--verbose", action="store_true", help="with Spark's warnings")
-    command.add_argument("--json", action="store_true", help="the summary as one JSON object")
 
 
 def given_options(options: argparse.Namespace) -> dict[str, str]:
