@@ -196,7 +196,7 @@ def index_column(context: DdlContext, table: Table, element: ast.IndexElement, m
 
 
 def _without_collate(element: ast.IndexElement) -> ast.IndexElement:
-    """COLLATE around a whole expression is the index column's; a column alone in it is that column (ComputeIndexAttrs)."""
+    """COLLATE around a whole expression is the index column's; a column alone in it is that column."""
     expression, collation = element.expression, element.collation
     while isinstance(expression, ast.CollateClause):
         collation = collation or expression.collation
