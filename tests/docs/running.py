@@ -2,7 +2,7 @@
 
     python -m tests.docs.running PAGE.md
 
-A page runs in a network and a mount namespace of its own (`in_namespaces`), so that addresses and directories are the
+A page runs in namespaces of its own (`in_namespaces`), so that addresses and directories are the
 page's: a server on 127.0.0.1:5432, ZooKeeper on 2181, backups in /var/backups. The current directory is a new one.
 
 `shoal` on the PATH is this file too: what serves for ever is started in the background, and the command is over when
@@ -27,7 +27,7 @@ from tests.zookeeper_server import ZooKeeper
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"<!-- run -->\n```(sh|sql)\n(.*?)```", re.S)
 SERVING = {"serve": "127.0.0.1:5432", "router": "127.0.0.1:5432", "logstore": "127.0.0.1:7301"}
-PATIENCE = 60.0  # seconds until a server is ready
+PATIENCE = 120.0  # seconds until a server is ready
 WRITABLE = ("/var/backups", "/var/lib")
 PSQL = ["psql", "-qX", "-v", "ON_ERROR_STOP=1", "host=127.0.0.1 user=postgres"]
 
@@ -38,9 +38,10 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 
 def in_namespaces(page: str) -> subprocess.CompletedProcess[str]:
-    """Runs a page where nothing but itself listens."""
+    """Runs a page where nothing but itself listens. What it has started ends with it, however it ends."""
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    command = ["unshare", *user, "--net", "--mount", sys.executable, "-m", "tests.docs.running", page]
+    apart = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command = ["unshare", *user, *apart, sys.executable, "-m", "tests.docs.running", page]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
 
 
@@ -115,13 +116,21 @@ def _stop(known: pathlib.Path) -> None:
     try:
         os.kill(number, signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE
-        while pathlib.Path(f"/proc/{number}").exists() and time.monotonic() < deadline:
+        while _runs(number) and time.monotonic() < deadline:
             time.sleep(0.02)
-        if pathlib.Path(f"/proc/{number}").exists():
+        if _runs(number):
             os.kill(number, signal.SIGKILL)
     except ProcessLookupError:
         pass
     known.unlink()
+
+
+def _runs(number: int) -> bool:
+    """Whether a process is there, and not only waits for whoever asks how it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def main(words: list[str]) -> int:
