@@ -12,6 +12,7 @@ import re
 from catalog.errors import SqlError
 
 _MARK = "SHOAL"
+_VOLATILE = re.compile(r"(?<!raise_)error(?=\('" + _MARK + ":)")
 _OWN = re.compile(_MARK + r":([0-9A-Z]{5}):(.*)", re.DOTALL)
 
 _PART, _NEWLINE = "\x1e", "\x1f"  # between message, detail and hint; in the place of a line's end
@@ -72,7 +73,7 @@ def without_volatility(sql: str) -> str:
     """The same SQL raising through `raise_error`, which the worker declares: DuckDB's own error() is volatile, and what
     is volatile may not order a window, nor a DISTINCT aggregate. (No string literal of a user's can hold the call: its
     quotes are doubled.)"""
-    return sql.replace(f"error('{_MARK}:", f"raise_error('{_MARK}:")
+    return _VOLATILE.sub("raise_error", sql)
 
 
 def udf_error_message(error: SqlError) -> str:

@@ -9,7 +9,9 @@ ANALYZE runs the statement, as in PostgreSQL (its writes included), and adds row
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
 import orjson
 
@@ -28,14 +30,14 @@ _TRUE = ("", "true", "on", "1", "yes")
 
 
 async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement) -> list[str]:
-    """The lines of the answer. Raises 42601 for an unknown option, 0A000 for formats other than TEXT and JSON."""
+    """The lines of the answer. Raises 42601 for an unknown option, 22023 for an unknown format."""
     options = dict(explain.options)
     for name in options:
         if name not in _OPTIONS:
             raise SqlError("42601", f'unrecognized EXPLAIN option "{name}"')
     form = options.get("format", "text").lower()
-    if form not in ("text", "json"):
-        not_supported(f"EXPLAIN (FORMAT {form.upper()})")
+    if form not in _FORMATS:
+        raise SqlError("22023", f'unrecognized value for EXPLAIN option "format": "{form}"')
     query = explain.query.query if isinstance(explain.query, ast.DeclareCursorStmt) else explain.query
     if not isinstance(query, planning.QUERY_STATEMENTS):
         not_supported(f"EXPLAIN of {type(query).__name__}")
@@ -44,9 +46,31 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
     plan = describe(prepared, options.get("verbose", "off").lower() in _TRUE)
     if options.get("analyze", "off").lower() in _TRUE:
         plan += await _measure(session, prepared)
-    if form == "json":
-        return [orjson.dumps([{"Plan": {"Node Type": plan[0], "Lines": plan}}], option=orjson.OPT_INDENT_2).decode()]
-    return plan
+    return _FORMATS[form](plan)
+
+
+def _as_json(plan: list[str]) -> list[str]:
+    return [orjson.dumps([{"Plan": {"Node Type": plan[0], "Lines": plan}}], option=orjson.OPT_INDENT_2).decode()]
+
+
+def _as_yaml(plan: list[str]) -> list[str]:
+    quoted = [orjson.dumps(line).decode() for line in plan]  # a JSON string is one in YAML, too
+    items = "".join(f"\n      - {line}" for line in quoted)
+    return [f"- Plan: \n    Node Type: {quoted[0]}\n    Lines: {items}"]
+
+
+def _as_xml(plan: list[str]) -> list[str]:
+    items = "".join(f"\n        <Item>{escape(line)}</Item>" for line in plan)
+    return [
+        '<explain xmlns="http://www.postgresql.org/2009/explain">\n  <Query>\n    <Plan>\n'
+        f"      <Node-Type>{escape(plan[0])}</Node-Type>\n      <Lines>{items}\n      </Lines>\n"
+        "    </Plan>\n  </Query>\n</explain>"
+    ]
+
+
+_FORMATS: dict[str, Callable[[list[str]], list[str]]] = {
+    "text": lambda plan: plan, "json": _as_json, "yaml": _as_yaml, "xml": _as_xml,
+}  # fmt: skip
 
 
 def describe(prepared: Prepared, verbose: bool) -> list[str]:

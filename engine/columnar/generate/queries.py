@@ -11,10 +11,11 @@ written twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from catalog.errors import SqlError, not_supported
-from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.duckdb_errors import sql_error_call, without_volatility
 from engine.columnar.generate import ranges
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
 from engine.columnar.generate.forms import Piece, convert, unify
@@ -196,6 +197,8 @@ def _by_keys(scope: Scope, operation: tree.SetOperation, first: str, second: str
 
 
 def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
+    if node.distinct and not node.order_by:  # PostgreSQL sorts to find what is distinct ON, and its users see it
+        node = replace(node, order_by=tuple(tree.SortClause(item, False, False) for item in node.distinct))
     from_ = ranges.from_list(scope, node.from_items)
     tail = f" FROM {from_}" if from_ else ""
     if node.where is not None:
@@ -234,6 +237,8 @@ def _grouping(scope: Scope, node: tree.Query) -> str:
     keys = []
     for item in node.group_by:
         piece = expression(scope, item)
+        if node.has_windows:  # a window names it in this form, and DuckDB compares texts
+            piece = piece._replace(sql=without_volatility(piece.sql))
         key = comparable(scope.generation, piece, item.type.oid)
         scope.group_keys[item] = key
         if key != piece.sql:
