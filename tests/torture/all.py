@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.torture import others, simulation
+from tests.torture.crowd import trials as crowd
 from tests.torture.durability import trials as durability
 from tests.torture.isolation import trials as isolation
 from tests.torture.security import trials as security
@@ -94,6 +95,15 @@ TRIALS = (
         "as parts of a whole (TLP) and without plans (NoREC)",
         1.5,
         others.differential,
+    ),
+    Trial(
+        "load",
+        "point reads are answered beside hundreds of connections and large loads",
+        "500 idle connections and 200 that read rows by key, 1,000 times a second in all; beside them a slow reader of "
+        "2 GB, COPY of 1 GB, IN lists of 100,000 items, a long analytic query, and all at once; a p99 of more than "
+        "five times the quiet one is wrong, and so is a process that grows by 1 GB; the planted fault stops the server",
+        1.0,
+        crowd.load,
     ),
     Trial(
         "wire",
