@@ -8,7 +8,7 @@ SECONDS_OF_TORTURE ?= 300
 BUDGET ?= 20m
 SUITES ?=
 
-.PHONY: help serve cluster install test lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console clean
+.PHONY: help serve cluster install test test-long lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console clean
 
 help:            ## these lines
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 18
@@ -52,6 +52,9 @@ lint: $(VENV)/.development      ## ruff, mypy and the layer contracts
 
 test: packages lint      ## everything that shows that it works
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+
+test-long: packages $(VENV)/.development      ## what `make test` leaves out: Spark jobs, killed drivers, Spark on a cluster
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m long
 
 differential: $(VENV)/.development      ## generated statements on both paths and on PostgreSQL, for ten minutes
 	$(VENV)/bin/python -m tests.differential --seconds 600

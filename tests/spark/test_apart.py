@@ -12,9 +12,12 @@ import sys
 import time
 
 import psycopg
+import pytest
 
 from tests.server import ROOT, ShoalServer
 from tests.spark.session_apart import PAGES, PASSWORD
+
+pytestmark = pytest.mark.long
 
 PATIENCE = 240.0  # seconds; a Java machine starts beside others
 

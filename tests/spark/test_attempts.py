@@ -18,6 +18,8 @@ from shoal_spark.stream_writing import QUERY_ID, ShoalStreamWriter
 from shoal_spark.writing import ShoalWriter, Written
 from tests.server import ShoalServer
 
+pytestmark = pytest.mark.long
+
 SCHEMA = t.StructType([t.StructField("id", t.LongType())])
 
 

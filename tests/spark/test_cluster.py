@@ -17,6 +17,8 @@ from shoal_spark import ShoalDataSource
 from tests.cluster import ShoalCluster
 from tests.zookeeper_server import ZooKeeper
 
+pytestmark = pytest.mark.long
+
 FAILURES = (PySparkException, Py4JJavaError)
 ROWS = 20000
 

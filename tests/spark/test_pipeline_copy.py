@@ -17,6 +17,8 @@ from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.spark.test_pipeline_import import NoBars
 
+pytestmark = pytest.mark.long
+
 _TABLES = """
 CREATE SCHEMA shop;
 CREATE TYPE shop.mood AS ENUM ('glad', 'sad');

@@ -22,6 +22,8 @@ from tests.server import ROOT, ShoalServer
 from tests.spark.test_pipeline_import import Jobs, NoBars
 from tests.spark.test_source import Shoal
 
+pytestmark = pytest.mark.long
+
 _OF_ALL = (
     "id int PRIMARY KEY, g int, n numeric(10, 2), t text, b bytea, a text[], d date, ts timestamp, j jsonb, o bool"
 )

@@ -8,7 +8,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.server import ROOT, ShoalServer
+
+pytestmark = pytest.mark.long
 
 PAGE = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
 # The page's server listens on 5432; `pip` has been run.
