@@ -475,7 +475,11 @@ class Relay:
             if not down.done():
                 up.result()  # ClientGoneError, or what is no message
                 await down
-            return down.result()
+            ready = down.result()
+            cycle.end()
+            _wake(self._arrival)
+            await up
+            await self._end_of_message()  # the leader may have been lost since
         finally:
             up.cancel()
             down.cancel()
@@ -483,28 +487,38 @@ class Relay:
             for task in (up, down):
                 if not task.cancelled():
                     task.exception()  # seen: it came out above, or is of no more interest
+        status = chr(ready.data[5])
+        self._host.answered(status)
+        self._host.send(ready.data)
+        await self._host.drained()
+        return status
 
-    async def _next(self, leader: ClientConnection | None) -> Frame | None:
-        """The client's next frame; None, with nothing taken, when the leader is lost."""
-        while True:
-            if leader is not None and leader.lost:
-                return None
+    async def _next(self, leader: ClientConnection, cycle: Cycle) -> Frame | None:
+        """The client's next frame. None, with nothing taken, when the leader is lost, and when the cycle is answered
+        and what was taken ends where a message ends."""
+        while not (leader.lost or (cycle.over and self._client.at_boundary)):
             frame = self._first.popleft() if self._first else self._client.next_frame()
             if frame is not None:
                 return frame
             self._host.resume("relay")
-            self._arrival = asyncio.get_running_loop().create_future()
-            await self._arrival
+            await self._arrived()
+        return None
+
+    async def _arrived(self) -> None:
+        """Waits for more from the client, or for something else that is to be looked at. One task waits at a time."""
+        self._arrival = asyncio.get_running_loop().create_future()
+        await self._arrival
 
     async def _send_cycle(self, leader: ClientConnection, cycle: Cycle) -> None:
         """The client's messages up to Query or Sync, and COPY data when the leader asks for it. Ends without a word
-        when the leader is lost: what has come from it is still to be read."""
-        while True:
+        when the leader is lost: what has come from it is still to be read. Ends behind a whole message when the cycle
+        is answered: the leader may have given up in the midst of a CopyData, and what is left of that one is its."""
+        while not cycle.over or not self._client.at_boundary:
             if cycle.complete:
                 cycle.copy_begun.clear()
                 await cycle.copy_begun.wait()
             self.idle = not cycle.sent
-            frame = await self._next(leader)
+            frame = await self._next(leader, cycle)
             self.idle = False
             if frame is None:
                 return
@@ -633,8 +647,8 @@ class Relay:
 
     # ---- one cycle: from the leader ---------------------------------------------------------------------------------
 
-    async def _answer(self, leader: ClientConnection, cycle: Cycle) -> str:
-        """Passes the leader's frames on up to ReadyForQuery; the status in it."""
+    async def _answer(self, leader: ClientConnection, cycle: Cycle) -> Frame:
+        """Passes the leader's frames on up to ReadyForQuery, which it returns."""
         while True:
             frame = await leader.receive()
             kind = frame.kind
@@ -653,17 +667,14 @@ class Relay:
                 cycle.quiet = None
             else:
                 self._expected.clear()
-                await self._end_of_message()
-                status = chr(frame.data[5])
-                self._host.answered(status)
-                self._host.send(frame.data)
-                await self._host.drained()
-                return status
+                return frame
 
     async def _end_of_message(self) -> None:
-        """Drops the rest of a CopyData message in the midst of which the leader gave up."""
-        while not self._client.at_boundary and await self._next(None) is not None:
-            pass
+        """Drops the rest of a CopyData message in the midst of which the leader was lost."""
+        while not self._client.at_boundary:
+            if self._client.next_frame() is None:
+                self._host.resume("relay")
+                await self._arrived()
 
     def _shown(self, cycle: Cycle, frame: Frame) -> bool:
         """Takes what a frame says about the session; whether the client is to see it."""

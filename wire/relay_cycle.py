@@ -35,7 +35,8 @@ class Cycle:
         self.sent = False  # something of the client's
         self.complete = False  # the Query or Sync is sent, and no COPY data is to follow
         self.copying = False
-        self.copy_begun = asyncio.Event()
+        self.copy_begun = asyncio.Event()  # or the cycle is over
+        self.over = False  # the leader has answered all of it
         self.effects = 0  # of what it executes
         self.answered = False  # the client has been sent something of the answer
         self.quiet: asyncio.Future[bool] | None = None  # until the relay's own Sync is answered: whether it went well
@@ -47,6 +48,14 @@ class Cycle:
         self.copying = True
         self.complete = False
         self.copy_begun.set()
+
+    def end(self) -> None:
+        """The leader has answered all of it: nothing more of the client's is to be sent."""
+        self.over = True
+        self.copy_begun.set()
+        if self.quiet is not None:
+            self.quiet.set_result(False)
+            self.quiet = None
 
     def keep(self, frame: Frame) -> None:
         self.kept_bytes += len(frame.data)

@@ -313,6 +313,22 @@ async def test_copy_that_fails_in_the_middle_leaves_a_usable_session(rig: Rig) -
     assert await rig.query("SELECT 1") == ["T", "D [['1']]", "C SELECT 1", "Z I"]
 
 
+async def test_a_copy_that_fails_in_the_midst_of_a_message_leaves_whole_messages(rig: Rig) -> None:
+    piece = client_core.copy_data(b"1000\t" + b"x" * 1000 + b"\n")
+    task = rig.carry(core.Query(b"COPY relayed FROM STDIN"))
+    await rig.front.until(b"G")
+    rig.relay.feed(client_core.copy_data(b"rubbish\n") * 10_000 + piece[:500])  # the leader looks at many rows at once
+    assert await rig.front.until(b"E") == ["E 22P02"]
+    rig.relay.feed(piece[500:] + piece + piece[:9])
+    await asyncio.sleep(0)  # what was fed is taken
+    rig.relay.feed(piece[9:] + piece)
+    assert await rig.front.until(b"Z") == ["Z I"]
+    await task
+    assert rig.relay.take_rest() in (b"", piece)
+    assert await rig.query("SELECT 1") == ["T", "D [['1']]", "C SELECT 1", "Z I"]
+    assert rig.proxy.connections == 1
+
+
 async def test_copy_in_the_extended_protocol_ends_at_its_sync(rig: Rig, shoal: ShoalServer) -> None:
     parse = core.Parse(b"", b"COPY relayed FROM STDIN", ())
     rest = client_core.bind(b"", b"", ()) + client_core.execute(b"") + client_core.SYNC
