@@ -169,10 +169,12 @@ def _interval_sums() -> None:
 
 _DUCKDB_ORDERED = ("int8", "int4", "int2", "oid", "float4", "float8", "date", "time", "timestamp", "timestamptz",
                    "text", "pg_lsn")  # fmt: skip
-_PYTHON_ORDERED = ("interval", "timetz", "anyarray", "xid8", "citext", "collated")
+_PYTHON_ORDERED = ("interval", "timetz", "anyarray", "xid8", "citext")
 
 
-def _extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:
+def extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:
+    """max or min, by the order of the argument's type."""
+
     def make(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
         key = lookup(types[0].oid).sort_key()
         if key is None:
@@ -192,11 +194,11 @@ def _extreme(larger: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSt
 def _extremes() -> None:
     for name, larger in (("max", True), ("min", False)):
         for of in _DUCKDB_ORDERED:
-            implement(f"{name}({of})", duckdb=call(name), aggregate_for_types=_extreme(larger))
+            implement(f"{name}({of})", duckdb=call(name), aggregate_for_types=extreme(larger))
         for of in _PYTHON_ORDERED:
-            implement(f"{name}({of})", aggregate_for_types=_extreme(larger))
+            implement(f"{name}({of})", aggregate_for_types=extreme(larger))
         implement(f"{name}(bpchar)", duckdb=call(f"arg_{name}", "{0}, rtrim({0}, ' ')"),
-                  aggregate_for_types=_extreme(larger))  # fmt: skip
+                  aggregate_for_types=extreme(larger))  # fmt: skip
     greater = folding(lambda state, value: state if less(value, state) else value)
     smaller = folding(lambda state, value: state if less(state, value) else value)
     for name, steps in (("max", greater), ("min", smaller)):

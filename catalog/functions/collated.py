@@ -1,19 +1,30 @@
-"""What runs under an ICU collation: comparisons of collated types (catalog/types/collated.py) and case mappings.
+"""What runs under an ICU collation: comparisons and extremes of collated types (catalog/types/collated.py), and
+case mappings.
 
 Nobody calls these by name: analysis puts them in place of PostgreSQL's (engine/sql/analyze/collated_functions.py).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from catalog import icu
+from catalog.functions.aggregates import extreme
 from catalog.functions.comparison import by_sort_key, compared
 from catalog.functions.registry import implement
 
 OPERATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
 FIRST_FUNCTION = 1 << 30  # OIDs of functions that no catalog has
 
-for _suffix in OPERATIONS:
-    implement(f"collated_{_suffix}", python_for_types=by_sort_key(compared(_suffix)))
-implement("icu_upper", icu.upper)
-implement("icu_lower", icu.lower)
-implement("icu_initcap", icu.title)
+_COMPARISONS = {f"collated_{suffix}": by_sort_key(compared(suffix)) for suffix in OPERATIONS}
+_EXTREMES = {"max(collated)": extreme(larger=True), "min(collated)": extreme(larger=False)}
+_MAPPINGS = {"icu_upper": icu.upper, "icu_lower": icu.lower, "icu_initcap": icu.title}
+SOURCES: Final = frozenset((*_COMPARISONS, *_EXTREMES, *_MAPPINGS))
+"""The sources of all that is here: none of them is declared."""
+
+for _source, _compare in _COMPARISONS.items():
+    implement(_source, python_for_types=_compare)
+for _source, _steps in _EXTREMES.items():
+    implement(_source, aggregate_for_types=_steps)
+for _source, _map in _MAPPINGS.items():
+    implement(_source, _map)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from catalog.errors import SqlError
 from catalog.types import oids
@@ -13,7 +13,15 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
 from catalog.types.texts import bad_syntax, out_of_range, wrong_length
 
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)[ \t\n\v\f\r]*\Z")
+BITS: Final = {oids.INT2: 15, oids.INT4: 31, oids.INT8: 63}
+"""Of the magnitude, by OID: an integer of n bits lies within -(1 << n) and (1 << n) - 1."""
 _PLAIN_DIGITS = 18  # always within int8, and far below the length from which int() refuses
+
+
+def fits(oid: int, value: object) -> bool:
+    """Whether a value is within the integer type, if it is one: no value of the type is equal to one that is not."""
+    bits = BITS.get(oid)
+    return bits is None or not isinstance(value, int) or -(1 << bits) <= value < 1 << bits
 
 
 def parse_integer(text: str, low: int, high: int, type_name: str) -> int:

@@ -22,6 +22,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Sequence as SequenceObject
 from catalog.schema import Table
 from catalog.types.base import FormatSettings
+from catalog.types.integer import BITS
 from engine.bulk.rows import Row, RowSet
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 _SLICE = 2000  # values computed in one turn of the event loop
-_BOUNDS = {21: 15, 23: 31, 20: 63}
 
 RowFunction = Callable[[ExecContext, Row], Any]
 
@@ -229,13 +229,13 @@ def drawn_from(expression: tree.Expr) -> int | None:
         if isinstance(argument, tree.Const) and isinstance(argument.value, int):
             return argument.value
         return None
-    if expression.display.startswith("cast") and expression.type.oid in _BOUNDS:
+    if expression.display.startswith("cast") and expression.type.oid in BITS:
         return drawn_from(argument)
     return None
 
 
 def _within(oid: int, values: range) -> None:
-    bits = _BOUNDS.get(oid)
+    bits = BITS.get(oid)
     if bits is not None and values and not (-(1 << bits) <= min(values[0], values[-1]) <= max(values) < 1 << bits):
         raise SqlError("22003", "smallint out of range" if oid == 21 else "integer out of range")
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from catalog.errors import SqlError
 from catalog.schema import Sequence, Table
 from catalog.types.base import TypeRef
+from catalog.types.integer import BITS
 from engine.ddl import names
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
 
-_BITS = {21: 15, 23: 31, 20: 63}
 _NAMES = {21: "smallint", 23: "integer", 20: "bigint"}
 
 
@@ -37,16 +37,16 @@ def with_options(context: DdlContext, sequence: Sequence, options: Items[tuple[s
         type_name = given["as"]
         assert isinstance(type_name, ast.TypeName)
         type_ = resolve_type(type_name, context.environment)
-        if type_.oid not in _BITS:
+        if type_.oid not in BITS:
             raise SqlError("22023", "sequence type must be smallint, integer, or bigint")
         if not fresh:  # bounds that were the old type's become the new one's
-            largest = 2 ** _BITS[sequence.type.oid] - 1
+            largest = 2 ** BITS[sequence.type.oid] - 1
             lowest_kept, highest_kept = sequence.minimum != -largest - 1, sequence.maximum != largest
         sequence = replace(sequence, type=type_)
     increment = _number(given.get("increment"), sequence.increment)
     if increment == 0:
         raise SqlError("22023", "INCREMENT must not be zero")
-    largest = 2 ** _BITS[sequence.type.oid] - 1
+    largest = 2 ** BITS[sequence.type.oid] - 1
     rising = increment > 0
     lowest = 1 if rising and lowest_kept else -largest - 1
     highest = largest if rising or not highest_kept else -1

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Catalog, Column, Constraint, Table
 from catalog.types import lookup
 from catalog.types.base import TypeRef
+from catalog.types.integer import fits
 from engine.execute.context import ExecContext
 from engine.execute.writer import Checks, Row, TableWriter, constraint_error
 from engine.storage.keys import NOT_NULL, row_key_encoder, storage_prefix, successor
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, UPDATE, Transaction
 from engine.txn.locks import ROW_EXCLUSIVE, ROW_SHARE
-
-_BITS = {21: 15, 23: 31, 20: 63}
 
 
 def outgoing(writer: TableWriter) -> list[Outgoing]:
@@ -62,30 +62,25 @@ def column_numbers(source: Table, target: Table) -> dict[int, int]:
     return {column.number: names[column.name] for column in source.columns if column.name in names}
 
 
-def fits(type_: TypeRef, value: object) -> bool:
-    """Whether an integer of another width is within the type: where it is not, no key is equal to it."""
-    bits = _BITS.get(type_.oid)
-    return bits is None or not isinstance(value, int) or -(1 << bits) <= value < 1 << bits
-
-
 class KeyFinder:
     """Finds the key of the row with given values in some columns of a unique key."""
 
     def __init__(self, writer: TableWriter, columns: Sequence[int]) -> None:
         self.table = writer.table
         self.columns = tuple(columns)
-        self._types = [self.table.column_by_number(number).type for number in columns]
+        self._oids = [self.table.column_by_number(number).type.oid for number in columns]
         self._find = self._by_primary_key() if set(columns) == set(self.table.key_columns) else self._by_index(writer)
 
     def __call__(self, transaction: Transaction, values: Sequence[object]) -> bytes | None:
         """The row's key, whether or not there is such a row where the primary key gives it; None if there is none."""
-        if not all(map(fits, self._types, values)):
+        if not all(map(fits, self._oids, values)):
             return None
         return self._find(transaction, values)
 
     def _by_primary_key(self) -> Callable[[Transaction, Sequence[object]], bytes | None]:
         order = [self.columns.index(number) for number in self.table.key_columns]
-        encode = row_key_encoder(self.table.storage_id, [self._types[position] for position in order])
+        types = [self.table.column_by_number(number).type for number in self.table.key_columns]
+        encode = row_key_encoder(self.table.storage_id, types)
         return lambda _, values: encode([values[position] for position in order])
 
     def _by_index(self, writer: TableWriter) -> Callable[[Transaction, Sequence[object]], bytes | None]:
@@ -113,13 +108,13 @@ class PartitionedKeyFinder:
         self._writer = writer
         self._columns = tuple(columns)
         self._router = Router(writer.catalog, writer.table)
-        self._types = [writer.table.column_by_number(number).type for number in columns]
+        self._oids = [writer.table.column_by_number(number).type.oid for number in columns]
         self._positions = [writer.positions[number] for number in columns]
         self._finders: dict[int, KeyFinder] = {}
 
     def __call__(self, transaction: Transaction, values: Sequence[object]) -> bytes | None:
         """The row's key; None if there is no partition for it, too. The partition is locked as its table is."""
-        if not all(map(fits, self._types, values)):
+        if not all(map(fits, self._oids, values)):
             return None
         row: list[object] = [None] * len(self._writer.table.columns)
         for position, value in zip(self._positions, values, strict=True):
@@ -226,15 +221,17 @@ class Incoming:
         self.referenced = frozenset(constraint.referenced_columns)
         self._parent_positions = [parent.positions[number] for number in constraint.referenced_columns]
         self._table = table
-        self._child: ChildTable | None = None
 
-    @property
+    @cached_property
     def child(self) -> ChildTable:
-        if self._child is None:
-            same = self._table.oid == self.parent.table.oid
-            writer = self.parent if same else TableWriter(self.parent.catalog, self._table, self.parent.settings)
-            self._child = ChildTable(writer, self.constraint)
-        return self._child
+        """Made when a row goes or changes: most never do."""
+        same = self._table.oid == self.parent.table.oid
+        writer = self.parent if same else TableWriter(self.parent.catalog, self._table, self.parent.settings)
+        return ChildTable(writer, self.constraint)
+
+    @cached_property
+    def _find(self) -> KeyFinder | PartitionedKeyFinder:
+        return key_finder(self.parent, self.constraint.referenced_columns)
 
     def deleted(self, transaction: Transaction, context: ExecContext, old: Row, checks: Checks | None) -> None:
         """What follows from the deletion of a referenced row."""
@@ -288,7 +285,7 @@ class Incoming:
 
     def _is_back(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
         """Whether another row has that key by the end of the statement: NO ACTION is content then."""
-        key = key_finder(self.parent, self.constraint.referenced_columns)(transaction, wanted)
+        key = self._find(transaction, wanted)
         return key is not None and transaction.newest(key) is not None
 
     def _violation(self, old: Row) -> SqlError:
@@ -321,7 +318,8 @@ class ChildTable:
         table = writer.table
         self._positions = [writer.positions[number] for number in constraint.columns]
         self._types = [table.columns[position].type for position in self._positions]
-        self._keys = [lookup(type_.oid).sort_key() for type_ in self._types]
+        self._oids = [type_.oid for type_ in self._types]
+        self._keys = [lookup(oid).sort_key() for oid in self._oids]
         self._defaults: Callable[[ExecContext], list[object]] | None = None
         self._range = self._find_range()
 
@@ -343,7 +341,7 @@ class ChildTable:
 
     def rows(self, transaction: Transaction, wanted: Sequence[object]) -> Iterator[tuple[bytes, Row]]:
         """(key, values) of the newest versions of the rows that refer to those values."""
-        if not all(map(fits, self._types, wanted)):
+        if not all(map(fits, self._oids, wanted)):
             return
         decode = self.writer.decode
         for key, value in self._candidates(transaction, wanted):

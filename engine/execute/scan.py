@@ -19,6 +19,7 @@ from itertools import islice
 
 from catalog.types import lookup
 from catalog.types.base import Array, TypeRef
+from catalog.types.integer import BITS
 from engine.execute.access import Access, Condition, KeyColumn, fixed_size
 from engine.execute.code import Code
 from engine.execute.context import RowPathFull
@@ -29,8 +30,6 @@ from engine.storage.keys import KEPT_KEY_BYTES, MAX_KEY_BYTES, fit_key, row_key_
 FULL_SCAN_LIMIT = 512  # rows visited by scans of whole tables before the columnar path is the better place
 RANGE_LIMIT = 4096  # the same where keys or indexes confine the rows
 LOCKING_LIMIT = 100_000  # the same of rows to be locked, which the columnar path cannot do: some 0.1 s
-
-_INTEGER_BITS = {21: 15, 23: 31, 20: 63}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ class ScanWriter:
         encode = lookup(column.type.oid).key_encoder()
         assert encode is not None
         element = step.operand.element_type if isinstance(step.operand, tree.ArrayExpr) else None
-        bits = _INTEGER_BITS.get(column.type.oid, 0) if element != column.type else 0
+        bits = BITS.get(column.type.oid, 0) if element != column.type else 0
         array = self.expressions.value(step.operand)
         members = self.code.constant(member_keys(encode, bits, reverse), "members")
         name = self.code.temporary("member")
@@ -294,5 +293,5 @@ def _narrower(column: TypeRef, operand: TypeRef) -> int:
     """Bits of the column's integer type where the operand's may not fit into it, else 0."""
     if column.oid == operand.oid:
         return 0
-    bits = _INTEGER_BITS.get(column.oid, 0)
-    return bits if bits < _INTEGER_BITS.get(operand.oid, 0) else 0
+    bits = BITS.get(column.oid, 0)
+    return bits if bits < BITS.get(operand.oid, 0) else 0

@@ -19,11 +19,11 @@ from typing import Any
 from catalog.functions.hashing import partition_hash
 from catalog.schema import Catalog, PartitionBound, Partitioning, Table
 from catalog.types import lookup
+from catalog.types.integer import fits
 
 End = tuple[tuple[int, bytes], ...]
 Key = Sequence[object]
 _RANKS = {"-": 0, "v": 1, "+": 2}
-_BITS = {21: 15, 23: 31, 20: 63}
 
 
 class Datums:
@@ -140,7 +140,7 @@ class Level:
 
     def _possible(self, key: Key) -> bool:
         """Whether the values fit the types of the columns: where one does not, no row has it."""
-        return all(_fits(oid, value) for oid, value in zip(self.datums.types, key, strict=True))
+        return all(map(fits, self.datums.types, key))
 
     def _in_order(self, found: Iterable[Table | None]) -> list[Table]:
         chosen = {item.oid for item in found if item is not None}
@@ -153,19 +153,19 @@ class Level:
         if low is None or high is None:
             return []
         if self.strategy == "l":
-            fits = [item for value, item in self._listed.items() if value is not None and low <= (1, value) <= high]
+            found = [item for value, item in self._listed.items() if value is not None and low <= (1, value) <= high]
             if limits.values is None and limits.lower is None and limits.upper is None:
                 return self.partitions
         else:
             lower, upper, tables = self._ranges
             inclusive = limits.values is not None or limits.upper is None or limits.upper[1]
-            fits = [
+            found = [
                 item
                 for start, end, item in zip(lower, upper, tables, strict=True)
                 if (start[0] <= high if inclusive else start[0] < high)
                 and (end[0] > low or (end[0] == low and len(end) > 1))
             ]
-        return fits if self.default is None else [*fits, self.default]
+        return found if self.default is None else [*found, self.default]
 
     def _low(self, limits: Limits) -> tuple[int, bytes] | None:
         """The lowest value within the limits; None if there is none, or it could be NULL only."""
@@ -196,7 +196,7 @@ class Level:
         for value in values:
             if value is None:
                 return None
-            if not _fits(self.datums.types[0], value):
+            if not fits(self.datums.types[0], value):
                 assert isinstance(value, int)
                 if (value > 0) != above:
                     return None
@@ -225,11 +225,6 @@ def level_of(catalog: Catalog, table: Table) -> Level:
     if found is None or found.table is not table:
         found = levels[table.oid] = Level(catalog, table)
     return found
-
-
-def _fits(oid: int, value: object) -> bool:
-    bits = _BITS.get(oid)
-    return bits is None or not isinstance(value, int) or -(1 << bits) <= value < 1 << bits
 
 
 def _bound(table: Table) -> PartitionBound:

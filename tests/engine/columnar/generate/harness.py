@@ -22,6 +22,7 @@ from engine.columnar.worker import udf, values
 from engine.columnar.worker.database import open_database
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze.collations import collate
 from engine.sql.parser import parse
 
 Rows = list[tuple[str | None, ...]]
@@ -78,9 +79,9 @@ class Columns:
     def analysed(
         self, sql: str, parameter_types: Sequence[int] = ()
     ) -> tree.Query | tree.Insert | tree.Update | tree.Delete:
-        """The analysed tree of a statement over the copied tables."""
+        """The tree of a statement over the copied tables, as planning takes it: collations have decided."""
         (statement,) = parse(sql)
-        return analyze(statement.tree, Environment(self.catalog), parameter_types).statement
+        return collate(analyze(statement.tree, Environment(self.catalog), parameter_types), self.catalog).statement
 
     def _text(self, sql: str) -> Rows:
         return oracle_rows(self.postgres, sql)

@@ -313,6 +313,7 @@ select a from t where ok = true and not (b = 20 or n < 0)
 select a from t where not (b > 15) or b is null
 select a, b > 10 and ok, b > 10 or ok, not (b > 10) from t
 select a from t where b > 10 is not false
+select max(s collate "C") from t
 select dt, count(*) from t group by dt order by dt
 select max(dt), min(ts), max(tz) from t
 select a from t where dt = '2024-01-31' and ts > '2024-01-01 00:00:00'
