@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -459,10 +459,10 @@ class MemorySession:
     async def delete(self, path: str, version: int = -1) -> None:
         await self.multi([Delete(path, version)])
 
-    async def multi(self, operations: Sequence[Operation]) -> list[int]:
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[int]]:
+        """It is on its way when this returns."""
         all_of_them = tuple(operations)
-        versions: list[int] = await self._request(partial(self._carry_out, all_of_them), all_of_them)
-        return versions
+        return self._request(partial(self._carry_out, all_of_them), all_of_them)
 
     async def close(self) -> None:
         """Ends the session: ephemeral nodes go at once (those of a session that is cut off when it runs out). The

@@ -211,8 +211,8 @@ class NodeSession:
     async def delete(self, path: str, version: int = -1) -> None:
         await self.session.delete(path, version)
 
-    async def multi(self, operations: Sequence[Operation]) -> list[int]:
-        return await self.session.multi(operations)
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[int]]:
+        return self.session.multi(operations)
 
     async def close(self) -> None:
         await self.session.close()
@@ -225,13 +225,14 @@ class NodeStore:
         self.store = store
         self.url = store.url
 
-    async def _call(self, operation: str, name: str, act: Callable[[str], T]) -> T:
+    def _call(self, operation: str, name: str, act: Callable[[str], T]) -> asyncio.Future[T]:
+        """The call is on its way when this returns."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         fault = self.store.count(operation, name)
         seconds = fault.seconds if fault is not None and fault.kind == "delay" else 0.0
         loop.call_later(seconds, self._carry_out, fault, act, answer, context=NOWHERE)
-        return await answer
+        return answer
 
     def _carry_out(self, fault: Fault | None, act: Callable[[str], T], answer: asyncio.Future[T]) -> None:
         try:
@@ -249,8 +250,8 @@ class NodeStore:
     async def put(self, name: str, data: bytes) -> None:
         await self._call("put", name, lambda fault: self.store.put_now(name, data, fault))
 
-    async def append(self, name: str, data: bytes) -> None:
-        await self.put(name, data)
+    def append(self, name: str, data: bytes) -> Awaitable[None]:
+        return self._call("put", name, lambda fault: self.store.put_now(name, data, fault))
 
     async def put_file(self, name: str, path: str) -> None:
         with open(path, "rb") as file:
