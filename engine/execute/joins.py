@@ -59,34 +59,6 @@ def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions
     outer.append(Step(group[0], conditions=on, outer=True, group=tuple(group) if len(group) > 1 else ()))
 
 
-def function_in_from(query: tree.Query) -> tree.Query:
-    """SELECT f(...) of a set-returning function and nothing else as SELECT * FROM f(...), which it is equal to."""
-    if not query.has_set_functions or query.range_table or query.where is not None or len(query.targets) != 1:
-        return query
-    target = query.targets[0]
-    call = target.expression
-    plain = not (query.group_by or query.has_aggregates or query.order_by or query.distinct is not None)
-    if (
-        not plain
-        or not isinstance(call, tree.FuncExpr)
-        or not call.function.returns_set
-        or len(call.function.output_types) > 1
-    ):
-        return query
-    if any(isinstance(item, tree.FuncExpr) and item.function.returns_set for item, _ in walk(call.arguments)):
-        return query
-    column = tree.RangeColumn(target.name, call.type)
-    entry = tree.RangeFunction((call,), call.function.name, (column,), (1,))
-    variable = tree.Var(0, 1, call.type, name=target.name)
-    return replace(
-        query,
-        targets=(replace(target, expression=variable),),
-        range_table=(entry,),
-        from_items=(tree.FromRef(0),),
-        has_set_functions=False,
-    )
-
-
 def expand_joins(query: tree.Query) -> tree.Query:
     """Puts the expressions of merged USING columns in place of the Vars that refer to the join."""
     joins = {

@@ -18,7 +18,6 @@ from dataclasses import replace
 from itertools import chain
 
 from catalog.errors import SqlError
-from catalog.functions import registry
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
@@ -29,15 +28,16 @@ from engine.execute.context import RowPathFull
 from engine.execute.explain import PlanNote, scan_note, sort_key_shown
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
-from engine.execute.joins import Step, expand_joins, flatten, function_in_from
+from engine.execute.joins import Step, expand_joins, flatten
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import pull_up
 from engine.execute.records import known_output
 from engine.execute.recursion import write_recursion
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
+from engine.execute.set_functions import asks_session, calls_set_functions, open_set_functions, set_functions_of
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
-from engine.execute.virtual import VirtualAccess, VirtualWriter, virtual_access
+from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.sql import tree
 from engine.sql.parts import is_result
@@ -59,7 +59,7 @@ class QueryCompiler:
         self.catalog = catalog
         self.settings = settings
         self.parent = parent
-        self.query = ends_of_indexes(catalog, expand_joins(function_in_from(query)))
+        self.query = ends_of_indexes(catalog, expand_joins(query))
         self.columns: dict[tuple[int, int], Value] = {}
         self._used: dict[int, set[int]] | None = None  # columns by relation, once somebody has asked
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
@@ -76,6 +76,7 @@ class QueryCompiler:
         self.cte_rows: dict[str, str] = {}
         self.notes: list[PlanNote] = []
         self._check_supported()
+        self._set_functions = set_functions_of(self.query)
         self._once: list[tree.Expr] = []  # conditions that are told before the first row (One-Time Filter)
         self._relations_of: dict[int, frozenset[int]] = {}  # by the id of a condition of the query
         self._steps = self._order_steps()
@@ -90,6 +91,8 @@ class QueryCompiler:
         query = self.query
         if query.row_marks or query.has_aggregates or query.group_by or query.distinct is not None or query.offset:
             return False
+        if query.has_set_functions:
+            return False
         return all(step.relation < 0 or (step.access is not None and step.access.single) for step in self._steps)
 
     def _check_supported(self) -> None:
@@ -99,7 +102,6 @@ class QueryCompiler:
         for present, name in (
             (any(not isinstance(cte.query, tree.Query) for cte in query.ctes), "WITH"),
             (query.has_windows, "window function"),
-            (query.has_set_functions, "set-returning function"),
             (query.limit_with_ties, "FETCH WITH TIES"),
             (query.grouping_sets, "grouping sets"),
             (query.row_marks and self.parent is not None, "row locks of a sub-query"),
@@ -131,6 +133,8 @@ class QueryCompiler:
             note = PlanNote("HashAggregate", [("Group Key", query.group_by, query)], [note])
         elif query.has_aggregates:
             note = PlanNote("Aggregate", [], [note])
+        if self._set_functions:
+            note = PlanNote("ProjectSet", [], [note])
         if query.distinct is not None:
             note = PlanNote("Unique", [], [note])
         if not served:
@@ -204,14 +208,20 @@ class QueryCompiler:
             output.start()
             depth = code.depth
             groups.finish()
-            output.row()
+            self._write_row(output)
             code.dedent_to(depth)
         else:
             output.start()
-            self.write_loops(output.row)
+            self.write_loops(lambda: self._write_row(output))
         output.finish()
         code.line(f"return {sink.finish}")
         self.notes = self._describe(steps, served)
+
+    def _write_row(self, output: Output) -> None:
+        virtual = any(isinstance(step.access, VirtualAccess) for step in self._steps)
+        limit = ROW_LIMIT if virtual else RANGE_LIMIT
+        open_set_functions(self.code, self.expressions, self._set_functions, limit)
+        output.row()
 
     def _write_limits(self, sink: Sink) -> None:
         query, code = self.query, self.code
@@ -346,6 +356,8 @@ class QueryCompiler:
             return True
         if query.has_aggregates or query.group_by or query.distinct is not None or not steps:
             return False
+        if query.has_set_functions and calls_set_functions(query.order_by):
+            return False
         first = steps[0]
         if not isinstance(first.access, Access) or not all(
             step.access is not None and step.access.single for step in steps[1:]
@@ -461,7 +473,8 @@ class QueryCompiler:
             self._write_function(entry, names)
         else:
             raise NotOnRowPath(type(entry).__name__)
-        if not _is_of_session(entry):
+        call = entry.functions[0] if isinstance(entry, tree.RangeFunction) else None
+        if not isinstance(call, tree.FuncExpr) or not asks_session(call):
             code.names["RowPathFull"] = RowPathFull
             code.line("n += 1")
             code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
@@ -676,14 +689,6 @@ class QueryCompiler:
 
     def _sublink_truth(self, link: tree.SubLink) -> str | None:
         return sublink_truth(self, link)
-
-
-def _is_of_session(entry: tree.RangeEntry) -> bool:
-    """A function in FROM that asks the session: no other path can run it, and it limits its rows itself."""
-    if not isinstance(entry, tree.RangeFunction) or not isinstance(entry.functions[0], tree.FuncExpr):
-        return False
-    found = registry.implementation(entry.functions[0].function.source)
-    return found is not None and found.needs_session
 
 
 def needed_only(query: tree.Query, needed: Sequence[int]) -> tree.Query:

@@ -60,7 +60,13 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
     """Source that is truthy when an IN is TRUE, by a look-up in the sub-query; None where that is not possible."""
     query = link.query
     plain = not (
-        query.has_aggregates or query.group_by or query.limit or query.offset or query.set_operation or query.distinct
+        query.has_aggregates
+        or query.group_by
+        or query.limit
+        or query.offset
+        or query.set_operation
+        or query.distinct
+        or query.has_set_functions
     )
     if link.kind != "any" or link.negated or not plain or any(op.name != "=" for op, _ in link.comparisons):
         return None
@@ -98,7 +104,7 @@ def _exists(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
     code = compiler.code
     sink = ActionSink(lambda values: code.line("return True"), "False", _nothing)
     query = link.query
-    if not (query.has_aggregates or query.group_by or query.set_operation):
+    if not (query.has_aggregates or query.group_by or query.set_operation or query.has_set_functions):
         query = replace(query, targets=(), order_by=(), distinct=None)
     return compiler.write_subquery(query, sink), False
 

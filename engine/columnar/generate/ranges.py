@@ -76,8 +76,7 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> str:
 
 def _sample(scope: Scope, entry: tree.RangeTable, sample: tree.Sample) -> str:
     """TABLESAMPLE: each row by itself with the given chance, for SYSTEM too: rows lie under their keys, not in blocks.
-    REPEATABLE decides by a hash of the row's key and the seed."""
-    assert isinstance(entry.table, Table)
+    REPEATABLE decides by a hash of the row's key and the seed; of the whole row in a catalog, which has no keys."""
     alias = scope.generation.alias()
     null = sql_error_call("2202H", "TABLESAMPLE parameter cannot be null")
     outside = sql_error_call("2202H", "sample percentage must be between 0 and 100")
@@ -90,7 +89,11 @@ def _sample(scope: Scope, entry: tree.RangeTable, sample: tree.Sample) -> str:
         missing = sql_error_call("2202G", "TABLESAMPLE REPEATABLE parameter cannot be null")
         seed = f"CAST({expression(scope, sample.seed).sql} AS DOUBLE)"
         seed = f"CASE WHEN {seed} IS NULL THEN {missing} ELSE {seed} END"
-        keys = ", ".join(f"{alias}.c{number}" for number in entry.table.key_columns) or f"{alias}.r"
+        if isinstance(entry.table, Table):
+            numbers = list(entry.table.key_columns)
+        else:
+            numbers = [column.number for column in entry.table.columns]
+        keys = ", ".join(f"{alias}.c{number}" for number in numbers) or f"{alias}.r"
         drawn = f"CAST(hash({keys}, {seed}) AS DOUBLE) / 18446744073709551616.0 * 100"
     return f"SELECT * FROM {scope.generation.table(entry.table)} AS {alias} WHERE {drawn} < {chance}"
 

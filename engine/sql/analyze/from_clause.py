@@ -94,12 +94,16 @@ def _item(state: State, node: ast.Node) -> Item:
     return Item(tree.FromRef(item.index), item, [item])
 
 
+def _has_samples(relation: Table | VirtualTable) -> bool:
+    return isinstance(relation, Table) or relation.kind == "r"
+
+
 def _sampled(state: State, node: ast.RangeTableSample) -> NamespaceItem:
     """transformRangeTableSample. 0A000 for what is no table, 42704 for an unknown method, 2202H."""
     relation = node.relation
     item = relation_item(state, relation) if isinstance(relation, ast.RangeVar) else None
     entry = None if item is None else state.entries[item.index]
-    if item is None or not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table):
+    if item is None or not isinstance(entry, tree.RangeTable) or not _has_samples(entry.table):
         fail("0A000", "TABLESAMPLE clause can only be applied to tables and materialized views", relation)
     if node.method not in ("bernoulli", "system"):
         fail("42704", f"tablesample method {node.method} does not exist", node)

@@ -162,6 +162,41 @@ select (select t.a + s.v from (select 5 as v) s) from t
 """.strip().splitlines()
 
 
+SET_FUNCTIONS = """
+select unnest(arr) from wide where k = 'a'
+select k, unnest(arr), n from wide where k >= 'a'
+select k, unnest(arr) + 1 as e, n from wide order by k, e desc
+select k, unnest(arr) from wide order by 2 nulls first, 1 limit 3 offset 1
+select k, unnest(arr) from wide where k = 'a' order by 2 desc
+select k from wide order by unnest(arr), k
+select distinct unnest(arr) from wide order by 1
+select distinct on (1) k, unnest(arr) from wide order by 1, 2 desc
+select generate_series(1, 3), generate_series(1, 2), 'x'
+select generate_series(1, 2), unnest(array['a', 'b', null]), unnest('{}'::int[])
+select unnest('{}'::int[]), 1
+select generate_series(1, a / 10), id from t where id < 4 order by id, 1
+select generate_series(1, count(*)), max(a) from t where id < 4
+select a, generate_series(1, count(*)) from t group by a order by 1, 2
+select a, count(*), generate_series(1, 2) from t group by a having count(*) > 0 order by 1, 3
+select regexp_split_to_table('a,b,c', ','), generate_series(1, 2) * 2
+select id from t where exists (select unnest(arr) from wide where k = 'no such')
+select id from t where exists (select unnest('{}'::int[])) or id = 1
+select id from t where id in (select unnest(arr) from wide)
+select id, array(select unnest(arr) from wide where k = 'a') from t where id = 1
+select (select generate_series(1, 2))
+select (select unnest(array[7]))
+select s.* from (select k, unnest(arr) as e from wide) s where e > 1 order by 1, 2
+select unnest(array[true, false, null]) and k = 'a' from wide where k = 'a'
+select count(*) from (select unnest(arr), generate_series(1, 2) from wide) s
+select k, unnest(arr) from wide union all select 'x', generate_series(1, 2) order by 1, 2
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("sql", SET_FUNCTIONS)
+def test_set_returning_functions_in_the_target_list(mirror: Mirror, sql: str) -> None:
+    mirror.statement(sql, ordered="order by" in sql)
+
+
 @pytest.mark.parametrize("sql", LOOKUPS)
 def test_lookups_and_filters(mirror: Mirror, sql: str) -> None:
     mirror.statement(sql)

@@ -44,3 +44,15 @@ def test_tablesample(both_paths: Pair) -> None:
         "insert into k select id + 5000, 'x' from k tablesample bernoulli(100) where id < 3",
         "select count(*) from k a tablesample bernoulli(100) join st tablesample system(100) on a.id = st.id",
     )
+
+
+def test_tables_of_the_catalog_have_samples_and_its_views_have_none(both_paths: Pair) -> None:
+    both_paths.same(
+        "select relname from pg_class tablesample bernoulli (100) where relname = 'pg_class'",
+        "select count(*) from pg_class tablesample system (0)",
+        "select count(*) between 500 and 2500 from pg_proc tablesample system (40)",
+        "select (select array_agg(oid order by oid) from pg_type tablesample bernoulli(10) repeatable (3)) = (select "
+        "array_agg(oid order by oid) from pg_type tablesample bernoulli(10) repeatable (3))",
+        "select count(*) from pg_tables tablesample system (30)",
+        "select count(*) from information_schema.tables tablesample system (30)",
+    )

@@ -76,6 +76,15 @@ def test_a_member_of_a_list_or_a_sub_query_is_looked_up(database: str) -> None:
             assert "Index Scan on pg_attribute" in plan
 
 
+def test_the_parameters_of_a_routine_are_looked_up(database: str) -> None:
+    """As tools ask that read the catalog one routine after the other."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        query = "SELECT unnest(proargtypes) FROM pg_proc WHERE oid = 'substring(text,int,int)'::regprocedure"
+        assert connection.execute(query).fetchall() == [(25,), (23,), (23,)]
+        plan = [row[0].strip() for row in connection.execute(f"EXPLAIN (COSTS OFF) {query}").fetchall()]
+        assert plan[:2] == ["ProjectSet", "->  Index Scan on pg_proc"]
+
+
 def test_a_pattern_of_one_name_is_a_look_up_and_others_are_not(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         query = "SELECT count(*) FROM pg_class WHERE relname ~ %s"

@@ -1,0 +1,78 @@
+"""Set-returning functions in the target list: a loop between a row and where it goes (PostgreSQL's ProjectSet).
+
+    SELECT a, unnest(b) FROM t
+        for c1 in <elements of b>:                one function
+        for c1, c2 in zip_longest(<x>, <y>):      several, in step: NULL where one has no more rows
+
+Rows are multiplied after grouping, and before DISTINCT, ORDER BY, OFFSET and LIMIT. PostgreSQL sorts first where no
+sort key calls one; a stable sort afterwards gives the same order.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from catalog.functions.registry import implementation
+from catalog.types.oids import RECORD
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.context import RowPathFull
+from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.walk import contains, is_volatile, walk
+from engine.sql import tree
+
+
+def _is_set_function(node: object) -> bool:
+    return isinstance(node, tree.FuncExpr) and node.function.returns_set
+
+
+def calls_set_functions(node: object) -> bool:
+    """Whether an expression, or a sub-query in it, calls one."""
+    return contains(node, _is_set_function)
+
+
+def asks_session(call: tree.FuncExpr) -> bool:
+    """Whether it asks the session: no other path can run it, and it limits its rows itself."""
+    found = implementation(call.function.source)
+    return found is not None and found.needs_session
+
+
+def set_functions_of(query: tree.Query) -> list[tree.FuncExpr]:
+    """The calls in a query's targets, each once: equal calls give equal rows, in step. Raises NotOnRowPath for calls
+    within calls, for those that rows are grouped by, and for those of records."""
+    if not query.has_set_functions:
+        return []
+    if calls_set_functions(query.group_by):
+        raise NotOnRowPath("GROUP BY of a set-returning function")
+    found: list[tree.FuncExpr] = []
+    for item, depth in walk((query.targets, query.order_by, query.distinct or ())):
+        if depth or not isinstance(item, tree.FuncExpr) or not item.function.returns_set:
+            continue
+        if calls_set_functions(item.arguments):
+            raise NotOnRowPath("a set-returning function of another")
+        if item.type.oid == RECORD or len(item.function.output_types) > 1:
+            raise NotOnRowPath("a set-returning function of records")
+        if item not in found:
+            found.append(item)
+    for call in found:
+        if is_volatile(call) and sum(item == call for item, _ in walk(query.targets)) > 1:
+            raise NotOnRowPath("the same volatile function twice")
+    return found
+
+
+def open_set_functions(code: Code, expressions: ExpressionCompiler, calls: list[tree.FuncExpr], limit: int) -> None:
+    """Opens the loop over the rows of the calls; what follows goes inside it, and finds their values."""
+    if not calls:
+        return
+    names = [code.temporary("c") for _ in calls]
+    sources = [expressions.set_function(call) for call in calls]
+    if len(calls) == 1:
+        code.indent(f"for {names[0]} in {sources[0]}:")
+    else:
+        code.names["zip_longest"] = zip_longest
+        code.indent(f"for {', '.join(names)} in zip_longest({', '.join(sources)}):")
+    if not all(asks_session(call) for call in calls):
+        code.names["RowPathFull"] = RowPathFull
+        code.line("n += 1")
+        code.line(f"if n > {limit}: raise RowPathFull")
+    for call, name in zip(calls, names, strict=True):
+        expressions.overrides[call] = Value(name, nullable=True, atom=True)
