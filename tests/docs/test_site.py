@@ -11,15 +11,17 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 
-import psycopg
 import pytest
 
-from tests.docs.running import blocks, in_namespaces
-from tests.server import ROOT, ShoalServer
+from tests.docs.running import ROOT, Pages, blocks
 
+# What the commands of a page must have written.
+SAID = {
+    "index.md": (" 100000 | 10000000.00 | 125.00", '"balance": "101.00"'),
+    "time-travel.md": ("  7 |  100.00", " 100000.00"),
+}
 _LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?((?:https?:)?//[^\"> ]+)")
 
 
@@ -46,28 +48,11 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: pathlib.Pa
         assert not loaded, f"{page.name} loads {loaded}"
 
 
-def _page_outside(folder: pathlib.Path) -> str:
-    (folder / "docs" / "outside.md").write_text("# Outside\n")
-    return "outside.md"
-
-
-def _link_to_nowhere(folder: pathlib.Path) -> str:
-    (folder / "docs" / "index.md").write_text("# Start\n\n[gone](gone.md)\n")
-    return "gone.md"
-
-
-def _anchor_to_nowhere(folder: pathlib.Path) -> str:
-    (folder / "docs" / "index.md").write_text("# Start\n\n[gone](sql.md#gone)\n")
-    return "#gone"
-
-
-@pytest.mark.parametrize("spoil", [_page_outside, _link_to_nowhere, _anchor_to_nowhere])
-def test_what_is_wrong_with_the_site_ends_the_build(
-    copy: pathlib.Path, tmp_path: pathlib.Path, spoil: Callable[[pathlib.Path], str]
-) -> None:
-    named = spoil(copy)
+def test_what_is_wrong_with_the_site_ends_the_build(copy: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (copy / "docs" / "outside.md").write_text("# Outside\n")
+    (copy / "docs" / "index.md").write_text("# Start\n\n[no page](gone.md) [no heading](sql.md#nowhere)\n")
     status, told = build(copy, tmp_path / "site")
-    assert status != 0 and named in told
+    assert status != 0 and all(named in told for named in ("outside.md", "gone.md", "#nowhere")), told
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
@@ -85,25 +70,20 @@ def test_lists_and_tables_stand_apart_from_the_text_before_them(page: pathlib.Pa
         before = line
 
 
+@pytest.fixture(scope="module")
+def pages() -> Iterator[Pages]:
+    keeper = Pages()
+    yield keeper
+    keeper.close()
+
+
 @pytest.mark.parametrize("page", [page.name for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page.name)])
-def test_what_a_page_says_to_paste_runs_as_it_stands(page: str) -> None:
-    done = in_namespaces(page)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_what_a_page_says_to_paste_runs_as_it_stands(page: str, pages: Pages) -> None:
+    status, told = pages.run(page)
+    assert status == 0, told
+    assert all(text in told for text in SAID.get(page, ())), told
 
 
-def test_a_command_that_fails_is_told() -> None:
-    done = in_namespaces("../tests/docs/failing.md")
-    assert done.returncode == 1 and 'relation "nothing" does not exist' in done.stderr, done.stdout + done.stderr
-
-
-def test_the_first_ten_minutes_run_as_they_stand() -> None:
-    statements = [text for kind, text in blocks("index.md") if kind == "sql"]
-    assert len(statements) >= 4
-    with ShoalServer() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
-        for block in statements:
-            if "AS OF" in block:
-                time.sleep(1.1)  # as long as a reader takes at least: a second ago the table is there
-            for statement in block.split(";\n"):
-                connection.execute(statement)
-        row = connection.execute("SELECT after->>'balance' FROM shoal_changes('transfers')").fetchone()
-        assert row == ("101.00",)
+def test_a_command_that_fails_is_told(pages: Pages) -> None:
+    status, told = pages.run("../tests/docs/failing.md")
+    assert status == 1 and 'relation "nothing" does not exist' in told, told
