@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import sys
 from collections.abc import Iterator
 
 import psycopg
@@ -48,6 +50,25 @@ def server(request: pytest.FixtureRequest) -> ShoalServer | PostgresServer:
         "shoal" if request.param == "shoal" else "postgres_server"
     )
     return found
+
+
+@pytest.fixture
+def restored_process() -> Iterator[None]:
+    """For a test that runs the command of a server in this process: what the command sets for its whole process is
+    undone, so that later tests neither log to a stream that was captured, and closed, for this one, nor recurse as
+    deeply as servers may."""
+    root = logging.getLogger()
+    handlers, level, recursion, switching = (
+        root.handlers[:],
+        root.level,
+        sys.getrecursionlimit(),
+        sys.getswitchinterval(),
+    )
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    sys.setrecursionlimit(recursion)
+    sys.setswitchinterval(switching)
 
 
 _chroots = itertools.count()

@@ -118,6 +118,7 @@ def test_tls_by_request_and_from_the_first_byte_on(
         assert connection.execute("SELECT count(*) FROM loaded").fetchone() == (2000,)
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")  # that it is old is the matter here
 def test_old_versions_of_tls_are_refused(guarded: GuardedServer) -> None:
     context = _client(alpn=True)
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED

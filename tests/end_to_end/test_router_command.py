@@ -67,6 +67,7 @@ async def test_it_finds_nodes_in_zookeeper_and_stops_in_good_order(shoal: ShoalS
         await coordination.close()
 
 
+@pytest.mark.usefixtures("restored_process")
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

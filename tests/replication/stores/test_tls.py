@@ -104,6 +104,7 @@ async def test_clients_must_show_a_certificate_where_they_are_asked(
         await store.close()
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")  # that it is old is the matter here
 def test_old_versions_are_refused(server: LogProcess, certificate: Certificate) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(certificate.cert)

@@ -144,6 +144,7 @@ async def test_an_address_in_use_is_one_clear_line(admin: Admin) -> None:
         await Admin(*admin.address, ()).start()
 
 
+@pytest.mark.usefixtures("restored_process")
 def test_a_wrong_address_ends_the_start(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--data", str(tmp_path), "--listen", "127.0.0.1:0", "--admin", "8080"]) == 1
     assert capsys.readouterr().err == 'shoal: "8080" is not HOST:PORT, such as 127.0.0.1:5432\n'
