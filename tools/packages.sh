@@ -2,8 +2,8 @@
 # Installs the Debian packages that tests and benches use, where they are missing:
 # a PostgreSQL as the oracle, with its psql and pgbench; a ZooKeeper (its Java library, no service); the JDBC and ODBC
 # drivers, and a Java compiler for a client; a C compiler for what makes operations on files fail; a Chromium for the
-# console; promtool, which comes with Prometheus; the shells zsh and fish; what the commands in docs/ use. Clients
-# for Node, Go and Rust are tested where these are installed.
+# console; sqlsmith; promtool, which comes with Prometheus; the shells zsh and fish; what the commands in docs/ use.
+# Clients for Node, Go and Rust are tested where these are installed.
 # `tools/packages.sh cluster`: only what a cluster on this machine needs.
 set -eu
 missing=""
@@ -20,6 +20,7 @@ if [ "${1:-all}" = all ]; then
     command -v ip >/dev/null || missing="$missing iproute2"
     command -v zsh >/dev/null || missing="$missing zsh"
     command -v fish >/dev/null || missing="$missing fish"
+    command -v sqlsmith >/dev/null || missing="$missing sqlsmith"
     command -v promtool >/dev/null || missing="$missing prometheus"
     [ -e /usr/share/java/postgresql.jar ] || missing="$missing libpostgresql-jdbc-java"
     [ -n "$(ls /usr/lib/*/odbc/psqlodbcw.so 2>/dev/null)" ] || missing="$missing odbc-postgresql"

@@ -7,6 +7,7 @@ from tests.torture.crowd import trials as crowd
 from tests.torture.durability import trials as durability
 from tests.torture.isolation import trials as isolation
 from tests.torture.security import trials as security
+from tests.torture.smith import trials as smith
 from tests.torture.trial import Trial
 
 TRIALS = (
@@ -95,6 +96,15 @@ TRIALS = (
         "as parts of a whole (TLP) and without plans (NoREC)",
         1.5,
         others.differential,
+    ),
+    Trial(
+        "sqlsmith",
+        "whatever is asked is answered, or refused in good order",
+        "statements that sqlsmith makes of the catalog and of a few tables, on both paths: no crash, no hang, no "
+        "internal error; most of them call for what means nothing, or what is not there, and are refused",
+        1.0,
+        smith.sqlsmith,
+        exact=True,
     ),
     Trial(
         "load",
