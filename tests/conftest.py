@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import logging
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
+from tests import order
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.zookeeper_server import ZooKeeper
+
+
+def _keep_bytecode() -> None:
+    """Tests start hundreds of processes, and compiling the code takes each of them as much time as all else that it
+    does before it serves. Where Python is told to write no bytecode, it is kept outside of the tree, for this run."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        directory = os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="shoal-bytecode-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+
+
+_keep_bytecode()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order.in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.Scheduling | None:
+    return order.Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
