@@ -17,9 +17,10 @@ best, then the most columns by equality, then a range; what turns out to be larg
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from catalog.collations import is_current, key_type
+from catalog.records import dataclass
 from catalog.schema import Catalog, Index, Table
 from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef

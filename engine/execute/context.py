@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.functions.base import CallContext
+from catalog.records import dataclass
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
 from engine.execute.written import Written

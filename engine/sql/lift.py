@@ -33,24 +33,31 @@ _SPLIT: Final = re.compile(
     ))""",
     re.VERBOSE,
 )
-# In a template, literals being $n: where it is not one plain statement, or where a literal cannot be a parameter.
-_UNSAFE: Final = re.compile(
-    rb"""--|/\*|'|;(?!\s*\Z)
-    |\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b)[^$])*\$
+# In a template in lower case, literals being $n: where a literal cannot be a parameter, by what it stands within.
+_CLAUSES: Final = re.compile(
+    rb"""\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b)[^$])*\$
     |\bdistinct\s+on\b|\bconflict\b(?:(?!\bdo\b)[^$])*\$
-    |\A\s*select\b.*\binto\b
-    |(?:\bas|::)\s*[\w\x80-\xff."]+(?:\s+(?:varying|precision))?\s*[(\[]\s*\$
+    |\A\s*select\b.*\binto\b""",
+    re.VERBOSE | re.DOTALL,
+)
+_IN_CLAUSES: Final = (b"order", b"group", b"distinct", b"conflict", b"into")
+# The same where it is the first one in parentheses or brackets: modifiers of types, and what reads like them.
+_OPENED: Final = re.compile(rb"[(\[]\s*\$")
+_MODIFIERS: Final = re.compile(
+    rb"""(?:\bas|::)\s*[\w\x80-\xff."]+(?:\s+(?:varying|precision))?\s*[(\[]\s*\$
     |\b(?:varchar|char|character|varying|bpchar|nchar|numeric|decimal|dec|bit|varbit|float|time|timestamp|timetz
         |timestamptz|interval|current_time|current_timestamp|localtime|localtimestamp|extract|overlay)\s*\(\s*\$
     |\]\s*\[\s*\$""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+    re.VERBOSE | re.DOTALL,
 )
-# Where a number may be a column's, or a string is part of its type's name.
+_SEVERAL: Final = re.compile(rb";(?!\s*\Z)")
+# Where a number may be a column's, or a string is part of its type's name; in lower case.
 _PLACES: Final = re.compile(
     rb"""\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b).)*
     |\binterval\s+\$\d+""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+    re.VERBOSE | re.DOTALL,
 )
+_WITH_PLACES: Final = (b"order", b"group", b"interval")
 _INTERVAL: Final = re.compile(rb"\b(interval)\s+'[^']*+(?:''[^']*+)*+'", re.IGNORECASE)
 _MOMENT: Final = re.compile(rb"\bas\s+of\s+timestamp\s+\Z", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(rb"\$(\d+)")
@@ -121,12 +128,18 @@ def _lifted(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
 
 def _verdict(sql: bytes, template: bytes, kinds: bytes) -> tuple[int, ...] | None:
     """See _verdicts."""
-    kept = tuple(int(number) for place in _PLACES.finditer(template) for number in _PLACEHOLDER.findall(place[0]))
+    lower = template.lower()
+    kept: tuple[int, ...] = ()
+    if any(word in lower for word in _WITH_PLACES):
+        kept = tuple(int(number) for place in _PLACES.finditer(lower) for number in _PLACEHOLDER.findall(place[0]))
     if len(kept) == len(kinds) or (kept and b"$" in sql):
         return None
-    parts = _with_literals(_split(sql), kept)
+    parts = _split(sql)
+    if kept:
+        parts = _with_literals(parts, kept)
     texts = parts[0::2]
-    template, _, kinds = _lifted(parts)
+    if kept:
+        template, _, kinds = _lifted(parts)
     return kept if _is_safe(texts, _INTERVAL.sub(rb"\1 x", template), kinds) else None
 
 
@@ -162,9 +175,21 @@ def _kind_of_number(literal: bytes) -> bytes:
 
 
 def _is_safe(texts: list[bytes], template: bytes, kinds: bytes) -> bool:
-    if b"?" in kinds or _STATEMENT.match(template) is None or _UNSAFE.search(template) is not None:
+    if b"?" in kinds or _STATEMENT.match(template) is None or not _is_plain(template.lower()):
         return False
     return all(kind != ord("s") or _is_value_after(texts[at]) for at, kind in enumerate(kinds))
+
+
+def _is_plain(template: bytes) -> bool:
+    """Whether a template, in lower case, is one statement whose reading can be trusted, and all $n may be parameters.
+    What is cheap to see is looked at first: every text that is new comes here."""
+    if b"--" in template or b"/*" in template or b"'" in template:
+        return False
+    if b";" in template and _SEVERAL.search(template) is not None:
+        return False
+    if any(word in template for word in _IN_CLAUSES) and _CLAUSES.search(template) is not None:
+        return False
+    return _OPENED.search(template) is None or _MODIFIERS.search(template) is None
 
 
 def _is_value_after(text: bytes) -> bool:

@@ -28,7 +28,9 @@ _STRINGS: Final = frozenset(("SCONST", "BCONST", "XCONST"))
 _SECRET: Final = "'********'"
 _QUERIES: Final = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _WORDS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_$?")  # what a space has to part, in lower case
-_TIGHT: Final = re.compile(r"(?<=\S)\s+(?=\S)")
+# In lower case: space that parts no two words, and what between words is more than one space.
+_LOOSE: Final = re.compile(r"(?<![a-z0-9_$?\s])\s++|\s++(?![a-z0-9_$?])")
+_WIDE: Final = re.compile(r"\s{2,}|[^\S ]")
 # A constant that can be told without its surroundings: a number with its sign, a string that nothing continues, a word.
 _EVIDENT: Final = re.compile(
     r"-?\s*(?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"
@@ -50,7 +52,7 @@ def described(statement: ast.Statement, relations: Sequence[int], conforming: bo
 def normalized(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
     """(queryid, text) of a query or a change. `relations`: OIDs of what its names lead to; `conforming`:
     standard_conforming_strings."""
-    places = {place - statement.offset for place in _constants(statement.tree)}
+    places = {place - statement.offset for place in _constants(statement.tree)} if statement.constants else set[int]()
     found = _spliced(statement, places, conforming) or _replaced(statement, places, conforming)
     text, canonical = found
     return _hash([*map(str, relations), canonical]), text
@@ -75,13 +77,8 @@ def _spliced(statement: ast.Statement, places: set[int], conforming: bool) -> tu
         canonical += (between, _CONSTANT)
         done = constant.end()
     rest = text[done:]
-    return "".join((*shown, rest)).strip(), _TIGHT.sub(_tightened, "".join((*canonical, rest)).strip().lower())
-
-
-def _tightened(space: re.Match[str]) -> str:
-    """A space stays where it parts two words."""
-    before, after = space.string[space.start() - 1], space.string[space.end()]
-    return " " if before in _WORDS and after in _WORDS else ""
+    tight = _LOOSE.sub("", "".join((*canonical, rest)).strip().lower())
+    return "".join((*shown, rest)).strip(), _WIDE.sub(" ", tight)
 
 
 def without_values(statement: ast.Statement, conforming: bool) -> str:

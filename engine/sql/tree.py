@@ -12,11 +12,11 @@ Every expression has `type` (a TypeRef). A `Var` names a column by (range table 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import field as node_field
 from typing import Union
 
 from catalog.functions.base import Function, Operator
+from catalog.records import dataclass
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
 

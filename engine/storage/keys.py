@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -106,17 +107,17 @@ def row_key_encoder(storage_id: int, types: Sequence[TypeRef]) -> Callable[[Sequ
 
     42704 for a type without btree order. Values must be within their type.
     """
-    prefix = storage_prefix(storage_id)
     if all(type_ref.oid in _BIASED for type_ref in types):
         codes = [_BIASED[type_ref.oid] for type_ref in types]
-        pack = struct.Struct(">I" + "".join(code for code, _ in codes)).pack
         terms = ", ".join(f"v[{i}] + {bias}" if bias else f"v[{i}]" for i, (_, bias) in enumerate(codes))
-        return _compiled(f"lambda v: pack({storage_id}, {terms})", {"pack": pack})
-    names: dict[str, object] = {f"e{i}": _key_encoder(type_ref) for i, type_ref in enumerate(types)}
-    joined = " + ".join((repr(prefix), *(f"e{i}(v[{i}])" for i in range(len(types)))))
-    if all(map(_fixed_width, types)):
-        return _compiled(f"lambda v: {joined}", names)
-    return _compiled(f"lambda v: fit({joined})", {**names, "fit": fit_key})
+        pack = struct.Struct(">I" + "".join(code for code, _ in codes)).pack
+        return _maker(f"lambda pack, storage_id: lambda v: pack(storage_id, {terms})")(pack, storage_id)
+    names = [f"e{i}" for i in range(len(types))]
+    joined = " + ".join(("prefix", *(f"e{i}(v[{i}])" for i in range(len(types)))))
+    if not all(map(_fixed_width, types)):
+        joined = f"fit({joined})"
+    make = _maker(f"lambda prefix, fit, {', '.join(names)}: lambda v: {joined}")
+    return make(storage_prefix(storage_id), fit_key, *map(_key_encoder, types))
 
 
 def index_entry_encoder(
@@ -135,6 +136,13 @@ def index_entry_encoder(
         tail = f"({tail} if {' or '.join(f'v[{i}] is None' for i in range(len(types)))} else b'')"
     joined = " + ".join(filter(None, (repr(storage_prefix(storage_id)), *parts, tail)))
     return _compiled(f"lambda v, r: fit({joined})", {**names, "fit": fit_key})
+
+
+@lru_cache(512)
+def _maker(source: str) -> Callable[..., Callable[[Sequence[object]], bytes]]:
+    """What binds an encoder to its table. Keys of the same types have one: planning asks for an encoder with each
+    look-up that it finds, and compiling costs forty times as much as binding."""
+    return cast(Callable[..., Callable[[Sequence[object]], bytes]], eval(source))
 
 
 def _compiled(source: str, names: dict[str, object]) -> Callable[..., bytes]:

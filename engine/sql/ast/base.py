@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from catalog.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class Statement:
     offset: int = 0
     parameters: int = 0  # the highest $n in it
     whole: str = ""
+    constants: bool = True  # whether there may be any in it
 
     def of(self, tree: Node) -> Statement:
         """The statement that this one holds (DECLARE, PREPARE, EXPLAIN), at the same place of the same string."""

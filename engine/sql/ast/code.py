@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from catalog.records import dataclass
 from engine.sql.ast.base import Node, Statement
 from engine.sql.ast.expressions import TypeName
 from engine.sql.ast.queries import RangeVar

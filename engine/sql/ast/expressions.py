@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog.records import dataclass
 from engine.sql.ast.base import Node
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from catalog.records import dataclass
 from engine.sql.ast.base import Node
 from engine.sql.ast.expressions import TypeName
 from engine.sql.ast.queries import RangeVar, SelectStmt

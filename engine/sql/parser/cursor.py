@@ -22,6 +22,7 @@ class Cursor:
     _index: int
     _curr: Token
     _highest_parameter: int
+    _constants: bool  # whether a literal has been read
     _labels_allowed: bool  # in a target list, where a keyword may be a label
     _similar_ends: bool  # in SUBSTRING(... SIMILAR pattern ESCAPE ...), before SIMILAR
 
@@ -50,6 +51,7 @@ class Cursor:
         self._index = 0
         self._curr = tokens[0]
         self._highest_parameter = 0
+        self._constants = False
         self._labels_allowed = False
         self._similar_ends = False
 
@@ -137,6 +139,11 @@ class Cursor:
     def refuse(self, feature: str, location: int) -> NoReturn:
         """0A000 for syntax that PostgreSQL has and Shoal has not."""
         not_supported(feature, position=location + 1)
+
+    def literal(self, kind: str, value: str | bool | None, location: int = -1) -> ast.Literal:
+        """A constant, which the statement then has."""
+        self._constants = True
+        return ast.Literal(kind, value, location=location)
 
     def source(self, start: int) -> str:
         """What was written from offset `start` to the end of the last token taken."""

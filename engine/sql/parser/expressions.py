@@ -222,7 +222,7 @@ class Expressions(FunctionSyntax):
         arguments = [left]
         if self._curr.key in _NORMAL_FORMS:
             form = self.advance()
-            arguments.append(ast.Literal("string", form.key.upper(), location=form.start))
+            arguments.append(self.literal("string", form.key.upper(), location=form.start))
         self.expect("normalized")
         call = self.system_call("is_normalized", tuple(arguments), token.start)
         return ast.BoolExpr("not", (call,), location=token.start) if negated else call
@@ -318,14 +318,15 @@ class Expressions(FunctionSyntax):
         key = token.key
         if key == "ICONST":
             self.advance()
-            return ast.Literal("integer", token.text, location=token.start)
+            return self.literal("integer", token.text, location=token.start)
         if key == "SCONST":
             self.advance()
-            return ast.Literal("string", token.text, location=token.start)
+            return self.literal("string", token.text, location=token.start)
         if key == "(":
             return self._parenthesised()
         if key == "FCONST":
             self.advance()
+            self._constants = True
             return number(token.text, token.start)
         if key == "PARAM":
             return self._parameter()
@@ -362,13 +363,13 @@ class Expressions(FunctionSyntax):
         key = token.key
         if key in ("true", "false"):
             self.advance()
-            return ast.Literal("boolean", key == "true", location=token.start)
+            return self.literal("boolean", key == "true", location=token.start)
         if key == "null":
             self.advance()
-            return ast.Literal("null", None, location=token.start)
+            return self.literal("null", None, location=token.start)
         if key in ("BCONST", "XCONST"):
             self.advance()
-            return ast.Literal("bit" if key == "BCONST" else "hexbit", token.text, location=token.start)
+            return self.literal("bit" if key == "BCONST" else "hexbit", token.text, location=token.start)
         return None
 
     def _parenthesised(self) -> ast.Node:
@@ -541,7 +542,7 @@ class Expressions(FunctionSyntax):
 
     def typed_literal(self, type_name: ast.TypeName) -> ast.Node:
         value = self.expect("SCONST")
-        return ast.TypeCast(ast.Literal("string", value.text, location=value.start), type_name)
+        return ast.TypeCast(self.literal("string", value.text, location=value.start), type_name)
 
     def _type_literal(self) -> ast.Node:
         return self.typed_literal(self.built_in_type(constant=True))
@@ -560,7 +561,7 @@ class Expressions(FunctionSyntax):
             value = self.expect("SCONST")
             modifiers = self.interval_fields()
         type_name = ast.TypeName(("pg_catalog", "interval"), modifiers, location=location)
-        return ast.TypeCast(ast.Literal("string", value.text, location=value.start), type_name)
+        return ast.TypeCast(self.literal("string", value.text, location=value.start), type_name)
 
     def indirection(self, argument: ast.Node) -> ast.Node:
         """Subscripts, fields and .* after an operand."""

@@ -229,7 +229,7 @@ class FunctionSyntax(TypeNames):
             self.fail()
         field = self.advance()
         self.expect("from")
-        name = ast.Literal("string", field.text, location=field.start)
+        name = self.literal("string", field.text, location=field.start)
         return self.system_call("extract", (name, self.expression()), token.start)
 
     def _normalize(self, token: Token) -> ast.Node:
@@ -237,7 +237,7 @@ class FunctionSyntax(TypeNames):
         if self.accept(","):
             form = self._curr
             key = self.expect_one_of("nfc", "nfd", "nfkc", "nfkd")
-            arguments.append(ast.Literal("string", key.upper(), location=form.start))
+            arguments.append(self.literal("string", key.upper(), location=form.start))
         return self.system_call("normalize", tuple(arguments), token.start)
 
     def _position(self, token: Token) -> ast.Node:
@@ -298,7 +298,7 @@ class FunctionSyntax(TypeNames):
             length = self.expression()
             if self.accept("from"):
                 return self.system_call("substring", (first, self.expression(), length), token.start)
-            one = ast.Literal("integer", "1")
+            one = self.literal("integer", "1")
             count = ast.TypeCast(length, ast.TypeName(("pg_catalog", "int4")))
             return self.system_call("substring", (first, one, count), token.start)
         if self.accept("similar"):

@@ -369,7 +369,7 @@ class Queries(Relations, Expressions):
     def _limit_value(self, location: int) -> ast.Node:
         token = self._curr
         if self.accept("all"):
-            return ast.Literal("null", None, location=token.start)
+            return self.literal("null", None, location=token.start)
         value = self.expression()
         if self._curr.key == ",":
             self.advance()
@@ -383,7 +383,7 @@ class Queries(Relations, Expressions):
         start = self._curr.start
         value: ast.Node
         if self._curr.key in ("row", "rows"):
-            value = ast.Literal("integer", "1")
+            value = self.literal("integer", "1")
         elif self._curr.key in ("+", "-"):
             value = self._number_with_sign(start)
         else:
@@ -396,7 +396,7 @@ class Queries(Relations, Expressions):
 
     def _number_with_sign(self, start: int) -> ast.Node:
         text = self.signed_number()
-        return ast.Literal("integer" if text.lstrip("-").isdigit() else "float", text, location=start)
+        return self.literal("integer" if text.lstrip("-").isdigit() else "float", text, location=start)
 
     def _locking_clauses(self) -> tuple[ast.LockingClause, ...]:
         clauses: list[ast.LockingClause] = []

@@ -64,9 +64,10 @@ class Statements(ChangeStreams):
                 return found
             start = self._curr.start
             self._highest_parameter = 0
+            self._constants = False
             tree = self.statement()
             text = self.source(start)
-            found.append(ast.Statement(tree, text, start, self._highest_parameter, self.sql))
+            found.append(ast.Statement(tree, text, start, self._highest_parameter, self.sql, self._constants))
             if self._curr.key not in (";", ""):
                 self.fail()
 
