@@ -117,7 +117,12 @@ class PlanCache:
         self.plans: dict[object, Prepared | None] = {}
         self._once: dict[object, None] = {}  # the texts that have come once
 
+    def met(self, key: object) -> bool:
+        """Whether `put` would keep a plan for this text, for it has come before."""
+        return key in self._once or key in self.plans
+
     def put(self, key: object, plan: Prepared | None) -> None:
+        """Keeps a plan (None: there is none) if its text has come before."""
         if plan is not None and key not in self.plans and key not in self._once:
             if len(self._once) >= PLANS_PER_KEY:
                 self._once.clear()

@@ -22,10 +22,13 @@ class Code:
     """Functions under construction. Several functions may share one Code, and with it the constants.
 
     `literals`: so many parameters, from $1 on, are literals of a text: none is NULL, and no test for it is written.
+    `brief`: what is written will run once, so compiling it costs more than running it: the less source, and the less of
+    it that other statements do not have too, the better.
     """
 
-    def __init__(self, literals: int = 0) -> None:
+    def __init__(self, literals: int = 0, brief: bool = False) -> None:
         self.literals = literals
+        self.brief = brief
         self.names: dict[str, object] = {}
         self.prologue: list[str] = []  # lines that the plan's function begins with
         self.at_end: list[Callable[[], None]] = []  # called when it is finished: lets go of what refers to each other

@@ -3,16 +3,21 @@
 A DataRow is 'D', its length, the number of columns, then each column's length and bytes, -1 for NULL (PostgreSQL 16
 manual, 55.7). Encoders are made once per plan and formats. Columns that cannot be NULL are not tested; integers, text
 and booleans are encoded in place; types of one binary length share a constant for it.
+
+In a plan that runs once, a row goes to a function that all results of these types share (`row_framer`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import itemgetter
 
+from catalog.schema import FIRST_USER_OID
 from catalog.types import lookup
-from catalog.types.base import FormatSettings
-from catalog.types.oids import RECORD, RECORD_ARRAY
+from catalog.types.base import FormatSettings, TypeRef
+from catalog.types.oids import NAMED_TYPES, RECORD, RECORD_ARRAY
 from engine.execute.code import Code
 from engine.execute.expressions import Value
 from engine.execute.python_sides import named_codec
@@ -27,6 +32,64 @@ _NULL = b"\xff\xff\xff\xff"
 pack_length = struct.Struct(">i").pack
 pack_head = struct.Struct(">BIH").pack  # 'D', length, columns
 pack_one = struct.Struct(">BIHi").pack  # the same with the length of the only column
+
+
+class FramedSink:
+    """Hands each output row to `frame`, which makes its DataRow. `single` and what comes back: as of DataRowSink."""
+
+    def __init__(self, code: Code, frame: Callable[[Sequence[object]], bytes], single: bool) -> None:
+        self.code = code
+        self.single = single
+        self.out = code.temporary("out")
+        self.finish = 'b"", 0' if single else f'b"".join({self.out}), len({self.out})'
+        self._frame = code.named(frame, "frame")
+
+    def start(self) -> None:
+        if not self.single:
+            self.code.line(f"{self.out} = []")
+
+    def row(self, values: Sequence[Value]) -> None:
+        source = f"{self._frame}({self._row(values)})"
+        self.code.line(f"return {source}, 1" if self.single else f"{self.out}.append({source})")
+
+    def _row(self, values: Sequence[Value]) -> str:
+        """Source of the row. Columns of decoded rows and nothing else are picked out of these, so that the source does
+        not depend on which ones they are."""
+        places = [value.place for value in values if value.place is not None]
+        if len(places) != len(values) or len(places) < 2:
+            return f"({''.join(value.source + ', ' for value in values)})"
+        starts: dict[str, int] = {}
+        width = 0
+        for row, columns, _ in sorted(set(places)):
+            if row not in starts:
+                starts[row] = width
+                width += columns
+        pick = itemgetter(*(starts[row] + place for row, _, place in places))
+        return f"{self.code.named(pick, 'pick')}({' + '.join(starts)})"
+
+
+def row_framer(
+    oids: tuple[int, ...], formats: tuple[int, ...], settings: FormatSettings
+) -> Callable[[Sequence[object]], bytes] | None:
+    """A function from rows of these types to DataRows in these formats. None for types whose text depends on more than
+    the settings: those of users, names of objects, records."""
+    if any(oid >= FIRST_USER_OID or oid in (RECORD, RECORD_ARRAY) or oid in NAMED_TYPES for oid in oids):
+        return None
+    return _row_framer(oids, formats, settings)
+
+
+@lru_cache(1024)
+def _row_framer(
+    oids: tuple[int, ...], formats: tuple[int, ...], settings: FormatSettings
+) -> Callable[[Sequence[object]], bytes]:
+    code = Code()
+    values = [Value(f"c{position}", nullable=True, atom=True) for position in range(len(oids))]
+    sink = DataRowSink(code, [tree.Const(None, TypeRef(oid)) for oid in oids], (), formats, settings, single=False)
+    with code.block("def frame(row):"):
+        if values:
+            code.line(f"{', '.join(value.source for value in values)}, = row")
+        code.line(f"return {sink.message(values)}")
+    return code.finish("frame")
 
 
 class DataRowSink:
@@ -60,10 +123,11 @@ class DataRowSink:
             self.code.line(f"{self.out} = []")
 
     def row(self, values: Sequence[Value]) -> None:
-        source = self._message(values)
+        source = self.message(values)
         self.code.line(f"return {source}, 1" if self.single else f"{self.out}.append({source})")
 
-    def _message(self, values: Sequence[Value]) -> str:
+    def message(self, values: Sequence[Value]) -> str:
+        """Source of the DataRow of these values."""
         code = self.code
         if len(values) == 1 and not values[0].nullable and not self._fused(0):
             name = code.temporary("e")

@@ -16,7 +16,6 @@ What cannot be compiled raises `NotOnRowPath`; the planner then gives the statem
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from catalog.errors import SqlError
@@ -24,6 +23,7 @@ from catalog.functions.array_shapes import array_slice, build_array, subscript
 from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
+from catalog.records import dataclass
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.oids import NAME, NAMED_TYPES
@@ -73,11 +73,13 @@ _MANY_ELEMENTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The source of a compiled expression. `atom`: a name or literal that costs nothing to repeat."""
+    """The source of a compiled expression. `atom`: a name or literal that costs nothing to repeat. `place`: where it
+    lies in a decoded row that is at hand as a whole: the row's name, how many columns it has, which one it is."""
 
     source: str
     nullable: bool = True
     atom: bool = False
+    place: tuple[str, int, int] | None = None
 
 
 NULL = Value("None", nullable=True, atom=True)

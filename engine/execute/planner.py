@@ -10,7 +10,8 @@ from catalog.schema import Catalog
 from catalog.types.base import FormatSettings
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import RowPlan
-from engine.execute.encode import DataRowSink
+from engine.execute.encode import DataRowSink, FramedSink, row_framer
+from engine.execute.explain import explain_lines
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
 from engine.execute.modify import ModifyPlan
 from engine.execute.output import ListSink, Sink
@@ -21,14 +22,16 @@ from engine.sql import tree
 __all__ = ["NotOnRowPath", "plan_row"]
 
 
-def plan_row(analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings) -> RowPlan | None:
+def plan_row(
+    analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings, brief: bool = False
+) -> RowPlan | None:
     """The row plan of a statement; None if it is not one for the row path.
 
-    The plan is good for this catalog version and these settings.
+    The plan is good for this catalog version and these settings. `brief`: it will run once, see Code.
     """
     try:
         if isinstance(analyzed.statement, tree.Query):
-            return SelectPlan(analyzed, catalog, settings)
+            return SelectPlan(analyzed, catalog, settings, brief)
         if isinstance(analyzed.statement, tree.Merge):
             return None
         return ModifyPlan(analyzed, catalog, settings)
@@ -41,8 +44,9 @@ class SelectPlan(CompiledPlan):
 
     command = "SELECT"
 
-    def __init__(self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings) -> None:
+    def __init__(self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings, brief: bool) -> None:
         assert isinstance(analyzed.statement, tree.Query)
+        self._brief = brief
         self._query = analyzed.statement
         self._catalog = catalog
         self._settings = settings
@@ -52,14 +56,28 @@ class SelectPlan(CompiledPlan):
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
-        code = Code(self.literals)
+        code, _ = self._written(formats)
+        return code.finish("run")
+
+    def explain(self) -> list[str]:
+        """See RowPlan. Nobody asks for it of most plans, so it is made when it is asked for."""
+        return explain_lines(self._written(None)[1].notes)
+
+    def _written(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
+        code = Code(self.literals, self._brief)
         compiler = QueryCompiler(code, self._catalog, self._settings, pull_up(self._query), None)
         sink: Sink
         if formats is None:
             sink = ListSink(code)
         else:
-            outputs = [target.expression for target in self._query.output]
-            sink = DataRowSink(code, outputs, (self._query,), formats, self._settings, compiler.at_most_one_row)
+            sink = self._data_rows(code, formats, compiler.at_most_one_row)
         write_function(code, len(self.parameter_types), "context.reader", lambda: compiler.write(sink))
-        self._notes = compiler.notes
-        return code.finish("run")
+        return code, compiler
+
+    def _data_rows(self, code: Code, formats: tuple[int, ...], single: bool) -> Sink:
+        outputs = [target.expression for target in self._query.output]
+        if self._brief:
+            frame = row_framer(tuple(output.type.oid for output in outputs), formats, self._settings)
+            if frame is not None:
+                return FramedSink(code, frame, single)
+        return DataRowSink(code, outputs, (self._query,), formats, self._settings, single)

@@ -25,6 +25,7 @@ from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import RowPathFull
+from engine.execute.decoding import BRIEF_COLUMNS, write_brief_decoding, write_decoding
 from engine.execute.explain import PlanNote, scan_note, sort_key_shown
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
@@ -42,7 +43,6 @@ from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_ro
 from engine.sql import tree
 from engine.sql.parts import is_result
 from engine.storage.keys import row_number_of
-from engine.storage.rows import codec_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
 _ONLY = frozenset((0,))
@@ -61,7 +61,7 @@ class QueryCompiler:
         self.parent = parent
         self.query = ends_of_indexes(catalog, expand_joins(query))
         self.columns: dict[tuple[int, int], Value] = {}
-        self._used: dict[int, set[int]] | None = None  # columns by relation, once somebody has asked
+        self._used: dict[int, dict[int, None]] | None = None  # columns by relation, once somebody has asked
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
         code.at_end.append(self._let_go)
         above = parent.expressions.levels if parent is not None else ()
@@ -74,7 +74,7 @@ class QueryCompiler:
         self.also_needed: frozenset[tuple[int, int]] = frozenset()  # columns that the caller will ask for
         self.row_names: dict[int, RowNames] = {}  # of the tables whose loops are open
         self.cte_rows: dict[str, str] = {}
-        self.notes: list[PlanNote] = []
+        self._served = True
         self._check_supported()
         self._set_functions = set_functions_of(self.query)
         self._once: list[tree.Expr] = []  # conditions that are told before the first row (One-Time Filter)
@@ -108,6 +108,11 @@ class QueryCompiler:
         ):
             if present:
                 raise NotOnRowPath(name)
+
+    @property
+    def notes(self) -> list[PlanNote]:
+        """The plan for EXPLAIN, once it is written."""
+        return self._describe(self._steps, self._served)
 
     def describe_scan(self) -> list[PlanNote]:
         """The loops alone, for EXPLAIN of a statement that writes what they find."""
@@ -173,13 +178,30 @@ class QueryCompiler:
 
     def _needed(self, relation: int) -> list[int]:
         """The columns of a relation that anything in the query refers to, in order."""
+        found = self._columns_used().get(relation, {})
+        return sorted({*found, *(column for place, column in self.also_needed if place == relation)})
+
+    def _columns_used(self) -> dict[int, dict[int, None]]:
+        """The columns of each relation that anything in the query refers to, in the order of their first use."""
         if self._used is None:
             self._used = {}
             for variable in variables(self._body()):
                 if variable.levels_up == 0:
-                    self._used.setdefault(variable.relation, set()).add(variable.column)
-        found = self._used.get(relation, set())
-        return sorted(found | {column for place, column in self.also_needed if place == relation})
+                    self._used.setdefault(variable.relation, {})[variable.column] = None
+        return self._used
+
+    def _named(self, relation: int) -> Sequence[int]:
+        """The columns of a relation whose rows are at hand as a whole that are to have names of their own: all, but
+        where columns alone are shown, and shown at once: those that anything else refers to."""
+        query = self.query
+        targets = [target.expression for target in query.targets]
+        shown = query.order_by or query.distinct is not None or query.group_by or query.has_aggregates
+        if shown or self.parent is not None or not all(isinstance(item, tree.Var) for item in targets):
+            return list(self._columns_used().get(relation, {}))
+        body = (query.from_items, query.where, query.range_table, query.limit, query.offset, query.ctes)
+        return list(
+            dict.fromkeys(item.column for item in variables(body) if item.relation == relation and item.levels_up == 0)
+        )
 
     def _body(self) -> tuple[object, ...]:
         query = self.query
@@ -215,7 +237,7 @@ class QueryCompiler:
             self.write_loops(lambda: self._write_row(output))
         output.finish()
         code.line(f"return {sink.finish}")
-        self.notes = self._describe(steps, served)
+        self._served = served
 
     def _write_row(self, output: Output) -> None:
         virtual = any(isinstance(step.access, VirtualAccess) for step in self._steps)
@@ -448,7 +470,11 @@ class QueryCompiler:
             self.code.names["row_number_of"] = row_number_of
             self.columns[relation, tree.ROW_NUMBER] = Value(f"row_number_of({names.key})", nullable=False)
             needed.remove(tree.ROW_NUMBER)
-        write_decoding(self.code, entry.table, relation, needed, names.value, self.columns)
+        if self.code.brief and needed and needed[0] > 0 and len(entry.table.columns) <= BRIEF_COLUMNS:
+            named = self._named(relation)
+            write_brief_decoding(self.code, entry.table, relation, needed, named, names.value, self.columns)
+        else:
+            write_decoding(self.code, entry.table, relation, needed, names.value, self.columns)
 
     def _write_source(self, relation: int, entry: tree.RangeEntry, inside: Callable[[], None]) -> None:
         """The loop over VALUES, a function or a sub-query in FROM."""
@@ -703,41 +729,6 @@ def needed_only(query: tree.Query, needed: Sequence[int]) -> tree.Query:
         spared = not target.junk and number not in needed and not isinstance(target.expression, tree.Var)
         targets.append(replace(target, expression=tree.Const(None, target.expression.type)) if spared else target)
     return replace(query, targets=tuple(targets))
-
-
-def write_decoding(
-    code: Code, table: Table, relation: int, needed: Sequence[int], value: str, columns: dict[tuple[int, int], Value]
-) -> None:
-    """Decodes the needed columns (attnums; 0 the whole row) of a stored row into locals of their own."""
-    if not needed:
-        return
-    codec = codec_of(table)
-    decode = code.constant(codec.decode, "decode")
-    positions = {column.number: position for position, column in enumerate(table.columns)}
-    not_null = {column.number for column in table.columns if column.not_null} | set(table.key_columns)
-    if list(needed) == [column.number for column in table.columns]:
-        names = [code.temporary("c") for _ in needed]
-        code.line(f"{', '.join(names)}, = {decode}({value})")
-    elif len(needed) == 1 and needed[0] > 0:
-        names = [code.temporary("c")]
-        code.line(f"{names[0]} = {code.constant(codec.decode_column(needed[0]), 'column')}({value})")
-    elif needed[0] > 0 and 2 * len(needed) >= len(table.columns):
-        names = [code.temporary("c") for _ in needed]
-        places = ["_"] * len(table.columns)
-        for number, name in zip(needed, names, strict=True):
-            places[positions[number]] = name
-        code.line(f"{', '.join(places)}, = {decode}({value})")
-    else:
-        row = code.temporary("row")
-        code.line(f"{row} = {decode}({value})")
-        names = [row if number == 0 else code.temporary("c") for number in needed]
-        for number, name in zip(needed, names, strict=True):
-            if number > 0:
-                code.line(f"{name} = {row}[{positions[number]}]")
-    for number, name in zip(needed, names, strict=True):
-        if number < 0:
-            raise NotOnRowPath("a system column")
-        columns[relation, number] = Value(name, nullable=number not in not_null and number != 0, atom=True)
 
 
 def _inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:

@@ -87,11 +87,16 @@ def cacheable(prepared: Prepared) -> bool:
 
 
 def prepare(
-    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool = False, literals: int = 0
+    session: Session,
+    statement: ast.Statement,
+    types: Sequence[int],
+    with_places: bool = False,
+    literals: int = 0,
+    brief: bool = False,
 ) -> Prepared:
     """Plans one parsed statement. Errors carry their position in the whole query string. `with_places`: that of a
     cursor, whose plan is to give the places of its rows too (engine/session/positioned.py). `literals`: see
-    tree.Analyzed."""
+    tree.Analyzed. `brief`: the plan will run once, see engine/execute/code.py."""
     session.node.activity.planned += 1
     if session.status == "E":
         session.refuse_in_failed_block(statement)
@@ -104,7 +109,7 @@ def prepare(
         transaction = session.transaction
         try:
             with reading_constants(transaction.start_time if transaction is not None else None) as reading:
-                prepared = _prepare_query(session, statement, types, with_places, literals)
+                prepared = _prepare_query(session, statement, types, with_places, literals, brief)
             prepared.lasting = not reading.timely
             if len(statement.text) >= LONG_TEXT:
                 prepared.description = described(statement, prepared.relations, session.key.conforming)
@@ -140,7 +145,7 @@ def _creates_table(node: ast.Node) -> bool:
 
 
 def _prepare_query(
-    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool, literals: int
+    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool, literals: int, brief: bool
 ) -> Prepared:
     environment = session.environment
     analyzed = analyze(statement.tree, environment, types, literals)
@@ -150,7 +155,7 @@ def _prepare_query(
         call = routines.whole_call(session, analyzed.statement)
         if call is not None:
             return routines.prepared_select(session, statement, analyzed, call)
-    return planned(session, statement, analyzed, environment, with_places)
+    return planned(session, statement, analyzed, environment, with_places, brief)
 
 
 def planned(
@@ -159,6 +164,7 @@ def planned(
     analyzed: tree.Analyzed,
     environment: Environment,
     with_places: bool = False,
+    brief: bool = False,
 ) -> Prepared:
     """The plan of an analysed query or change."""
     analyzed = expanded(analyzed, environment)
@@ -196,7 +202,7 @@ def planned(
         prepared.row = plan_by_parameters(analyzed, session.environment, session.key.format)
         _take_members(session, prepared, analyzed, marked)
     else:
-        prepared.row = plan_row(analyzed, session.catalog, session.key.format)
+        prepared.row = plan_row(analyzed, session.catalog, session.key.format, brief)
     if prepared.row is None:
         columnar_of(session, prepared)
     elif session.key.path == "columnar":
@@ -311,14 +317,14 @@ def columnar_parameters(
     return values
 
 
-def prepare_lifted(session: Session, template: bytes, tags: bytes) -> Prepared | None:
-    """A row plan for a template with lifted literals; None when it is not to be cached so."""
+def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) -> Prepared | None:
+    """A row plan for a template with lifted literals; None when it is not to be cached so. `brief`: see `prepare`."""
     types = tuple(LITERAL_TYPES[chr(tag)] for tag in tags)
     try:
         statements = parse(utf8(template))
         if len(statements) != 1 or not isinstance(statements[0].tree, QUERY_STATEMENTS):
             return None
-        prepared = prepare(session, statements[0], types, literals=len(types))
+        prepared = prepare(session, statements[0], types, literals=len(types), brief=brief)
     except SqlError:
         return None  # the text with its literals in place gives the error, or works
     if prepared.kind not in ("row", "past") or not prepared.lasting:

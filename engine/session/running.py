@@ -44,12 +44,13 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     statements = await asyncio.to_thread(parse, utf8(sql), conforming) if long else parse(utf8(sql), conforming)
     if not statements:
         sink.empty()
+    brief = len(statements) > 1 or not session.cache.met(sql)
     for number, statement in enumerate(statements, 1):
         if long and len(statements) == 1 and not may_read_past(statement.text):
             prepared = await asyncio.to_thread(planning.prepare, session, statement, ())
         else:
             try:
-                prepared = planning.prepare(session, statement, ())
+                prepared = planning.prepare(session, statement, (), brief=brief)
             except PastWait as wait:
                 await wait.ready()
                 prepared = planning.prepare(session, statement, ())

@@ -140,7 +140,7 @@ class Session(LedSession):
         if prepared is None:
             if key in self._find or not self.plain():
                 return None
-            prepared = planning.prepare_lifted(self, template, tags)
+            prepared = planning.prepare_lifted(self, template, tags, not self.cache.met(key))
             self.cache.put(key, prepared)
             if prepared is None:
                 return None

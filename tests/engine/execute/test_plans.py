@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from catalog.errors import SqlError
+from engine.execute.code import _compiled
 from engine.execute.context import RowPathFull
 from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT
 from engine.storage.keys import row_key_encoder
@@ -55,6 +56,21 @@ def test_a_plan_leaves_nothing_to_the_cyclic_collector(mirror: Mirror) -> None:
             assert gc.collect() == 0, sql
         finally:
             gc.enable()
+
+
+def test_what_runs_once_shares_its_code_with_what_differs_in_columns(mirror: Mirror) -> None:
+    def compiled(*statements: str) -> int:
+        before = _compiled.cache_info().misses
+        for sql in statements:
+            mirror.plan(sql, brief=True)
+        return _compiled.cache_info().misses - before
+
+    assert compiled("select a, b, u from t where id > $1 order by 1") > 0
+    assert compiled("select u, b, a from t where id > $1 order by 1") == 0
+    assert compiled("select b, a, u from t where u = $1") > 0
+    assert compiled("select b, u, a from t where u = $1") == 0
+    assert compiled("select a + $1, b from t where u <> a") > 0
+    assert compiled("select u + $1, b from t where a <> u", "select u + $1, b from t as r where a <> u") == 0
 
 
 def test_a_long_series_gives_up_where_no_table_is_read(mirror: Mirror) -> None:
