@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from catalog import rows as system_rows
 from catalog.errors import SqlError
+from catalog.memory import Pool
 from catalog.privileges import may
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
@@ -179,6 +180,7 @@ class Node:
         self.written = Written()
         self.default_settings: dict[str, str] = {}  # of every session, in place of PostgreSQL's
         self.activity = Activity()
+        self.memory = Pool()
         self.statements = StatementStatistics(self._known_plans, clock)
         self._background: set[asyncio.Task[None]] = set()
         self._plans: OrderedDict[PlanKey, PlanCache] = OrderedDict()

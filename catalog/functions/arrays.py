@@ -16,6 +16,7 @@ from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.functions.registry import implement
+from catalog.memory import POINTER, room_for
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import MAX_DIMENSIONS, MAX_ELEMENTS, too_many_dimensions
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings, TypeRef
@@ -135,6 +136,7 @@ def concatenate(left: Array | None, right: Array | None) -> Array | None:
         detail = "Arrays with differing dimensions are not compatible for concatenation."
     if not same:
         raise _incompatible(detail)
+    room_for(POINTER * (len(left.elements) + len(right.elements)))
     return _checked(Array(left.elements + right.elements, (count, *outer.dimensions[1:]), outer.lower_bounds))
 
 
@@ -157,6 +159,7 @@ def _fill(element: Any, sizes: Array | None, lowers: Array | None = None, *, wit
             raise SqlError("54000", f"array size exceeds the maximum allowed ({MAX_ELEMENTS})")
     if not counts or not total:
         return EMPTY_ARRAY
+    room_for(POINTER * total)
     bounds = tuple(int(str(item)) for item in lowers.elements) if lowers is not None else (1,) * len(counts)
     return _checked(Array((element,) * total, tuple(counts), bounds))
 

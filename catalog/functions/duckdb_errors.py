@@ -49,9 +49,12 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"out of range for the destination type FLOAT", "22003", "value out of range: overflow"),
         (r"More than one row returned by a subquery", "21000", "more than one row returned by a subquery used as an expression"),  # noqa: E501
         (r"^Interrupt|INTERRUPT Error", "57014", "canceling statement due to user request"),
-        (r"Out of Memory Error", "53200", "out of memory"),
+        (r"Out of Memory Error|UDF: MemoryError", "53200", "out of memory"),
     )
 )  # fmt: skip
+
+
+_MEMORY_HINT = "Raise the server's setting columnar_memory, or have the statement sort, gather or make less at once."
 
 
 def sql_literal(text: str) -> str:
@@ -94,5 +97,6 @@ def translate(message: str) -> SqlError:
         match = pattern.search(head)
         if match:
             key = match[1] if match.re.groups and match[1] else ""
-            return SqlError(sqlstate, text.format(_RANGES.get(_TYPE_OF_MINIMUM.get(key, key), "")))
+            hint = _MEMORY_HINT if sqlstate == "53200" else None
+            return SqlError(sqlstate, text.format(_RANGES.get(_TYPE_OF_MINIMUM.get(key, key), "")), hint=hint)
     return SqlError("XX000", message)

@@ -15,6 +15,7 @@ from typing import Any
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implement
+from catalog.memory import room_for
 from catalog.types import lookup, oids
 from catalog.types.base import FormatSettings, TypeRef
 from catalog.types.user import FIRST_USER_OID
@@ -185,6 +186,7 @@ def _format_text(template: str, arguments: _Arguments) -> str:
             raise SqlError("22023", f'unrecognized format() type specifier "{kind}"',
                            hint='For a single "%" use "%%".')  # fmt: skip
         text = _converted(kind, arguments.texts[arguments.position(position)])
+        room_for(2 * width)
         result.append(text.ljust(width) if left_aligned else text.rjust(width))
     result.append(template[end:])
     return "".join(result)

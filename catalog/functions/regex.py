@@ -13,6 +13,7 @@ from catalog.errors import SqlError
 from catalog.functions.regex_engine import Match, Regex, regex
 from catalog.functions.regex_syntax import Options, set_option
 from catalog.functions.registry import implement
+from catalog.memory import room_for
 from catalog.types.base import Array
 
 _PLAIN, _IGNORE_CASE = Options(), Options(ignore_case=True)
@@ -140,12 +141,15 @@ def _replace(text: str, expression: Regex, template: str, start: int, number: in
     """Replaces match `number`, or all if it is 0, from the 0-based position on."""
     fill = _replacement(template, expression.groups)
     result: list[str] = []
-    end = 0
+    end = size = 0
     for count, match in enumerate(expression.matches(text, start), 1):
         if number and count != number:
             continue
         begin, stop = match[0] or (0, 0)
-        result += (text[end:begin], fill(text, match))
+        made = fill(text, match)
+        size += len(made)
+        room_for(size)
+        result += (text[end:begin], made)
         end = stop
         if number:
             break

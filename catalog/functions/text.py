@@ -19,12 +19,14 @@ from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
+from catalog.memory import LARGE, room_for
 from catalog.types import oids
 from catalog.types.base import Array, TypeRef
 
 Sliced = TypeVar("Sliced", str, bytes)
 
 _MAXIMUM_BYTES = 0x3FFFFFFF  # MaxAllocSize: what one value may take
+_PIECE = 60  # bytes that a short text takes in a list
 
 
 def too_large() -> SqlError:
@@ -128,6 +130,7 @@ def string_to_array(text: str | None, delimiter: str | None, null_string: str | 
         return None
     if not text:
         return Array.of(())
+    room_for(_PIECE * (len(text) if delimiter is None else text.count(delimiter or text)))
     parts = list(text) if delimiter is None else [text] if not delimiter else text.split(delimiter)
     return Array.of(tuple(None if part == null_string else part for part in parts))
 
@@ -146,6 +149,7 @@ def left_pad(text: str, length: int, fill: str = " ") -> str:
         return text[: max(length, 0)]
     if length * 4 > _MAXIMUM_BYTES:
         raise too_large()
+    room_for(2 * length)
     return (fill * (missing // len(fill) + 1))[:missing] + text
 
 
@@ -155,6 +159,7 @@ def right_pad(text: str, length: int, fill: str = " ") -> str:
         return text[: max(length, 0)]
     if length * 4 > _MAXIMUM_BYTES:
         raise too_large()
+    room_for(2 * length)
     return text + (fill * (missing // len(fill) + 1))[:missing]
 
 
@@ -163,6 +168,7 @@ def repeat(text: str, count: int) -> str:
         return ""
     if len(text.encode()) * count > _MAXIMUM_BYTES:
         raise too_large()
+    room_for(len(text) * count)
     return text * count
 
 
@@ -179,7 +185,11 @@ def trim_right(text: str, characters: str) -> str:
 
 
 def replace(text: str, old: str, new: str) -> str:
-    return text.replace(old, new) if old else text
+    if not old:
+        return text
+    if len(new) > len(old) and len(text) * len(new) > LARGE:
+        room_for(len(text) + text.count(old) * (len(new) - len(old)))
+    return text.replace(old, new)
 
 
 def translate(text: str, source: str, target: str) -> str:

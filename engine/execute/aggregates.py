@@ -17,6 +17,7 @@ from catalog.functions.registry import implementation
 from catalog.types import lookup
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.measured import write_kept
 from engine.execute.ordering import sort_function
 from engine.execute.walk import children
 from engine.sql import tree
@@ -111,7 +112,9 @@ class GroupWriter:
                     parts.append(f"(None if {source} is None else {code.constant(key, 'key')}({value.source}))")
             code.line(f"group_key = ({', '.join(parts)},)")
             code.line("group = find_group(group_key)")
-            code.line(f"if group is None: groups[group_key] = group = {self._new_group(with_values=True)}")
+            with code.block("if group is None:"):
+                code.line(f"groups[group_key] = group = {self._new_group(with_values=True)}")
+                code.line("if memory.seen: memory.keep(group_key)")
         for position, aggregate in enumerate(self.kept.aggregates, len(self.kept.values)):
             depth = code.depth
             self._step_one(position, aggregate)
@@ -140,11 +143,14 @@ class GroupWriter:
         if aggregate.distinct or aggregate.order_by:
             sources += [self.expressions.value(clause.expression).source for clause in aggregate.order_by]
             code.line(f"group[{position}].append(({''.join(source + ', ' for source in sources)}))")
+            write_kept(code, f"group[{position}]")
         elif steps is None:
             code.line(f"group[{position}] += 1")
         else:
             step = code.constant(steps[1], "step")
             code.line(f"group[{position}] = {step}({', '.join([f'group[{position}]', *sources])})")
+            if aggregate.function.name.endswith("_agg"):  # its state has all values that it was given
+                code.line(f"if memory.seen: memory.keep(({''.join(source + ', ' for source in sources)}))")
 
     def finish(self) -> None:
         """Opens the loop over the groups, with final values and HAVING; what follows is written inside it."""

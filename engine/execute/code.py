@@ -104,6 +104,10 @@ class Code:
         """Puts lines at the top level of a function before what is at `position`."""
         self._lines[position:position] = [f"    {line}" for line in lines]
 
+    def insert_at(self, position: int, depth: int, line: str) -> None:
+        """Puts a line before what is at `position`."""
+        self._lines.insert(position, "    " * depth + line)
+
     @property
     def source(self) -> str:
         return "\n".join(self._lines) + "\n"

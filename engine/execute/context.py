@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.functions.base import CallContext
+from catalog.memory import UNLIMITED, Meter, meter
 from catalog.records import dataclass
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
@@ -55,6 +56,17 @@ class ExecContext:
     checks: Checks | None = None  # of a statement that is one of several parts: they run when all have written
     results: Mapping[int, Sequence[Sequence[object]]] | None = None  # what other parts have returned, by its OID
     written: Written = field(default_factory=Written)  # where rows are counted; the engine supplies its own
+    memory_limit: int = UNLIMITED  # bytes that the statement may hold (catalog/memory.py)
+    memory_left: Callable[[], int] | None = None  # what the node has left
+    stays: bool = False  # no other path can run it, however much it holds
+
+
+def metered(context: ExecContext, may_leave: bool = False) -> Meter:
+    """The meter of the statement that begins (catalog/memory.py). `may_leave`: it only reads, so the columnar path may
+    be the better place."""
+    left = context.memory_left
+    elsewhere = RowPathHeavy if may_leave and not context.stays else None
+    return meter().begin(context.memory_limit, UNLIMITED if left is None else left(), elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,10 @@ class Field:
 
 class RowPathFull(Exception):  # noqa: N818
     """A row plan met more rows than the row path is for: the statement is to run on the columnar path instead."""
+
+
+class RowPathHeavy(RowPathFull):
+    """The same of rows that are too large together: where no other path takes the statement, this one may go on."""
 
 
 class RowPlan(Protocol):

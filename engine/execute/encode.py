@@ -20,6 +20,7 @@ from catalog.types.base import FormatSettings, TypeRef
 from catalog.types.oids import NAMED_TYPES, RECORD, RECORD_ARRAY
 from engine.execute.code import Code
 from engine.execute.expressions import Value
+from engine.execute.measured import write_kept
 from engine.execute.python_sides import named_codec
 from engine.execute.records import Levels, known_type
 from engine.sql import tree
@@ -32,6 +33,14 @@ _NULL = b"\xff\xff\xff\xff"
 pack_length = struct.Struct(">i").pack
 pack_head = struct.Struct(">BIH").pack  # 'D', length, columns
 pack_one = struct.Struct(">BIHi").pack  # the same with the length of the only column
+
+
+def _write_message(sink: FramedSink | DataRowSink, source: str) -> None:
+    if sink.single:
+        sink.code.line(f"return {source}, 1")
+    else:
+        sink.code.line(f"{sink.out}.append({source})")
+        write_kept(sink.code, sink.out)
 
 
 class FramedSink:
@@ -49,8 +58,7 @@ class FramedSink:
             self.code.line(f"{self.out} = []")
 
     def row(self, values: Sequence[Value]) -> None:
-        source = f"{self._frame}({self._row(values)})"
-        self.code.line(f"return {source}, 1" if self.single else f"{self.out}.append({source})")
+        _write_message(self, f"{self._frame}({self._row(values)})")
 
     def _row(self, values: Sequence[Value]) -> str:
         """Source of the row. Columns of decoded rows and nothing else are picked out of these, so that the source does
@@ -123,8 +131,7 @@ class DataRowSink:
             self.code.line(f"{self.out} = []")
 
     def row(self, values: Sequence[Value]) -> None:
-        source = self.message(values)
-        self.code.line(f"return {source}, 1" if self.single else f"{self.out}.append({source})")
+        _write_message(self, self.message(values))
 
     def message(self, values: Sequence[Value]) -> str:
         """Source of the DataRow of these values."""

@@ -23,6 +23,7 @@ from catalog.functions.array_shapes import array_slice, build_array, subscript
 from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
+from catalog.memory import at_most, size_of
 from catalog.records import dataclass
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
@@ -30,7 +31,8 @@ from catalog.types.oids import NAME, NAMED_TYPES
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.context import ExecContext
+from engine.execute.context import ExecContext, metered
+from engine.execute.measured import measured_call, measured_cast
 from engine.execute.python_sides import RECORD, comparison, equality_of, named_codec, python_side, same_equality
 from engine.execute.records import Levels, known_type
 from engine.execute.values import sql_value_function
@@ -68,6 +70,7 @@ _RECORD_COMPARISONS = {
     "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
 }  # fmt: skip
 _ROWS = (RECORD, 2287)
+_FOLDED = 1 << 20  # bytes that a constant may take
 _MANY_ELEMENTS = 32
 
 
@@ -221,10 +224,12 @@ class ExpressionCompiler:
         found = implementation(function.source)
         if found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
-            return found.python_source.format(*arguments)
-        python, needs_context = python_side(function, types, result)
-        name = self.code.constant(python, function.name if function.name.isidentifier() else "f")
-        return f"{name}({', '.join(['context.call', *arguments] if needs_context else arguments)})"
+            call = found.python_source.format(*arguments)
+        else:
+            python, needs_context = python_side(function, types, result)
+            name = self.code.constant(python, function.name if function.name.isidentifier() else "f")
+            call = f"{name}({', '.join(['context.call', *arguments] if needs_context else arguments)})"
+        return measured_call(self.code, call, function, result)
 
     def _can_inline(self, found: Implementation, arguments: Sequence[str]) -> bool:
         """Whether the template may be used: an argument that it repeats is a name, its globals clash with no others."""
@@ -392,9 +397,10 @@ class ExpressionCompiler:
         name = self.code.constant(function, "cast")
         call = f"{name}(context.call, " if by_name else f"{name}("
         if not found.nullable:
-            return Value(f"{call}{found.source})", nullable=False)
+            return Value(measured_cast(self.code, f"{call}{found.source})", expression), nullable=False)
         source, atom = self.bind(found)
-        return Value(f"(None if {source} is None else {call}{atom.source}))")
+        made = measured_cast(self.code, f"{call}{atom.source})", expression)
+        return Value(f"(None if {source} is None else {made})")
 
     def _conversion_of_names(self, expression: tree.Expr) -> Callable[..., object]:
         """A cast from or to a type that prints names (regclass): its codec asks the session."""
@@ -708,6 +714,8 @@ def compile_expression(
     with code.block("def evaluate(context, parameters):"):
         for number in sorted(compiler.parameters):
             code.line(f"p{number} = parameters[{number - 1}]")
+        if "large" in found.source:
+            code.line(f"{code.constant(metered, 'metered')}(context)")
         code.line(f"return {found.source}")
     return code.finish("evaluate")
 
@@ -768,11 +776,13 @@ def _unchanged(value: object) -> object:
 
 
 def _attempt(function: Callable[..., object], arguments: Sequence[object]) -> tuple[object] | None:
-    """The result of a call, None where it raises an SqlError."""
+    """The result of a call, None where it raises an SqlError, and where it is too large to be kept with a plan."""
     try:
-        return (function(*arguments),)
+        with at_most(_FOLDED):
+            result = function(*arguments)
     except SqlError:
         return None
+    return None if size_of(result) > _FOLDED else (result,)
 
 
 def _is_total(expression: tree.FuncExpr) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import Code
-from engine.execute.context import ExecContext, Field
+from engine.execute.context import ExecContext, Field, metered
 from engine.execute.explain import PlanNote, explain_lines
 from engine.execute.records import Levels, known_type
 from engine.sql import tree
@@ -69,8 +69,11 @@ def result_fields(targets: Sequence[tree.Target], levels: Levels) -> tuple[Field
     )
 
 
-def write_function(code: Code, parameters: int, reader: str, body: Callable[[], None]) -> None:
-    """Writes `run(context, parameters)`: the locals that everything relies on, then the body.
+METERED, CHECKED = "memory.", "large"  # what a body that has to do with the meter has in it
+
+
+def write_function(code: Code, parameters: int, reader: str, body: Callable[[], None], may_leave: bool = False) -> None:
+    """Writes `run(context, parameters)`: the locals that everything relies on, then the body. `may_leave`: `metered`.
 
     Only what the body uses is set up, so the body is written first and the head put before it.
     """
@@ -95,4 +98,7 @@ def write_function(code: Code, parameters: int, reader: str, body: Callable[[], 
         lines.append("get, scan = reader.get, reader.scan")
     if "n += 1" in text or "nonlocal n" in text:
         lines.append("n = 0")
+    if METERED in text or CHECKED in text:
+        lines.append(f"memory = metered(context, {may_leave})")
+        code.names["metered"] = metered
     code.insert(head, lines + code.prologue)

@@ -23,6 +23,7 @@ from engine.execute.encode import DataRowSink
 from engine.execute.explain import PlanNote
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
+from engine.execute.measured import write_kept
 from engine.execute.output import ListSink, Sink
 from engine.execute.records import level_of
 from engine.execute.select import QueryCompiler
@@ -108,6 +109,7 @@ class _Shell:
         self.parameters = parameters
         self.result = "[]"
         self.checked = bool(writer.outgoing or writer.incoming or writer.exclusions)
+        self.may_leave = False  # it finds its rows before it writes, and `memory.stay()` is between
         code.names.update(Checks=Checks, RowPathFull=RowPathFull)
 
     @property
@@ -128,7 +130,7 @@ class _Shell:
                 self.code.line("if context.checks is None: checks.finish()")
             self.code.line(f"return {self.result}, count")
 
-        write_function(self.code, self.parameters, "context.transaction", whole)
+        write_function(self.code, self.parameters, "context.transaction", whole, self.may_leave)
         return self.code.finish("run")
 
     def local(self, value: Value) -> Value:
@@ -216,6 +218,7 @@ class InsertCompiler:
         self.code = shell.code
         self.statement = statement
         self.table = statement.table
+        shell.may_leave = statement.source is not None
         self.partitioned = shell.writer if isinstance(shell.writer, PartitionedWriter) else None
         self.values: list[Value] = []
         self.old: dict[tuple[int, int], Value] = {}
@@ -302,7 +305,10 @@ class InsertCompiler:
         code.dedent_to(depth)
         self.source_note = inner.notes[0]
         names = [code.temporary("v") for _ in statement.source_columns]
-        code.indent(f"for {', '.join(names)}, in {name}():" if names else f"for _ in {name}():")
+        rows = code.temporary("rows")
+        code.line(f"{rows} = {name}()")
+        code.line("memory.stay()")
+        code.indent(f"for {', '.join(names)}, in {rows}:" if names else f"for _ in {rows}:")
         given = dict(zip(statement.source_columns, names, strict=True))
         defaults = {assignment.column: assignment.expression for assignment in statement.defaults}
         self.values = []
@@ -407,6 +413,7 @@ class ChangeCompiler:
         self.after = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)  # sees the locked row
         self.joined = bool(statement.from_items)
         self.one_row = self.finder.at_most_one_row and not self.joined
+        shell.may_leave = not self.one_row
         assignments = statement.assignments if isinstance(statement, tree.Update) else ()
         # A sub-query may give up: before the only row is written that is no harm, before a later one it would be.
         checks = statement.checks if isinstance(statement, tree.Update) else ()
@@ -438,9 +445,11 @@ class ChangeCompiler:
                 raise NotOnRowPath("a row of a sub-query as a whole")
             values = "".join(f"{self.finder.columns[place].source}, " for place in others)
             code.line(f"found.append(({names.key}, {names.value}, {values}))")
+            write_kept(code, "found")
 
         self.finder.write_loops(collect)
         code.dedent_to(depth)
+        code.line("memory.stay()")
         names = [code.temporary("c") for _ in others]
         for place, name in zip(others, names, strict=True):
             self.after.columns[place] = Value(name, nullable=True, atom=True)

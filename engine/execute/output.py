@@ -13,6 +13,7 @@ from typing import Protocol
 from catalog.errors import SqlError
 from engine.execute.code import Code
 from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.measured import write_kept
 from engine.execute.ordering import sort_function
 from engine.execute.records import known_type
 from engine.sql import tree
@@ -40,6 +41,7 @@ class ListSink:
 
     def row(self, values: Sequence[Value]) -> None:
         self.code.line(f"{self.out}.append(({''.join(value.source + ', ' for value in values)}))")
+        write_kept(self.code, self.out)
 
 
 class ActionSink:
@@ -93,6 +95,7 @@ class Output:
         values += [self.expressions.value(item) for item in self.sort_only]
         values += [self.expressions.value(item) for item in self.query.distinct or ()]
         self.code.line(f"buffer.append(({''.join(value.source + ', ' for value in values)}))")
+        write_kept(self.code, "buffer")
 
     def finish(self) -> None:
         if not self.buffered:

@@ -71,7 +71,9 @@ class SelectPlan(CompiledPlan):
             sink = ListSink(code)
         else:
             sink = self._data_rows(code, formats, compiler.at_most_one_row)
-        write_function(code, len(self.parameter_types), "context.reader", lambda: compiler.write(sink))
+        write_function(
+            code, len(self.parameter_types), "context.reader", lambda: compiler.write(sink), not self._query.row_marks
+        )
         return code, compiler
 
     def _data_rows(self, code: Code, formats: tuple[int, ...], single: bool) -> Sink:

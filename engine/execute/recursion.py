@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import RowPathFull
+from engine.execute.measured import write_kept
 from engine.execute.scan import RANGE_LIMIT
 from engine.sql import tree
 
@@ -99,6 +100,7 @@ def _write_term(compiler: QueryCompiler, working: str, rows: str) -> None:
     code.line("n += 1")
     code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
     code.line("made.append(row)")
+    write_kept(code, "made")
     code.line("yield row")
     code.dedent_to(depth)
     code.line(f"{working} = made")

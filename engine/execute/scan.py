@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from catalog.memory import LARGE, meter
 from catalog.types import lookup
 from catalog.types.base import Array, TypeRef
 from catalog.types.integer import BITS
@@ -24,6 +25,7 @@ from engine.execute.access import Access, Condition, KeyColumn, fixed_size
 from engine.execute.code import Code
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler
+from engine.execute.measured import write_stored_row
 from engine.sql import tree
 from engine.storage.keys import KEPT_KEY_BYTES, MAX_KEY_BYTES, fit_key, row_key_encoder, storage_prefix, successor
 
@@ -42,10 +44,13 @@ class RowNames:
 
 class ScanWriter:
     """Writes the loops of access paths into a function that has the locals `get`, `scan` and `counter` ('': the rows of
-    a table are all wanted, so they are counted before the first is looked at)."""
+    a table are all wanted, so they are counted before the first is looked at). `outermost`: no loop is around."""
 
-    def __init__(self, code: Code, expressions: ExpressionCompiler, limit: int, counter: str = "n") -> None:
+    def __init__(
+        self, code: Code, expressions: ExpressionCompiler, limit: int, counter: str = "n", outermost: bool = False
+    ) -> None:
         self.code = code
+        self._outermost = outermost
         self.expressions = expressions
         code.names["RowPathFull"] = RowPathFull
         self._limit = limit
@@ -100,7 +105,7 @@ class ScanWriter:
                 self._count()
             if cut:
                 self._refuse_cut_keys(names.key)
-        body()
+        self._write_row(access, names, body)
 
     def _write_index(self, access: Access, names: RowNames, body: Callable[[], None], reverse: bool, cut: bool) -> None:
         code = self.code
@@ -122,7 +127,13 @@ class ScanWriter:
             code.line(f"{names.key} = {rows} + {entry}")
         code.line(f"{names.value} = get({names.key})")
         code.indent(f"if {names.value} is not None:")
-        body()
+        self._write_row(access, names, body)
+
+    def _write_row(self, access: Access, names: RowNames, body: Callable[[], None]) -> None:
+        if access.single and self._outermost:
+            body()
+        else:
+            write_stored_row(self.code, names.value, body)
 
     # ---- key bytes --------------------------------------------------------------------------------------------------
 
@@ -265,8 +276,12 @@ class ScanWriter:
 
 
 def few(rows: Iterable[tuple[bytes, bytes]], limit: int) -> list[tuple[bytes, bytes]]:
-    """The rows, if there are no more of them. Raises RowPathFull."""
-    found = list(islice(rows, limit + 1))
+    """The rows, if there are no more of them. Raises RowPathFull, 53200."""
+    found = []
+    for row in islice(rows, limit + 1):
+        found.append(row)
+        if len(row[1]) > LARGE:
+            meter().stored_row(len(row[1]))
     if len(found) > limit:
         raise RowPathFull
     return found

@@ -30,6 +30,7 @@ from engine.execute.explain import PlanNote, scan_note, sort_key_shown
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten
+from engine.execute.measured import write_kept, write_next_row
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import pull_up
 from engine.execute.records import known_output
@@ -455,7 +456,9 @@ class QueryCompiler:
         limit, counter = self.scan_limit, "n"
         if step is self._outermost:
             limit, counter = FULL_SCAN_LIMIT, "" if self._reads_to_the_end(step) else "outer_rows"
-        ScanWriter(code, self.expressions, limit, counter).write(step.access, names, row, step.reverse, ordered)
+        outermost = self.parent is None and step is self._steps[0]
+        scans = ScanWriter(code, self.expressions, limit, counter, outermost)
+        scans.write(step.access, names, row, step.reverse, ordered)
 
     def _member_rows(self, query: tree.Query) -> str:
         """Source of the rows of the sub-query of an IN that refers to no column of ours: it runs once."""
@@ -506,7 +509,9 @@ class QueryCompiler:
             code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
         for position, name in enumerate(names):
             self.columns[relation, position + 1] = Value(name, nullable=True, atom=True)
+        start, depth = code.position, code.depth
         inside()
+        write_next_row(code, start, depth)
 
     def _rows_sink(self, query: tree.Query) -> Sink:
         """Where the rows of a sub-query in FROM go: into a list; one by one where a recursion may have no end."""
@@ -591,6 +596,7 @@ class QueryCompiler:
                 raise NotOnRowPath("a row of a sub-query as a whole")
             values = "".join(f"{self.columns[place].source}, " for place in needed)
             code.line(f"{found}.append(({values}))")
+            write_kept(code, found)
 
         if step.group:
             self._write_rest(step.steps, match)
@@ -630,6 +636,7 @@ class QueryCompiler:
             values = [self.columns[place].source for place in others]
             sorts = [self.expressions.value(key).source for key in keys]
             code.line(f"found.append(({', '.join([*rows, *values, *sorts])},))")
+            write_kept(code, "found")
 
         self._write_rest(steps, collect)
         code.dedent_to(depth)

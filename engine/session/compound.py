@@ -204,6 +204,7 @@ class _Execution:
         context = self.session.context()
         context.reader = context.transaction = self.view
         context.checks = self.checks
+        context.stays = True
         return context
 
     async def run(self) -> None:

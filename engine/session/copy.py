@@ -276,9 +276,12 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
             return _one(_copied(data, prepared, options), count), None
         except StalePlan:
             prepared = await running.locked(session, prepared)
-        except RowPathFull:
-            prepared = planning.columnar_of(session, prepared)
-            break
+        except RowPathFull as full:
+            if running.elsewhere(session, prepared, full):
+                break
+            with running.staying(session):
+                data, count = await running.execute_row_waiting(session, prepared, prepared.run_row(formats), ())
+            return _one(_copied(data, prepared, options), count), None
     if prepared.columnar is None and options.arrow:
         not_supported("COPY of this query in the format arrow")
     if prepared.columnar is None:

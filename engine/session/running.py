@@ -11,13 +11,14 @@ columnar plan.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.columnar.interface import ColumnarQuery, RowEncoding
-from engine.execute.context import RowPathFull
+from engine.execute.context import RowPathFull, RowPathHeavy
 from engine.session import planning, serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
@@ -172,17 +173,16 @@ async def start(session: Session, portal: Portal) -> None:
     prepared = portal.prepared = await current(session, portal.prepared)
     while prepared.kind == "row":
         try:
-            portal.pending, portal.count = await execute_row_waiting(
-                session, prepared, prepared.run_row(portal.formats), portal.parameters
-            )
-            portal.pending_rows = portal.count if prepared.fields is not None else 0
-            portal.path = ROW
+            await _start_row(session, portal)
             return
         except StalePlan:
             prepared = portal.prepared = await current(session, prepared)
-        except RowPathFull:
+        except RowPathFull as full:
             locks = prepared.locks
-            prepared = planning.columnar_of(session, prepared)
+            if not elsewhere(session, prepared, full):
+                with staying(session):
+                    await _start_row(session, portal)
+                return
             if session.transaction is not None and prepared.locks is not locks:
                 prepared = portal.prepared = await locked(session, prepared)
                 planning.columnar_of(session, prepared)
@@ -203,6 +203,37 @@ async def start(session: Session, portal: Portal) -> None:
     except SqlError:
         await session.met_durable(transaction)
         raise
+
+
+async def _start_row(session: Session, portal: Portal) -> None:
+    prepared = portal.prepared
+    portal.pending, portal.count = await execute_row_waiting(
+        session, prepared, prepared.run_row(portal.formats), portal.parameters
+    )
+    portal.pending_rows = portal.count if prepared.fields is not None else 0
+    portal.path = ROW
+
+
+def elsewhere(session: Session, prepared: Prepared, full: RowPathFull) -> bool:
+    """Makes the columnar plan of a statement that the row path gave up. False: there is none, and the rows are not too
+    many but too large, so the row path is to go on. Raises what planning raises."""
+    try:
+        planning.columnar_of(session, prepared)
+    except SqlError as error:
+        if error.sqlstate == "0A000" and isinstance(full, RowPathHeavy):
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def staying(session: Session) -> Iterator[None]:
+    """What runs at once inside stays on the row path, up to query_memory_limit."""
+    session.stays_on_row_path(True)
+    try:
+        yield
+    finally:
+        session.stays_on_row_path(False)
 
 
 async def _begin(session: Session, portal: Portal, prepared: Prepared, held: Mapping[Hashable, int]) -> None:

@@ -126,6 +126,35 @@ def milliseconds(value: str) -> int:
     return int(found[1]) * int(_TIME_UNITS[found[2]])
 
 
+_SIZE_UNITS = {"B": 1 / 1024, "kB": 1, "MB": 1 << 10, "GB": 1 << 20, "TB": 1 << 30, "": 1}
+
+
+def _kilobytes(least: int) -> Callable[[str, str], str]:
+    """A size in any of PostgreSQL's units, at least so many kB or 0; shown in the largest unit that keeps it whole."""
+
+    def check(name: str, value: str) -> str:
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB|)\s*", value)
+        if not found:
+            raise _invalid(name, value, 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".')
+        total = round(float(found[1]) * _SIZE_UNITS[found[2]])
+        if total and not least <= total < 2**31:
+            message = f'{total} kB is outside the valid range for parameter "{name}" ({least} kB .. 2147483647 kB)'
+            raise SqlError("22023", message)
+        for unit in ("TB", "GB", "MB"):
+            if total and total % int(_SIZE_UNITS[unit]) == 0:
+                return f"{total // int(_SIZE_UNITS[unit])}{unit}"
+        return f"{total}kB" if total else "0"
+
+    return check
+
+
+def byte_count(value: str) -> int:
+    """The number of bytes in a canonical size."""
+    found = re.fullmatch(r"(\d+)(kB|MB|GB|TB|)", value)
+    assert found is not None
+    return (int(found[1]) << 10) * int(_SIZE_UNITS[found[2]])
+
+
 def _read_token(name: str, value: str) -> str:
     parse_token(value)
     return value.strip()
@@ -254,6 +283,14 @@ _DEFINITIONS = (
     Definition("lock_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition("idle_in_transaction_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition("idle_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
+    Definition(
+        "query_memory_limit",
+        "512MB",
+        _kilobytes(64),
+        kind="integer",
+        unit="kB",
+        description="What one statement may hold in the server's memory; 0: no limit of its own.",
+    ),
     Definition("extra_float_digits", "1", _float_digits, kind="integer"),
     Definition("bytea_output", "hex", _choice("hex", "escape"), kind="enum"),
     Definition(

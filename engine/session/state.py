@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from catalog.encodings import encoding_named
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
+from catalog.memory import UNLIMITED
 from catalog.privileges import may, may_columns
 from catalog.schema import Catalog, Database, Role, Schema, Table, View
 from catalog.schema import Sequence as SequenceObject
@@ -22,7 +23,15 @@ from engine.node import Node, PlanCache
 from engine.session import privileges
 from engine.session.positioned import current_row
 from engine.session.prepared import Portal, Prepared
-from engine.session.settings import IDENTITIES, PlanKey, Settings, is_for_superusers, milliseconds, not_permitted
+from engine.session.settings import (
+    IDENTITIES,
+    PlanKey,
+    Settings,
+    byte_count,
+    is_for_superusers,
+    milliseconds,
+    not_permitted,
+)
 from engine.session.waiting import Work
 from engine.sql import tree
 from engine.sql.analyze import Environment
@@ -127,6 +136,7 @@ class SessionState:
         self._context = StatementContext(self)
         self._context.next_row_number = node.next_row_number
         self._context.written = node.written
+        self._limit_memory()
 
     def stand_on(self, node: Node) -> None:
         """From now on the session reads another node: the present one, or one of the past."""
@@ -191,11 +201,23 @@ class SessionState:
             "T": milliseconds(settings.get("idle_in_transaction_session_timeout")),
         }
         self.may_time_out = any(self.idle_timeouts.values())
+        self.query_memory = byte_count(settings.get("query_memory_limit")) or UNLIMITED
+        self._limit_memory()
         isolation = settings.get("default_transaction_isolation")
         self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
         self.default_read_only = settings.get("default_transaction_read_only") == "on"
         self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
         self.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
+
+    def _limit_memory(self) -> None:
+        context = self.__dict__.get("_context")  # made once the settings are known
+        if context is not None:
+            context.memory_limit = self.query_memory
+            context.memory_left = self.node.memory.left
+
+    def stays_on_row_path(self, stays: bool) -> None:
+        """Whether what runs next may hold more on the row path than other queries, for no other path takes it."""
+        self._context.stays = stays
 
     # ---- what others see of it -------------------------------------------------------------------------------------
 
@@ -281,6 +303,7 @@ class SessionState:
         )
         context.next_row_number = self.node.next_row_number
         context.written = self.node.written
+        context.memory_limit, context.memory_left = self.query_memory, self.node.memory.left
         return context
 
     # ---- who may do what --------------------------------------------------------------------------------------------

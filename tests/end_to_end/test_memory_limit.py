@@ -34,6 +34,7 @@ def test_a_query_past_its_limit_ends_alone() -> None:
                     connection.execute(TOO_MUCH.encode())
                 except psycopg.Error as error:
                     errors.append(error.sqlstate)
+                    assert error.diag.message_hint is not None and "columnar_memory" in error.diag.message_hint
                 assert connection.execute("SELECT v FROM t WHERE id = 17").fetchall() == [(7,)]
 
         threads = [threading.Thread(target=too_much) for _ in range(3)]

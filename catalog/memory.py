@@ -1,0 +1,185 @@
+"""What a running statement holds in memory, estimated where it gathers or makes something large.
+
+    kept       the large values of the rows that the statement has put aside: to be sorted, grouped, sent
+    fleeting   the large values that were made or read for the row at hand, and are gone with it unless they are kept
+
+A value counts from LARGE bytes on, at what Python says that it takes. Smaller ones are not looked at: the row path
+stops at some thousand rows (engine/execute/scan.py), which is what bounds them. Values that share bytes count one by
+one, and a row that waits in two places counts twice: an estimate, never far below what there is.
+
+Every thread has its own meter. Only whoever runs statements says `begin`; on other threads nothing has a limit.
+`room_for` is asked before something is made whose size is known: then nothing has to be taken back.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from catalog.errors import SqlError
+from catalog.types.base import Array
+
+LARGE = 4096  # bytes
+POINTER = 8  # bytes
+SAMPLE = 16  # elements of an array that are looked at
+UNLIMITED = sys.maxsize
+
+Known = TypeVar("Known", bound="str | bytes | None")
+
+
+class Meter:
+    """The account of one statement. `seen`: a large value has been met, so rows that are kept are to be looked at."""
+
+    __slots__ = ("elsewhere", "fleeting", "kept", "limit", "seen", "stored", "wanted")
+
+    def __init__(self) -> None:
+        self.begin(UNLIMITED, UNLIMITED)
+
+    def begin(self, wanted: int, left: int, elsewhere: type[Exception] | None = None) -> Meter:
+        """A statement that may hold `wanted` bytes begins, where the node has `left`; the meter itself. `elsewhere`:
+        what to raise where stored rows are too much, for it can be run in another way that holds less."""
+        self.kept = self.fleeting = self.stored = 0
+        self.wanted = wanted
+        self.limit = wanted if wanted < left else left
+        self.elsewhere = elsewhere
+        self.seen = False
+        return self
+
+    def stay(self) -> None:
+        """From now on it cannot be run in another way."""
+        self.elsewhere = None
+
+    def row(self, size: int) -> None:
+        """A large stored row is read; what was fleeting before is gone. Raises 53200."""
+        self.fleeting = 0
+        self.stored += size
+        self.saw(size)
+
+    def saw(self, size: int) -> None:
+        """There is another large value. Raises 53200."""
+        self.seen = True
+        self.fleeting += size
+        if self.kept + self.fleeting > self.limit:
+            raise self.exceeded()
+
+    def keep(self, row: Sequence[object] | bytes) -> None:
+        """A row was put aside: its values, or the bytes that it was turned into. Raises 53200."""
+        self.fleeting = 0
+        if isinstance(row, bytes):
+            self.kept += len(row)
+        else:
+            for value in row:
+                self.kept += size_of(value)
+        if self.kept > self.limit:
+            raise self.exceeded()
+
+    def stored_row(self, size: int) -> None:
+        """A large stored row is put aside as it is. Raises 53200."""
+        self.row(size)
+        self.kept, self.fleeting = self.kept + size, 0
+
+    def room_for(self, size: int) -> None:
+        """Something of this size is about to be made. Raises 53200 where it would be too much."""
+        if self.kept + self.fleeting + size > self.limit:
+            raise self.exceeded()
+
+    def exceeded(self) -> Exception:
+        """53200, and which setting says so."""
+        if self.elsewhere is not None and self.stored * 4 > self.limit:
+            return self.elsewhere()
+        if self.limit < self.wanted:
+            return node_is_full()
+        return SqlError(
+            "53200",
+            "out of memory",
+            detail=f"The statement needs more than query_memory_limit ({self.wanted >> 10} kB).",
+            hint="Raise query_memory_limit, or have the statement read, gather or make less at once.",
+        )
+
+
+def node_is_full() -> SqlError:
+    """53200: all connections together hold what the server may."""
+    return SqlError(
+        "53200",
+        "out of memory",
+        detail="The server's connections together hold as much as its setting memory allows.",
+        hint="Try again when others have ended, or raise the server's setting memory.",
+    )
+
+
+class Pool:
+    """What the connections of a server hold together between statements, and while one waits; bytes.
+
+    A statement on the row path runs to its end in one go, so at any time only one of them has something beside this.
+    """
+
+    __slots__ = ("held", "limit")
+
+    def __init__(self, limit: int = UNLIMITED) -> None:
+        self.limit = limit
+        self.held = 0
+
+    def left(self) -> int:
+        """What is to be had."""
+        return self.limit - self.held
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.meter = Meter()
+
+
+_of_thread = _OfThread()
+
+
+def meter() -> Meter:
+    """This thread's."""
+    return _of_thread.meter
+
+
+@contextmanager
+def at_most(size: int) -> Iterator[None]:
+    """What is made inside may take this many bytes, whatever the statement has; nothing of it counts afterwards."""
+    before, _of_thread.meter = _of_thread.meter, Meter().begin(size, UNLIMITED)
+    try:
+        yield
+    finally:
+        _of_thread.meter = before
+
+
+def room_for(size: int) -> None:
+    """Meter.room_for of this thread; small sizes are not asked about."""
+    if size > LARGE:
+        _of_thread.meter.room_for(size)
+
+
+def large(value: Known) -> Known:
+    """A value that may be a large one, on its way. Raises 53200."""
+    if value is not None and len(value) > LARGE:
+        _of_thread.meter.saw(sys.getsizeof(value))
+    return value
+
+
+def large_array(value: Array | None) -> Array | None:
+    """The same of an array."""
+    if value is not None and len(value[0]) * POINTER > LARGE:
+        _of_thread.meter.saw(size_of(value))
+    return value
+
+
+def size_of(value: object) -> int:
+    """Bytes that a value in internal form takes, from LARGE bytes on; else 0."""
+    if isinstance(value, Array):
+        count = len(value.elements)
+        if not count:
+            return 0
+        sample = value.elements[:: -(-count // SAMPLE)]
+        each = POINTER + sum(map(sys.getsizeof, sample)) // len(sample)
+        return each * count if each * count > LARGE else 0
+    if isinstance(value, tuple):
+        return sum(map(size_of, value))
+    size = sys.getsizeof(value)
+    return size if size > LARGE else 0

@@ -1,0 +1,77 @@
+"""What a plan's function tells the meter of its statement (catalog/memory.py), written where it can matter.
+
+    large(call)                        around calls whose result may be large, whatever the arguments are
+    memory.row(len(value))             of a stored row in a loop, if it is a large one
+    memory.fleeting = 0                at the next row of a loop in which something large may be made
+    if memory.seen: memory.keep(...)   behind every row that is put aside
+
+A plan that has none of these, a look-up by key above all, does not know of the meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from catalog.functions.base import Function
+from catalog.memory import LARGE, large, large_array
+from catalog.types import element_of
+from catalog.types.base import TypeRef
+from engine.execute.code import Code
+from engine.sql import tree
+
+_TEXTS = frozenset((17, 25, 114, 142, 1042, 1043, 1560, 1562, 3802))  # their values are str or bytes
+_PADDED = frozenset((1042, 1560))  # char(n), bit(n)
+# What these make is no larger than what they are given, which counts already, or small in any case.
+_NEVER_LARGER = frozenset(
+    (
+        "bpcharsubstr", "btrim", "btrim1", "chr", "initcap", "json_array_element_text", "json_object_field_text",
+        "jsonb_array_element_text", "jsonb_object_field_text", "lower", "ltrim", "ltrim1", "md5_bytea", "md5_text",
+        "rtrim", "rtrim1", "split_part", "text_left", "text_reverse", "text_right", "text_substr", "text_substr_no_len",
+        "to_hex32", "to_hex64", "upper",
+    )
+)  # fmt: skip
+
+
+def measured_call(code: Code, call: str, function: Function, result: TypeRef) -> str:
+    """The source of a call, counted where its result may be a large one."""
+    return call if function.returns_set or function.source in _NEVER_LARGER else _measured(code, call, result)
+
+
+def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> str:
+    """The same of a cast: of what may be large itself, and to a length that is."""
+    given, result = expression.argument.type.oid, expression.type
+    if isinstance(expression, tree.CoerceViaIO):
+        may_be_large = given in _TEXTS or element_of(given) != 0
+    else:
+        may_be_large = result.oid in _PADDED and result.typmod > LARGE
+    return _measured(code, call, result) if may_be_large else call
+
+
+def _measured(code: Code, call: str, result: TypeRef) -> str:
+    if result.oid in _TEXTS:
+        code.names["large"] = large
+        return f"large({call})"
+    if element_of(result.oid):
+        code.names["large_array"] = large_array
+        return f"large_array({call})"
+    return call
+
+
+def write_stored_row(code: Code, value: str, body: Callable[[], None]) -> None:
+    """What a loop does with a stored row that it meets."""
+    start, depth = code.position, code.depth
+    code.line(f"if len({value}) > {LARGE}: memory.row(len({value}))")
+    body()
+    write_next_row(code, start, depth)
+
+
+def write_kept(code: Code, rows: str) -> None:
+    """Behind what has put a row at the end of a list."""
+    code.line(f"if memory.seen: memory.keep({rows}[-1])")
+
+
+def write_next_row(code: Code, start: int, depth: int) -> None:
+    """Once the body of a loop is written, which begins at the line `start` with this depth: where it may make something
+    large, what it made at the row before is gone."""
+    if "large" in code.text_from(start):
+        code.insert_at(start, depth, "memory.fleeting = 0")

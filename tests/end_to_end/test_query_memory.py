@@ -1,0 +1,157 @@
+"""Statements that would take about 2 GB end with 53200, whatever gathers them, and nobody else notices."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.server import ShoalServer
+
+LIMIT = 32 << 20
+WIDE = "repeat('x', 500000)"  # of 4000 rows, which are not too many for the row path: 2 GB
+GATHERING = {
+    "one value": "SELECT repeat('x', 1000000000)",
+    "a folded value": "SELECT id FROM t WHERE id = length(repeat('x', 1000000000))",
+    "joined values": "SELECT length(a || a || a || a || a) FROM (SELECT repeat('x', 400000000) AS a) AS q",
+    "padding": "SELECT length(rpad('x', 260000000) || lpad('x', 260000000))",
+    "a field of format()": "SELECT format('%1000000000s', 'x')",
+    "replace()": "SELECT length(replace(repeat('x', 20000000), 'x', repeat('y', 50)))",
+    "regexp_replace()": "SELECT length(regexp_replace(repeat('x', 100000), 'x', repeat('y', 10000), 'g'))",
+    "an array": "SELECT array_length(array_fill(1, ARRAY[130000000]), 1)",
+    "joined arrays": "SELECT array_length(a || a || a, 1) FROM (SELECT array_fill(1, ARRAY[4000000]) AS a) AS q",
+    "the parts of a text": "SELECT array_length(string_to_array(repeat('x,', 15000000), ','), 1)",
+    "a padded type": "SELECT v::text::char(10000000) FROM t WHERE id < 300",
+    "a result": f"SELECT id, {WIDE} FROM t WHERE id > 0",
+    "VALUES": f"SELECT * FROM (VALUES {', '.join(['(repeat(chr(120), 200000000))'] * 10)}) AS q",
+    "ORDER BY": f"SELECT v FROM t WHERE id > 0 ORDER BY {WIDE} || v",
+    "DISTINCT": f"SELECT DISTINCT {WIDE} || id FROM t WHERE id > 0",
+    "GROUP BY": f"SELECT length({WIDE} || id), count(*) FROM t WHERE id > 0 GROUP BY {WIDE} || id",
+    "string_agg()": f"SELECT length(string_agg({WIDE}, ',')) FROM t WHERE id > 0",
+    "array_agg()": f"SELECT array_length(array_agg({WIDE}), 1) FROM t WHERE id > 0",
+    "jsonb_agg()": f"SELECT length(jsonb_agg({WIDE})::text) FROM t WHERE id > 0",
+    "an aggregate's DISTINCT": f"SELECT count(DISTINCT {WIDE} || id) FROM t WHERE id > 0",
+    "an aggregate's ORDER BY": f"SELECT max(v ORDER BY {WIDE} || id) FROM t WHERE id > 0",
+    "UNION": f"SELECT {WIDE} || id FROM t WHERE id > 0 UNION SELECT 'a'",
+    "EXCEPT": f"SELECT {WIDE} || id FROM t WHERE id > 0 EXCEPT SELECT 'a'",
+    "WITH": f"WITH m AS MATERIALIZED (SELECT {WIDE} || id AS s FROM t WHERE id > 0) SELECT count(*) FROM m",
+    "WITH RECURSIVE": f"""WITH RECURSIVE r (n, s) AS (SELECT 1, {WIDE} UNION ALL SELECT n + 1, s || 'y' FROM r
+                          WHERE n < 4000) SELECT max(length(s)) FROM r""",
+    "a recursion that doubles": """WITH RECURSIVE r (n, s) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, s || s FROM r
+                                   WHERE n < 30) SELECT max(length(s)) FROM r""",
+    "ARRAY(SELECT)": f"SELECT array_length(ARRAY(SELECT {WIDE} || id FROM t WHERE id > 0), 1)",
+    "LEFT JOIN": f"""SELECT count(*) FROM t LEFT JOIN (SELECT id, {WIDE} || id AS s FROM t WHERE id > 0) AS o
+                     ON length(o.s) > t.id WHERE t.id = 1""",
+    "INSERT": f"INSERT INTO written SELECT id, {WIDE} FROM t WHERE id > 0",
+    "RETURNING": f"UPDATE t SET v = v WHERE id < 4000 RETURNING {WIDE}",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ShoalServer]:
+    with ShoalServer() as running, psycopg.connect(running.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+        connection.execute("INSERT INTO t SELECT g, g % 10 FROM generate_series(1, 4000) g")
+        connection.execute("CREATE TABLE written (id int PRIMARY KEY, s text)")
+        connection.execute("CREATE TABLE large (id int PRIMARY KEY, s text)")
+        for number in range(1, 61):
+            connection.execute("INSERT INTO large VALUES (%s, %s)", (number, chr(64 + number) * 1_000_000))
+        yield running
+
+
+def peak(server: ShoalServer) -> int:
+    """The most memory that the server has had since `forget`, in bytes."""
+    status = pathlib.Path(f"/proc/{server.pid}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) << 10
+
+
+def forget(server: ShoalServer) -> int:
+    """What it has now, from which its peak counts again."""
+    pathlib.Path(f"/proc/{server.pid}/clear_refs").write_text("5")
+    return peak(server)
+
+
+def code(connection: psycopg.Connection, sql: str) -> str | None:
+    try:
+        connection.execute(sql.encode())
+    except psycopg.Error as error:
+        assert error.diag.message_hint is not None and "query_memory_limit" in error.diag.message_hint
+        return error.sqlstate
+    return None
+
+
+@pytest.mark.parametrize("name", GATHERING)
+def test_a_statement_past_its_limit_ends(server: ShoalServer, name: str) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET query_memory_limit = '32MB'")
+        before = forget(server)
+        assert code(connection, GATHERING[name]) == "53200"
+        assert peak(server) - before < 4 * LIMIT
+        assert connection.execute("SELECT v FROM t WHERE id = 17").fetchall() == [(7,)]
+        assert connection.execute("SELECT count(*) FROM written").fetchall() == [(0,)]
+
+
+def test_others_go_on_beside_statements_past_their_limit(server: ShoalServer) -> None:
+    errors: list[str | None] = []
+
+    def too_much() -> None:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("SET query_memory_limit = '32MB'")
+            errors.extend(code(connection, GATHERING[name]) for name in ("DISTINCT", "string_agg()", "one value"))
+
+    threads = [threading.Thread(target=too_much) for _ in range(4)]
+    before = forget(server)
+    with psycopg.connect(server.dsn, autocommit=True) as other:
+        for thread in threads:
+            thread.start()
+        points = 0
+        while any(thread.is_alive() for thread in threads):
+            assert other.execute("SELECT v FROM t WHERE id = 25").fetchall() == [(5,)]
+            points += 1
+        assert points > 0
+    assert errors == ["53200"] * 12
+    assert peak(server) - before < 6 * LIMIT
+
+
+def test_a_block_goes_on_after_its_savepoint(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("SET query_memory_limit = '32MB'")
+        connection.execute("INSERT INTO written VALUES (1, 'a')")
+        with pytest.raises(psycopg.errors.OutOfMemory), connection.transaction():
+            connection.execute(GATHERING["INSERT"].encode())
+        assert connection.execute("SELECT * FROM written").fetchall() == [(1, "a")]
+        connection.rollback()
+
+
+def test_large_rows_that_are_only_read_go_to_the_columnar_path(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET query_memory_limit = '8MB'")
+        rows = connection.execute("SELECT id, s FROM large WHERE id < 50 ORDER BY id").fetchall()
+        assert [(number, text[0], len(text)) for number, text in rows] == [
+            (number, chr(64 + number), 1_000_000) for number in range(1, 50)
+        ]
+        assert connection.execute("SELECT sum(length(s)) FROM large WHERE id < 50").fetchall() == [(49_000_000,)]
+
+
+def test_what_is_gone_with_its_row_does_not_count(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET query_memory_limit = '8MB'")
+        sql = "SELECT count(*), max(length(repeat('x', 100000) || id)) FROM t WHERE id < 1000"
+        assert connection.execute(sql).fetchall() == [(999, 100_003)]
+        sql = "SELECT g FROM generate_series(1, 1000) AS g WHERE length(repeat('x', 100000 + g)) = 100500"
+        assert connection.execute(sql).fetchall() == [(500,)]
+
+
+def test_the_limit_is_a_setting(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        for given, shown in (("64", "64kB"), ("1024", "1MB"), ("1.5GB", "1536MB"), ("0", "0")):
+            connection.execute(f"SET query_memory_limit = '{given}'".encode())
+            assert connection.execute("SHOW query_memory_limit").fetchall() == [(shown,)]
+        assert connection.execute("SELECT length(repeat('x', 100000000))").fetchall() == [(100_000_000,)]
+        for wrong in ("63", "1 PB", "-1"):
+            with pytest.raises(psycopg.errors.InvalidParameterValue):
+                connection.execute(f"SET query_memory_limit = '{wrong}'".encode())
