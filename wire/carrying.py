@@ -54,7 +54,7 @@ from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, L
 from wire.scram import Exchange
 
 ADVISORY_LOCKS = "advisory locks"
-LINGER = 5.0  # seconds that another node has to close a connection that was ended here
+LINGER = 5.0  # seconds that the other side has to close a connection that was ended here
 FRESH_START = 1.0  # seconds that a new session waits at most for the newest catalog
 _PREPARE = re.compile(
     r'\s*prepare\s+(?:"(?:[^"]|"")+"|[\w$]+)\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?as\b\s*', re.IGNORECASE
@@ -652,7 +652,9 @@ class ClusterConnection(Connection):
             return
         self._ends = True
         if not self.busy:
-            self.shut_down(commits_lost())
+            self._error(commits_lost(), "FATAL")
+            self._linger()
+            self._end_session()
 
     def _continue(self) -> None:
         if self._ends and not self.closing:
@@ -751,8 +753,15 @@ class ClusterConnection(Connection):
             return
         told = SqlError(error.sqlstate, error.message, hint=error.hint, severity="FATAL", routine=NOT_LEADING)
         self._write(messages.error_response(told, "FATAL"))
+        self._linger()
+
+    def _linger(self) -> None:
+        """Sends what is written, and closes when the other side has: it is to read the last word in any case."""
         self.flush()
         self.closing = True
+        if not self._transport.can_write_eof():  # TLS
+            self._transport.close()
+            return
         self._transport.set_protocol(_Lingering(self))
         if self._pauses:
             self._transport.resume_reading()

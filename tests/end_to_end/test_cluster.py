@@ -334,7 +334,13 @@ def test_nodes_join_and_come_back_by_checkpoint_under_pgbench(zookeeper_server: 
         added = cluster.add()
         cluster.wait_for_line(added, "restored")
         applied = cluster.head().lsn
-        cluster.wait_until(lambda: cluster.ledgers()[0].first > applied, "the old ledgers are dropped")
+        with cluster.connect(leader) as connection:
+
+            def dropped() -> bool:
+                connection.execute(b"UPDATE pgbench_branches SET filler = 'on a slow machine the load ends too early'")
+                return cluster.ledgers()[0].first > applied
+
+            cluster.wait_until(dropped, "the old ledgers are dropped")
         cluster.start(away)
         cluster.wait_for_line(away, "starting from a checkpoint")
         out, err = load.communicate(timeout=60)
