@@ -18,6 +18,9 @@ from tests.server import ROOT, ShoalServer
 
 JDBC_DRIVER = pathlib.Path("/usr/share/java/postgresql.jar")
 DRIVER_CLASS = "org.postgresql.Driver"
+# A session of many small jobs: most of its time would go into compiling what runs once, by Java and by Spark. The
+# commands and programs that tests marked `long` start run with Spark's defaults.
+CHEAP_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +36,11 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.memory", "1g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.jars", str(JDBC_DRIVER))
+        .config("spark.driver.extraJavaOptions", CHEAP_JAVA)
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.python.authenticate.socketTimeout", "300s")  # its workers start beside other tests
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")

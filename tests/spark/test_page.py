@@ -8,7 +8,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.server import ROOT, ShoalServer
+
+pytestmark = pytest.mark.long
 
 PAGE = (ROOT / "docs" / "spark.md").read_text()
 LIMIT = 300  # seconds; a loaded machine

@@ -265,6 +265,7 @@ def _wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_the_command_leaves_no_secret_and_nothing_else(shoal: ShoalServer, tmp_path: pathlib.Path) -> None:
     _write(tmp_path / "a.csv", "id,t\n1,a\n2,b\nx,c\n")
     events = tmp_path / "events"
@@ -292,6 +293,7 @@ def test_the_command_leaves_no_secret_and_nothing_else(shoal: ShoalServer, tmp_p
 _WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'held'::regclass"
 
 
+@pytest.mark.long
 def test_an_interrupted_import_leaves_nothing(private_shoal: ShoalServer, tmp_path: pathlib.Path) -> None:
     """It waits for a lock in its commit when it is interrupted."""
     _write(tmp_path / "a.csv", "id\n1\n")
@@ -310,6 +312,7 @@ def test_an_interrupted_import_leaves_nothing(private_shoal: ShoalServer, tmp_pa
         assert Shoal(None, "", private_shoal.dsn, private_shoal.port).nothing_staged()  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_an_import_into_a_cluster_by_a_node_that_follows(tmp_path: pathlib.Path) -> None:
     _write(tmp_path / "a.csv", "id,t\n" + "".join(f"{number},text {number}\n" for number in range(1000)))
     with ShoalCluster(nodes=2) as cluster:
