@@ -31,7 +31,6 @@ from engine.session.routing import walk
 from engine.sql import ast
 from engine.sql.analyze import runnable_expression
 from engine.sql.parser import parse
-from engine.statistics.statements import GATHERED
 from engine.storage.tablespace import Tablespace
 from engine.txn.locks import ACCESS_SHARE
 
@@ -259,8 +258,8 @@ def look_up(
     tally = prepared.tally or node.statements.tally(prepared)
     tally.rows += count - 1
     tally.alone.append(perf_counter() - began)
-    if len(tally.alone) >= GATHERED:
-        tally.fold()
+    if len(tally.alone) >= tally.limit:
+        node.statements.full(tally)
     return data, count
 
 

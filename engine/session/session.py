@@ -41,7 +41,6 @@ from engine.session.virtual_rows import VirtualRows
 from engine.session.waiting import wait_for_met
 from engine.sql import ast
 from engine.sql.lift import lift
-from engine.statistics.statements import GATHERED
 from engine.txn.interface import SERIALIZABLE
 from engine.txn.transaction import Transaction
 
@@ -185,8 +184,8 @@ class Session(LedSession):
                     tally.rows += count - 1
                 times = tally.alone
                 times.append(perf_counter() - began)
-                if len(times) >= GATHERED:
-                    tally.fold()
+                if len(times) >= tally.limit:
+                    node.statements.full(tally)
                 logged = node.sequences.last_logged_lsn
                 return data, count, logged if logged > node.store.durable_lsn else 0
             transaction = self.begin_implicit()
@@ -231,8 +230,8 @@ class Session(LedSession):
             began -= self.waited
             self.waited = 0.0
         times.append(perf_counter() - began)
-        if len(times) >= GATHERED:
-            tally.fold()
+        if len(times) >= tally.limit:
+            node.statements.full(tally)
         return data, count, 0
 
     def look_up_past(
@@ -266,8 +265,8 @@ class Session(LedSession):
         tally, more = prepared.tally, len(counts) - 1
         tally.rows += sum(counts) - counts[0] - more
         tally.inside.extend([(perf_counter() - began) / more] * more)
-        if len(tally.inside) >= GATHERED:
-            tally.fold()
+        if len(tally.inside) >= tally.limit:
+            self.node.statements.full(tally)
         return counts
 
     def execute_control(self, prepared: Prepared) -> tuple[str, int]:
@@ -279,8 +278,8 @@ class Session(LedSession):
         tally.rows -= 1  # it gives none
         times = tally.inside
         times.append(perf_counter() - began)
-        if len(times) >= GATHERED:
-            tally.fold()
+        if len(times) >= tally.limit:
+            self.node.statements.full(tally)
         return name, lsn
 
     # ---- prepared statements and portals ----------------------------------------------------------------------------

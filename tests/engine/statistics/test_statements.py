@@ -85,3 +85,37 @@ def test_reset_forgets_what_it_names(counted: tuple[StatementStatistics, list[An
     assert kept.entries() == []
     again = next(iter(kept._entries.values()))
     assert (again.calls, again.least, again.most) == (0, NEVER, 0)
+
+
+def _gather(kept: StatementStatistics, tally: Tally, times: int) -> None:
+    """As Session.execute_row does."""
+    for _ in range(times):
+        tally.alone.append(100e-9)
+        if len(tally.alone) >= tally.limit:
+            kept.full(tally)
+
+
+def test_who_is_busy_gathers_more_and_only_so_many_at_a_time(
+    counted: tuple[StatementStatistics, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "BUSY", 2)
+    clock = [100.0]
+    monkeypatch.setattr(statements, "perf_counter", lambda: clock[0])
+    kept, _ = counted
+    tallies = [_entry(kept, number, 0) for number in range(3)]
+    usual, more = statements.GATHERED, statements.BUSY_GATHERED
+    for tally in tallies:
+        _gather(kept, tally, usual + 7)
+        assert tally.limit == usual and tally.calls == usual  # one that has never been full is in no hurry
+    for number, tally in enumerate(tallies):
+        clock[0] += 0.1
+        _gather(kept, tally, usual)
+        assert tally.limit == more, number
+    assert [tally.limit for tally in tallies] == [usual, more, more]
+    assert not tallies[0].alone  # who is busy no more keeps nothing back
+    clock[0] += 60.0
+    _gather(kept, tallies[0], usual)
+    assert tallies[0].limit == usual  # slowly
+    _gather(kept, tallies[2], 2 * more)
+    assert len(tallies[2].alone) < more
+    assert [tally.calls for tally in kept.entries()] == [3 * usual + 7, 2 * usual + 7, 2 * usual + 7 + 2 * more]
