@@ -17,9 +17,9 @@ DESKTOP, PHONE = (1280, 800), (390, 844)
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(*options: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *options])
         try:
             yield browser
         finally:
@@ -29,8 +29,10 @@ def chromium() -> Iterator[Browser]:
 class Watched:
     """One window. `troubles` are errors of scripts, violations of the page's policy, and requests to elsewhere."""
 
-    def __init__(self, browser: Browser, port: int, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> None:
-        self.address = f"http://127.0.0.1:{port}/"
+    def __init__(
+        self, browser: Browser, port: int, size: tuple[int, int] = DESKTOP, scheme: str = "light", tls: bool = False
+    ) -> None:
+        self.address = f"{'https' if tls else 'http'}://127.0.0.1:{port}/"
         self.troubles: list[str] = []
         self._context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
