@@ -25,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import IO
 
@@ -191,6 +192,8 @@ def _do_until(text: str, end: str) -> None:
         start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
+    late = threading.Timer(PATIENCE, os.killpg, (process.pid, signal.SIGKILL))
+    late.start()
     told = ""
     for line in process.stdout:
         told += line
@@ -199,7 +202,11 @@ def _do_until(text: str, end: str) -> None:
     else:
         raise RuntimeError(f"{text}\nnever said {end}:\n{told}")
     os.killpg(process.pid, signal.SIGINT)
-    print(text, told, process.communicate(timeout=PATIENCE)[0], sep="\n", flush=True)
+    told += process.communicate()[0]
+    late.cancel()
+    if process.returncode == -signal.SIGKILL:
+        raise RuntimeError(f"{text}\nwas not ended by ^C:\n{told}")
+    print(text, told, sep="\n", flush=True)
 
 
 def _serve(words: list[str]) -> int:
