@@ -33,16 +33,18 @@ Known = TypeVar("Known", bound="str | bytes | None")
 class Meter:
     """The account of one statement. `seen`: a large value has been met, so rows that are kept are to be looked at."""
 
-    __slots__ = ("elsewhere", "fleeting", "kept", "limit", "seen", "stored", "wanted")
+    __slots__ = ("account", "elsewhere", "fleeting", "kept", "limit", "seen", "stored", "wanted")
 
     def __init__(self) -> None:
-        self.begin(UNLIMITED, UNLIMITED)
+        self.begin(UNLIMITED, None)
 
-    def begin(self, wanted: int, left: int, elsewhere: type[Exception] | None = None) -> Meter:
-        """A statement that may hold `wanted` bytes begins, where the node has `left`; the meter itself. `elsewhere`:
-        what to raise where stored rows are too much, for it can be run in another way that holds less."""
+    def begin(self, wanted: int, account: Account | None, elsewhere: type[Exception] | None = None) -> Meter:
+        """A statement that may hold `wanted` bytes begins, if its connection's account has them; the meter itself.
+        `elsewhere`: what to raise where stored rows are too much, for it can be run in another way that holds less."""
         self.kept = self.fleeting = self.stored = 0
         self.wanted = wanted
+        self.account = account
+        left = wanted if account is None else account.left()
         self.limit = wanted if wanted < left else left
         self.elsewhere = elsewhere
         self.seen = False
@@ -90,24 +92,14 @@ class Meter:
         """53200, and which setting says so."""
         if self.elsewhere is not None and self.stored * 4 > self.limit:
             return self.elsewhere()
-        if self.limit < self.wanted:
-            return node_is_full()
+        if self.limit < self.wanted and self.account is not None:
+            return self.account.refusal()
         return SqlError(
             "53200",
             "out of memory",
             detail=f"The statement needs more than query_memory_limit ({self.wanted >> 10} kB).",
             hint="Raise query_memory_limit, or have the statement read, gather or make less at once.",
         )
-
-
-def node_is_full() -> SqlError:
-    """53200: all connections together hold what the server may."""
-    return SqlError(
-        "53200",
-        "out of memory",
-        detail="The server's connections together hold as much as its setting memory allows.",
-        hint="Try again when others have ended, or raise the server's setting memory.",
-    )
 
 
 class Pool:
@@ -122,9 +114,81 @@ class Pool:
         self.limit = limit
         self.held = 0
 
+
+class Account:
+    """What one connection holds of a pool: uncommitted writes, cursors, results that its client has not read.
+
+    `wanted` is the connection's own limit; 0: half of the pool's.
+    """
+
+    __slots__ = ("_pool", "held", "wanted")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.wanted = 0
+        self.held = 0
+
+    @property
+    def limit(self) -> int:
+        return self.wanted or self._pool.limit // 2
+
     def left(self) -> int:
-        """What is to be had."""
-        return self.limit - self.held
+        """What is to be had; nothing where it is less than nothing."""
+        return max(min(self.limit - self.held, self._pool.limit - self._pool.held), 0)
+
+    def take(self, size: int) -> None:
+        """Raises 53200."""
+        if size > self.left():
+            raise self.refusal()
+        self.owe(size)
+
+    def owe(self, size: int) -> None:
+        """Takes what is there already and cannot be refused any more."""
+        self.held += size
+        self._pool.held += size
+
+    def give(self, size: int) -> None:
+        self.owe(-size)
+
+    def refusal(self) -> SqlError:
+        """53200, and which setting says so."""
+        if self.limit - self.held <= self._pool.limit - self._pool.held:
+            return SqlError(
+                "53200",
+                "out of memory",
+                detail=f"The connection would hold more than connection_memory_limit ({self.limit >> 10} kB).",
+                hint="End its transaction or close its cursors earlier, write less at once, or raise "
+                "connection_memory_limit.",
+            )
+        return SqlError(
+            "53200",
+            "out of memory",
+            detail=f"All connections together would hold more than the server's setting memory ({self._pool.limit} B).",
+            hint="Try again when others have ended, or raise the server's setting memory.",
+        )
+
+
+class Holding:
+    """A part of an account that something holds as long as it lives: it is given back when nobody refers to it."""
+
+    __slots__ = ("_account", "size")
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        """Raises 53200."""
+        self._account.take(size)
+        self.size += size
+
+    def owe(self, size: int) -> None:
+        """Account.owe."""
+        self._account.owe(size)
+        self.size += size
+
+    def __del__(self) -> None:
+        self._account.give(self.size)
 
 
 class _OfThread(threading.local):
@@ -143,7 +207,7 @@ def meter() -> Meter:
 @contextmanager
 def at_most(size: int) -> Iterator[None]:
     """What is made inside may take this many bytes, whatever the statement has; nothing of it counts afterwards."""
-    before, _of_thread.meter = _of_thread.meter, Meter().begin(size, UNLIMITED)
+    before, _of_thread.meter = _of_thread.meter, Meter().begin(size, None)
     try:
         yield
     finally:

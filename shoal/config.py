@@ -33,6 +33,7 @@ class Config:
     log_format: str = "text"  # or json
     log_min_duration_statement: int = -1  # milliseconds; statements that take as long are logged; -1: none
     log_connections: bool = False  # and when they end
+    memory: int = 0  # that connections may hold in the server's process; 0: half of the machine's, or of its cgroup
     columnar_memory: int = 2 << 30
     columnar_threads: int = 2
     cluster: str = ""  # zk://HOST:PORT,.../NAME; '' is a node alone

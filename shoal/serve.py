@@ -159,12 +159,23 @@ async def _history(config: Config, node: Node, log_of: Callable[[bytes], LocalCh
             await history.close()
 
 
+def memory_of_machine() -> int:
+    """Bytes of memory that this process may have: the machine's, or less where its control group says so (cgroup v2,
+    then v1)."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            return min(found, int(Path(path).read_text()))
+    return found
+
+
 async def _serve_clients(
     config: Config, node: Node, stop: asyncio.Future[None], member: Member | None, admin: Admin | None
 ) -> None:
     """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
     node.default_settings = config.default_settings
+    node.memory.limit = config.memory or memory_of_machine() // 2
     cluster = member.for_clients() if member is not None else None
     rules, tls = host_rules(config), client_tls(config)
     server = Server(node, host, port, config.max_connections, cluster, rules, tls)

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from catalog.encodings import ENCODINGS, Encoding
 from catalog.errors import SqlError
+from catalog.memory import Holding
 from engine.execute.context import RowPathFull
 from engine.session import statement_log
 from engine.session.function_call import FunctionCall
@@ -72,6 +73,8 @@ class Connection(Answers):
         self._resting = False  # between two turns of a pipeline, or until the client has read what it was sent
         self._timer: asyncio.TimerHandle | None = None  # until it has a session
         self._secure = False  # by TLS
+        self._unfinished: Holding | None = None  # bytes that have arrived and are no whole message yet
+        self._unread: Holding | None = None  # bytes that the client has been sent and does not take
         self._exchange: Exchange | None = None
         self._entering: tuple[core.Startup, dict[str, str]] | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -112,6 +115,22 @@ class Connection(Answers):
             self._process()
         elif self.core.buffered > READ_AHEAD:
             self.pause("busy")
+        if self.core.buffered > READ_AHEAD or self._unfinished is not None:
+            self._hold_input()
+
+    def _hold_input(self) -> None:
+        """What has arrived of a large message counts; a client that sends more than there is room for is let go."""
+        session, size = self.session, self.core.buffered
+        if size <= READ_AHEAD or session is None or self.closing:
+            self._unfinished = None
+            return
+        if self._unfinished is None:
+            self._unfinished = Holding(session.memory)
+        try:
+            if size > self._unfinished.size:
+                self._unfinished.add(size - self._unfinished.size + READ_AHEAD)
+        except SqlError as error:
+            self._fatal(error)
 
     def _goes_on(self, data: bytes) -> bool:
         """Of a connection that had no session when something arrived last: whether that is to be taken as messages."""
@@ -165,6 +184,7 @@ class Connection(Answers):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
+        self._unread = self._unfinished = None
         if self._timer is not None:
             self._timer.cancel()
         if self._drained is not None and not self._drained.done():
@@ -183,7 +203,14 @@ class Connection(Answers):
         if session is not None:
             session.node.background(session.close())
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.session is not None:  # what has been made cannot be refused; others get less until it is read
+            self._unread = Holding(self.session.memory)
+            self._unread.owe(self._transport.get_write_buffer_size())
+
     def resume_writing(self) -> None:
+        self._unread = None
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.functions.base import CallContext
-from catalog.memory import UNLIMITED, Meter, meter
+from catalog.memory import UNLIMITED, Account, Meter, meter
 from catalog.records import dataclass
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
@@ -57,16 +57,15 @@ class ExecContext:
     results: Mapping[int, Sequence[Sequence[object]]] | None = None  # what other parts have returned, by its OID
     written: Written = field(default_factory=Written)  # where rows are counted; the engine supplies its own
     memory_limit: int = UNLIMITED  # bytes that the statement may hold (catalog/memory.py)
-    memory_left: Callable[[], int] | None = None  # what the node has left
+    account: Account | None = None  # of the connection, which may have less left
     stays: bool = False  # no other path can run it, however much it holds
 
 
 def metered(context: ExecContext, may_leave: bool = False) -> Meter:
     """The meter of the statement that begins (catalog/memory.py). `may_leave`: it only reads, so the columnar path may
     be the better place."""
-    left = context.memory_left
     elsewhere = RowPathHeavy if may_leave and not context.stays else None
-    return meter().begin(context.memory_limit, UNLIMITED if left is None else left(), elsewhere)
+    return meter().begin(context.memory_limit, context.account, elsewhere)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""A sink that keeps the rows: for cursors, which may be read backwards, and for EXPLAIN ANALYZE."""
+"""A sink that keeps the rows, of which the connection's account has to do with: for cursors, which may be read
+backwards, and for EXPLAIN ANALYZE."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError, not_supported
+from catalog.memory import Account, Holding
 from catalog.types import lookup
 from catalog.types.base import FormatSettings, TypeRef
 from engine.session.answer import CopySource
@@ -17,13 +19,15 @@ _LENGTH = struct.Struct(">i")
 class Collector:
     """See the module's text; engine.session.answer.Sink."""
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account) -> None:
         self.chunks: list[bytes] = []
+        self.holding = Holding(account)
 
     def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
         pass
 
     async def rows(self, data: bytes) -> None:
+        self.holding.add(len(data))
         self.chunks.append(data)
 
     def complete(self, tag: str) -> None:

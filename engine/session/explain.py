@@ -99,7 +99,7 @@ async def _measure(session: Session, prepared: Prepared) -> list[str]:
         raise SqlError("42P02", "there is no parameter $1")
     began = time.perf_counter()
     portal = Portal(prepared, (), prepared.text_formats)
-    collector = Collector()
+    collector = Collector(session.memory)
     try:
         await session.run(portal, 0, collector)
     except RowPathFull:

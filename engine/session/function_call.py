@@ -51,7 +51,7 @@ class FunctionCall:
         portal = Portal(
             prepared, prepared.decode(self.arguments, self.formats), prepared.formats((self.result_format,))
         )
-        rows = Collector()
+        rows = Collector(session.memory)
         await running.run(session, portal, 0, rows)
         lsn = session.finish()
         if lsn:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.memory import Holding
 from catalog.schema import Catalog
 from catalog.types import lookup
 from catalog.types.datetime import outside_of_plans
@@ -234,8 +235,9 @@ class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
 
     __slots__ = (
-        "chunks", "count", "done", "error", "formats", "held", "holdable", "kept", "name", "parameters", "path",
-        "pending", "pending_rows", "position", "positions", "prepared", "rows", "scroll", "started", "stream", "took",
+        "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "name", "parameters",
+        "path", "pending", "pending_rows", "position", "positions", "prepared", "rows", "scroll", "started", "stream",
+        "took",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -254,6 +256,7 @@ class Portal:
         self.stream: ResultStream | None = None
         self.count = 0
         self.holdable = False
+        self.holding: Holding | None = None  # what its rows take
         self.kept = False  # a cursor WITH HOLD whose transaction has been committed
         self.scroll = False
         self.position = 0

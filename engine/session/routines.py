@@ -180,7 +180,7 @@ async def _run_body(
         prepared = planning.planned(session, portal.prepared.statement, analyzed, session.environment)
         prepared.tally = session.node.statements.nested
         last = number == len(statements) and found.call.type.oid != oids.VOID
-        collector = Collector()
+        collector = Collector(session.memory)
         inner = Portal(prepared, values, formats if last else prepared.text_formats)
         await session.run(inner, 0, collector)
         if last and prepared.fields is not None:

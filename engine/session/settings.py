@@ -291,6 +291,14 @@ _DEFINITIONS = (
         unit="kB",
         description="What one statement may hold in the server's memory; 0: no limit of its own.",
     ),
+    Definition(
+        "connection_memory_limit",
+        "0",
+        _kilobytes(1024),
+        kind="integer",
+        unit="kB",
+        description="What a connection may hold in the server's memory; 0: half of what all may together.",
+    ),
     Definition("extra_float_digits", "1", _float_digits, kind="integer"),
     Definition("bytea_output", "hex", _choice("hex", "escape"), kind="enum"),
     Definition(

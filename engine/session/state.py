@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from catalog.encodings import encoding_named
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
-from catalog.memory import UNLIMITED
+from catalog.memory import UNLIMITED, Account
 from catalog.privileges import may, may_columns
 from catalog.schema import Catalog, Database, Role, Schema, Table, View
 from catalog.schema import Sequence as SequenceObject
@@ -88,6 +88,7 @@ class SessionState:
     def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
         self.node = node
         self.past_reader: object = None  # what the last statement with AS OF was run by (engine/session/past.py)
+        self.memory = Account(node.memory)
         self.present = node  # the same, unless the session reads the past (engine/session/past.py)
         self.role = role
         self.database_oid = database_oid
@@ -202,6 +203,7 @@ class SessionState:
         }
         self.may_time_out = any(self.idle_timeouts.values())
         self.query_memory = byte_count(settings.get("query_memory_limit")) or UNLIMITED
+        self.memory.wanted = byte_count(settings.get("connection_memory_limit"))
         self._limit_memory()
         isolation = settings.get("default_transaction_isolation")
         self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
@@ -213,7 +215,7 @@ class SessionState:
         context = self.__dict__.get("_context")  # made once the settings are known
         if context is not None:
             context.memory_limit = self.query_memory
-            context.memory_left = self.node.memory.left
+            context.account = self.memory
 
     def stays_on_row_path(self, stays: bool) -> None:
         """Whether what runs next may hold more on the row path than other queries, for no other path takes it."""
@@ -303,7 +305,7 @@ class SessionState:
         )
         context.next_row_number = self.node.next_row_number
         context.written = self.node.written
-        context.memory_limit, context.memory_left = self.query_memory, self.node.memory.left
+        context.memory_limit, context.account = self.query_memory, self.memory
         return context
 
     # ---- who may do what --------------------------------------------------------------------------------------------

@@ -64,8 +64,9 @@ class TransactionalSession(SessionState):
 
     def begin_implicit(self) -> Transaction:
         """The transaction of statements outside a block."""
-        self.transaction = self._new_transaction()
-        return self.transaction
+        self.transaction = made = self._new_transaction()
+        made.account = self.memory
+        return made
 
     def _new_transaction(self) -> Transaction:
         node = self.node

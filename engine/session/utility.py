@@ -357,14 +357,15 @@ async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal
     places = prepared.places or ()
     width = sum(item.width for item in places)
     inner = Portal(prepared, portal.parameters, (*(1,) * width, *cursor.formats))
-    rows = Collector()
+    rows = Collector(session.memory)
     try:
         await session.run(inner, 0, rows)
     except SqlError as error:
         if error.sqlstate[:2] not in DATA_ERRORS:
             raise
-        rows, cursor.error = Collector(), error
+        rows, cursor.error = Collector(session.memory), error
     cursor.rows = rows.split()
+    cursor.holding = rows.holding
     if places:
         cursor.rows, found = separated(cursor.rows, width)
         if session.transaction is not None:  # else it is held, and begins where nothing can be changed through it
@@ -432,7 +433,7 @@ async def _next_rows(session: Session, cursor: Portal, tree: ast.FetchStmt) -> l
     """FETCH from a portal that Bind made: its next rows; it keeps none, so there is no way back."""
     if tree.direction != "forward" or (tree.count is not None and tree.count <= 0):
         _refuse_backward(cursor)
-    rows = Collector()
+    rows = Collector(session.memory)
     await session.run(cursor, tree.count or 0, rows)
     return rows.split()
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from sortedcontainers import SortedList
 
 from catalog.errors import SqlError
+from catalog.memory import Account
 from catalog.schema import Catalog, SchemaObject
 from engine.storage.views import Snapshot
 from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
@@ -46,6 +47,9 @@ class _Missing:
 
 
 MISSING = _Missing()
+WRITE_BYTES = 400  # that a write takes beside its value: the key, places in dictionaries and lists, its lock
+BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
+UNCOUNTED = 1 << 16  # bytes of writes that nobody counts
 
 UndoRecord = tuple[bytes, "bytes | _Missing | None"]
 
@@ -74,12 +78,15 @@ class Transaction:
         "_store",
         "_table_space",
         "_undo",
+        "account",
         "catalog",
         "catalog_base",
         "changed_objects",
         "deferred",
         "dropped_storage",
         "exclusive",
+        "held",
+        "held_up_to",
         "in_block",
         "isolation",
         "kept_storage",
@@ -117,6 +124,9 @@ class Transaction:
         self.writes: dict[bytes, bytes | None] = {}
         self.runs: list[BulkRun] = []  # bulk writes of this transaction, oldest first
         self._undo: list[UndoRecord] = []
+        self.account: Account | None = None  # of its connection, which counts its writes
+        self.held = 0  # bytes that they take, about
+        self.held_up_to = UNCOUNTED  # what the account has given for them, and the first bytes, which are free
         self._ordered: SortedList | None = None
         self.row_locks: dict[Hashable, int] = {}
         self.table_locks: dict[Hashable, int] = {}
@@ -336,8 +346,23 @@ class Transaction:
         old = writes.get(key, MISSING)
         self._undo.append((key, old))
         writes[key] = value
+        self.held = held = self.held + (WRITE_BYTES if value is None else WRITE_BYTES + len(value))
+        if held > self.held_up_to:
+            self._hold(held)
         if self._ordered is not None and old is MISSING:
             self._ordered.add(key)
+
+    def _hold(self, held: int) -> None:
+        """Takes another block of the connection's account. Raises 53200."""
+        if self.account is not None:
+            block = max(held - self.held_up_to, BLOCK)
+            self.account.take(block)
+            self.held_up_to += block
+
+    def _let_go(self) -> None:
+        if self.account is not None:
+            self.account.give(self.held_up_to - UNCOUNTED)
+        self.held, self.held_up_to = 0, UNCOUNTED
 
     def delete(self, key: bytes) -> None:
         self.put(key, None)
@@ -364,12 +389,18 @@ class Transaction:
         writes = self.writes
         while len(undo) > mark:
             key, old = undo.pop()
+            value = writes[key]
+            self.held -= WRITE_BYTES if value is None else WRITE_BYTES + len(value)
             if isinstance(old, _Missing):
                 del writes[key]
                 if self._ordered is not None:
                     self._ordered.discard(key)
             else:
                 writes[key] = old
+        spare = (self.held_up_to - max(self.held, UNCOUNTED)) // BLOCK * BLOCK
+        if spare > 0 and self.account is not None:
+            self.account.give(spare)
+            self.held_up_to -= spare
 
     # ---- savepoints ---------------------------------------------------------------------------------------------
 
@@ -451,7 +482,9 @@ class Transaction:
         self._store = other._store
 
     def release(self) -> None:
-        """Lets go of every lock and of the snapshot: after sequencing, or at rollback."""
+        """Lets go of every lock, of the snapshot and of memory: after sequencing, or at rollback."""
+        if self.held_up_to != UNCOUNTED:
+            self._let_go()
         if self.row_locks:
             names = list(self.row_locks)
             self.row_locks = {}

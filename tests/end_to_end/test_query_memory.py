@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -155,3 +157,147 @@ def test_the_limit_is_a_setting(server: ShoalServer) -> None:
         for wrong in ("63", "1 PB", "-1"):
             with pytest.raises(psycopg.errors.InvalidParameterValue):
                 connection.execute(f"SET query_memory_limit = '{wrong}'".encode())
+
+
+# ---- what connections hold between statements -----------------------------------------------------------------------
+
+
+HUNDRED = "INSERT INTO small SELECT %s * 100 + g FROM generate_series(1, 100) g"
+
+
+def held_too_long(connection: psycopg.Connection, sql: str, count: int) -> str | None:
+    """The SQLSTATE that ends the statement, run again and again."""
+    try:
+        for number in range(count):
+            connection.execute(sql.encode(), (number,))
+    except psycopg.Error as error:
+        assert error.diag.message_hint is not None and "connection_memory_limit" in error.diag.message_hint
+        return error.sqlstate
+    return None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["INSERT INTO written VALUES (%s, repeat('x', 500000))", HUNDRED],
+)
+def test_writes_of_a_transaction_count(server: ShoalServer, sql: str) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS small (id int PRIMARY KEY)")
+        connection.execute("SET connection_memory_limit = '16MB'")
+        before = forget(server)
+        for _ in range(2):  # what an end gives back is to be had again
+            connection.execute("BEGIN")
+            assert held_too_long(connection, sql, 4000) == "53200"
+            connection.execute("ROLLBACK")
+        assert peak(server) - before < 4 * LIMIT
+        for number in range(60):
+            connection.execute(sql.encode(), (number,))  # one transaction each
+        connection.execute("DELETE FROM written")
+        connection.execute("DELETE FROM small")
+
+
+def test_a_savepoint_gives_writes_back(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("SET connection_memory_limit = '16MB'")
+        for _ in range(10):
+            with connection.transaction(force_rollback=True):
+                for number in range(20):
+                    connection.execute("INSERT INTO written VALUES (%s, repeat('x', 500000))", (number,))
+        connection.rollback()
+
+
+@pytest.mark.parametrize("options", ["", "WITH HOLD"])
+def test_rows_of_cursors_count(server: ShoalServer, options: str) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET connection_memory_limit = '16MB'")
+        for _ in range(3):
+            connection.execute("BEGIN")
+            for name in "ab":
+                sql = f"DECLARE {name} CURSOR {options} FOR SELECT repeat('x', 60000) FROM t WHERE id <= 100"
+                connection.execute(sql.encode())
+            with pytest.raises(psycopg.errors.OutOfMemory):
+                connection.execute(sql.replace(" b ", " c ").encode())
+            connection.execute("ROLLBACK")
+
+
+def test_a_cursor_over_the_columnar_path_counts_while_it_fills(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("SET connection_memory_limit = '16MB'")
+        before = forget(server)
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            connection.execute("DECLARE c CURSOR FOR SELECT g, g::text FROM generate_series(1, 20000000) g")
+        assert peak(server) - before < 4 * LIMIT
+
+
+def test_messages_that_are_too_large_end_their_connection(server: ShoalServer) -> None:
+    before = forget(server)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET connection_memory_limit = '16MB'")
+        assert connection.execute("SELECT length(%s)", ("x" * 8_000_000,)).fetchall() == [(8_000_000,)]
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT length(%s)", ("x" * 400_000_000,))
+        assert connection.closed
+    assert peak(server) - before < 4 * LIMIT
+    with psycopg.connect(server.dsn, autocommit=True) as connection:  # what it held was given back
+        assert connection.execute("SELECT length(%s)", ("x" * 8_000_000,)).fetchall() == [(8_000_000,)]
+
+
+class SmallServer(ShoalServer):
+    """Its connections may hold 64 MB together."""
+
+    def command(self) -> list[str]:
+        config = pathlib.Path(self.data).parent / "small.toml"
+        config.write_text(f"memory = {64 << 20}\n")
+        return [*super().command(), "--config", str(config)]
+
+
+def test_connections_at_their_limits_together_are_refused() -> None:
+    with SmallServer() as server:
+        connections = [psycopg.connect(server.dsn) for _ in range(12)]
+        refused = held = 0
+        connections[0].execute("CREATE TABLE written (id int PRIMARY KEY, s text)")
+        connections[0].commit()
+        before = forget(server)
+        for place, connection in enumerate(connections):
+            try:
+                for number in range(20):
+                    connection.execute("INSERT INTO written VALUES (%s, repeat('x', 500000))", (place * 100 + number,))
+                held += 1
+            except psycopg.errors.OutOfMemory as error:
+                assert error.diag.message_hint is not None and "memory" in error.diag.message_hint
+                refused += 1
+        assert (held, refused) == (6, 6)
+        assert peak(server) - before < 160 << 20
+        for connection in connections:
+            connection.rollback()
+        connections[5].execute("INSERT INTO written VALUES (1, repeat('x', 20000000))")
+        connections[5].rollback()
+        for connection in connections:
+            connection.close()
+
+
+def test_results_that_nobody_reads_count() -> None:
+    with SmallServer() as server, psycopg.connect(server.dsn, autocommit=True) as other:
+        lazy = []
+        for _ in range(3):
+            connection = socket.create_connection(("127.0.0.1", server.port))
+            connection.sendall(b"\0\0\0\x29\0\3\0\0user\0postgres\0database\0postgres\0\0")
+            sql = b"SELECT repeat('x', 25000000)\0"
+            connection.sendall(b"Q" + (len(sql) + 4).to_bytes(4, "big") + sql)
+            lazy.append(connection)
+        deadline = time.monotonic() + 30
+        refusal = None
+        while refusal is None and time.monotonic() < deadline:
+            try:
+                other.execute("SELECT length(repeat('x', 25000000))")
+            except psycopg.errors.OutOfMemory as error:
+                refusal = error
+        assert refusal is not None
+        for connection in lazy:
+            connection.close()
+        while True:
+            try:
+                other.execute("SELECT length(repeat('x', 25000000))")
+                break
+            except psycopg.errors.OutOfMemory:
+                assert time.monotonic() < deadline
