@@ -594,18 +594,22 @@ class Connection(Answers):
         self._bind(event)
 
     def _execute_batch(self, event: core.Bind) -> bool:
-        """What follows a Bind, if that is more of the same and can be run at once: wire/batches.py."""
+        """What follows a Bind, if that is more of the same and can be run at once: wire/batches.py. Raises the error of
+        a row that failed, when those before it are answered."""
         batch = None if event.portal else self.core.batch(event, BATCH)
         if batch is None:
             return False
         assert self.session is not None
-        answers = run_batch(self.session, event, batch)
-        if answers is None:
+        ran = run_batch(self.session, event, batch)
+        if ran is None:
             return False
-        self.core.skip_batch(batch)
+        answers, failed = ran
+        self.core.skip_batch(batch, len(answers))
         if self.session.notices:
             self._send_notices()
         self._out.extend(answers)
+        if failed is not None:
+            raise failed
         return True
 
     def _bind(self, event: core.Bind) -> None:

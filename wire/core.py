@@ -173,14 +173,14 @@ class Bind:
 
 class Batch:
     """A Bind and those like it that follow: the same statement in the same formats, and behind each the same Execute of
-    the unnamed portal, perhaps a Describe between them. `rows`: the parameters of each; `end`: where it ends."""
+    the unnamed portal, perhaps a Describe between them. `rows`: the parameters of each; `ends`: where each ends."""
 
-    __slots__ = ("described", "end", "rows")
+    __slots__ = ("described", "ends", "rows")
 
-    def __init__(self, described: bool, rows: list[list[bytes | None]], end: int) -> None:
+    def __init__(self, described: bool, rows: list[list[bytes | None]], ends: list[int]) -> None:
         self.described = described
         self.rows = rows
-        self.end = end
+        self.ends = ends
 
 
 class Whole:
@@ -413,7 +413,7 @@ class ProtocolCore:
             return None
         prefix, bound = bind.around()
         tail = bound + buffer[position:end]
-        rows, count = [bind.parameters], len(bind.parameters)
+        rows, count, ends = [bind.parameters], len(bind.parameters), [end]
         while len(rows) < most and buffer.startswith(b"B", end) and buffer.startswith(prefix, end + 5):
             place = end + 5 + len(prefix)
             values: list[bytes | None] = []
@@ -432,11 +432,12 @@ class ProtocolCore:
                 break
             rows.append(values)
             end = place + len(tail)
-        return Batch(described, rows, end) if len(rows) > 1 else None
+            ends.append(end)
+        return Batch(described, rows, ends) if len(rows) > 1 else None
 
-    def skip_batch(self, batch: Batch) -> None:
-        """All of it is dealt with."""
-        self._position = batch.end
+    def skip_batch(self, batch: Batch, rows: int) -> None:
+        """So many of its rows are dealt with."""
+        self._position = batch.ends[rows - 1]
 
     def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
         """What arrived, if it is nothing but a whole execution like one that came before: with its parameters. Then it

@@ -38,6 +38,17 @@ _ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?: [+-](?:0\d|1[0-4])(?::[0-5]\d)?)?\Z", r
 _SPECIAL = {"epoch": -UNIX_EPOCH_DAYS, "infinity": DATE_INFINITY, "-infinity": DATE_MINUS_INFINITY}
 
 
+def iso_form(text: str) -> tuple[int, int] | None:
+    """Of the common form, perhaps with a zone: how many characters say the day, and the day; None for any other."""
+    match = _ISO.match(text)
+    if match is None:
+        return None
+    try:
+        return match.end(1), datetime.date.fromisoformat(match[1]).toordinal() - ORDINAL_EPOCH
+    except ValueError:
+        return None
+
+
 def parse_date(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> int:
     """A date as date_in reads it. Raises 22007, 22008, 22009, 22023."""
     try:

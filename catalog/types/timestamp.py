@@ -69,6 +69,19 @@ def read_iso(text: str) -> tuple[int, bool] | None:
     return (moment - _EPOCH_UTC) // _MICROSECOND, True
 
 
+def zoned_form(text: str) -> tuple[int, int] | None:
+    """Of the common form with an offset: how many characters say the local time, and the microseconds of UTC; None for
+    any other."""
+    match, found = _ISO.match(text), read_iso(text)
+    return (match.start(1), found[0]) if match is not None and found is not None and found[1] else None
+
+
+def local_form(text: str) -> tuple[int, int] | None:
+    """Of the common form without an offset: its length, and the microseconds; None for any other."""
+    found = read_iso(text)
+    return None if found is None or found[1] else (len(text), found[0])
+
+
 def _parse(text: str, type_name: str, settings: FormatSettings, zone: Zone) -> Moment:
     try:
         return parse_datetime(text, settings, zone)

@@ -94,7 +94,7 @@ class RowPlan(Protocol):
     command: str  # SELECT | INSERT | UPDATE | DELETE
     writes: bool
     relations: tuple[int, ...]
-    repeats: bool  # it writes, returns no rows, and may be undone and run again
+    repeats: bool  # it writes, returns no rows, and a loop may run it for one row after the other
 
     def explain(self) -> list[str]:
         """The plan as EXPLAIN (COSTS OFF) prints it, a line each."""

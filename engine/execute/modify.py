@@ -36,15 +36,15 @@ from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 Statement = tree.Insert | tree.Update | tree.Delete
 
 
-# Volatile functions that leave nothing behind when what called them is undone.
-_TRACELESS = frozenset(("random", "clock_timestamp", "timeofday", "gen_random_uuid"))
+# Volatile functions that leave nothing behind when what called them is undone, but for a gap in a sequence.
+_TRACELESS = frozenset(("nextval", "random", "clock_timestamp", "timeofday", "gen_random_uuid"))
 
 
 def _leaves_traces(node: object) -> bool:
     """Whether a statement with this in it is another one when it is undone and run again."""
     if isinstance(node, tree.FuncExpr):
         return node.function.volatility == "v" and node.function.name not in _TRACELESS
-    return isinstance(node, tree.SubLink | tree.CurrentOf | tree.NextValueExpr)
+    return isinstance(node, tree.SubLink | tree.CurrentOf)
 
 
 class ModifyPlan(CompiledPlan):

@@ -41,7 +41,7 @@ from engine.session.virtual_rows import VirtualRows
 from engine.session.waiting import wait_for_met
 from engine.sql import ast
 from engine.sql.lift import lift
-from engine.txn.interface import SERIALIZABLE
+from engine.txn.interface import SERIALIZABLE, LockWait
 from engine.txn.transaction import Transaction
 
 __all__ = [
@@ -241,33 +241,44 @@ class Session(LedSession):
         self.began = perf_counter()
         return past.look_up(self, self._context, prepared, parameters, formats)
 
-    def execute_rows(self, prepared: Prepared, run: RunRow, rows: Sequence[Sequence[object]]) -> list[int]:
-        """Runs a row plan that repeats (`RowPlan.repeats`) for each of these parameters: the rows that each wrote.
-
-        Raises what `execute_row` raises, for whichever of them; then nothing of all that has happened.
+    def execute_rows(
+        self, prepared: Prepared, run: RunRow, rows: Sequence[Sequence[object]]
+    ) -> tuple[list[int], SqlError | None]:
+        """Runs a row plan that repeats (`RowPlan.repeats`) for each of these parameters, up to the first one that
+        fails or has to wait: how many rows each before it wrote, and its error. None: there is none, or that row is
+        to be run again alone, since it waits or the plan is not for it. Nothing is left of the row in any case.
         """
+        counts: list[int] = []
+        failed: SqlError | None = None
         notices = len(self.notices)
-        mark = 0 if self.transaction is None else self.transaction.mark()
+        began = perf_counter()
         try:
-            counts = [self.execute_row(prepared, run, rows[0])[1]]
+            counts.append(self.execute_row(prepared, run, rows[0])[1])
             began = perf_counter()
             transaction, context = self.transaction, self._context
-            assert transaction is not None and prepared.tally is not None
+            assert transaction is not None
             for parameters in islice(rows, 1, None):
-                transaction.begin_statement()
+                notices = len(self.notices)
+                mark = transaction.begin_statement()
                 context.made = None
-                counts.append(run(context, parameters)[1])
-        except BaseException:
-            if self.transaction is not None:
-                self.transaction.rollback_to(mark)
+                try:
+                    counts.append(run(context, parameters)[1])
+                except BaseException as error:
+                    transaction.rollback_to(mark)
+                    if transaction.met and isinstance(error, SqlError):
+                        wait_for_met(self, transaction)
+                    raise
+        except SqlError as error:
+            failed = error
+        except (LockWait, RowPathFull, StalePlan) as error:
+            if isinstance(error, LockWait):
+                error.ticket.cancel(canceled())  # it is asked for again by the row that needs it
             del self.notices[notices:]
-            raise
-        tally, more = prepared.tally, len(counts) - 1
-        tally.rows += sum(counts) - counts[0] - more
-        tally.inside.extend([(perf_counter() - began) / more] * more)
-        if len(tally.inside) >= tally.limit:
-            self.node.statements.full(tally)
-        return counts
+        more = len(counts) - 1
+        if more > 0:
+            assert prepared.tally is not None
+            prepared.tally.add_alike((perf_counter() - began) / more, more, sum(counts) - counts[0])
+        return counts, failed
 
     def execute_control(self, prepared: Prepared) -> tuple[str, int]:
         """Runs a transaction statement: its command tag, and the LSN to wait for. Raises as transaction_statement."""

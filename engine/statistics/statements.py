@@ -123,6 +123,18 @@ class Tally:
         buckets[took.bit_length()] += 1
         buckets[0] += took
 
+    def add_alike(self, seconds: float, executions: int, rows: int) -> None:
+        """So many executions that took `seconds` each, and gave so many rows together."""
+        took = round(seconds * _NANOSECONDS)
+        self.calls += executions
+        self.rows += rows
+        self.total += took * executions
+        self.squares += took * took * executions
+        self.least = min(self.least, took)
+        self.most = max(self.most, took)
+        self.buckets[took.bit_length()] += executions
+        self.buckets[0] += took * executions
+
 
 class StatementStatistics:
     """All statements of a node. `plans` gives the plans that it has, which lead to their tallies. `now` is the wall

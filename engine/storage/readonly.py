@@ -17,6 +17,7 @@ from engine.storage.checkpoint import map_size
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaning import known_values, leans, moved_keys
+from engine.storage.leaves import Leaves
 from engine.storage.merging import Pair, merged
 from engine.storage.row_batches import RowBatches
 
@@ -47,11 +48,11 @@ def _batches(
     environment: Any, transaction: Any, rows: Any, storage_ids: Sequence[int], codec: RowBatches, batch_rows: int
 ) -> Iterator[tuple[Column, Any]]:
     try:
-        parts = [_pairs(transaction.cursor(db=rows), storage_id, batch_rows) for storage_id in storage_ids]
         if not leans(storage_ids[0]):
-            for keys, values in parts[0]:
-                yield binary_array(keys), codec.decode(values)
+            for keys, values in _stored(environment, transaction, rows, storage_ids[0], batch_rows):
+                yield keys, codec.decode(values)
             return
+        parts = [_stored(environment, transaction, rows, storage_id, batch_rows) for storage_id in storage_ids]
         prefix = storage_prefix(storage_ids[0])
         for keys, values in merged([_moved(part, prefix) for part in parts]):
             yield keys, codec.decode(values.to_pylist())
@@ -60,9 +61,24 @@ def _batches(
         environment.close()
 
 
-def _pairs(cursor: Any, storage_id: int, batch_rows: int) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
-    """Everything under a storage id in batches: keys, values."""
+def _stored(environment: Any, transaction: Any, rows: Any, storage_id: int, batch_rows: int) -> Iterator[Pair]:
+    """Everything under a storage id in batches, keys and values: page by page, and by a cursor where that cannot be."""
     low, high = prefix_range(storage_prefix(storage_id))
+    leaves = Leaves.of(environment, b"rows", transaction)
+    try:
+        for part in [(low, high)] if leaves is None else leaves.batches(low, high):
+            if isinstance(part[0], bytes):
+                for keys, values in _pairs(transaction.cursor(db=rows), part[0], part[1], batch_rows):
+                    yield binary_array(keys), binary_array(values)
+            else:
+                yield part
+    finally:
+        if leaves is not None:
+            leaves.close()
+
+
+def _pairs(cursor: Any, low: bytes, high: bytes, batch_rows: int) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
+    """Everything from `low` on, before `high`, in batches: keys, values."""
     found = cursor.set_range(low)
     items = cursor.iternext()
     while found:
@@ -77,7 +93,7 @@ def _pairs(cursor: Any, storage_id: int, batch_rows: int) -> Iterator[tuple[Sequ
         found = not last
 
 
-def _moved(parts: Iterator[tuple[Sequence[bytes], Sequence[bytes]]], prefix: bytes) -> Iterator[Pair]:
-    """The same as columns under another prefix, with deletions as NULL."""
+def _moved(parts: Iterator[Pair], prefix: bytes) -> Iterator[Pair]:
+    """The same under another prefix, with deletions as NULL."""
     for keys, values in parts:
-        yield moved_keys(binary_array(keys), prefix), known_values(binary_array(values))
+        yield moved_keys(keys, prefix), known_values(values)

@@ -50,7 +50,9 @@ def test_a_batch_ends_where_something_else_comes() -> None:
     ):
         machine, batch = first(row * 3 + rest)
         assert batch is not None and batch.described and batch.rows == [[b"1", None]] * 3
-        machine.skip_batch(batch)
+        machine.skip_batch(batch, 2)
+        assert machine.buffered == len(row + rest)
+        machine.skip_batch(batch, 3)
         assert machine.buffered == len(rest)
     assert first(row + SYNC)[1] is None
     machine, batch = first(row * 150)
@@ -74,7 +76,7 @@ def test_a_batch_is_read_as_the_long_way_reads_it(
     machine, batch = first(begin + bytes(rest) + SYNC)
     if batch is None:
         return
-    machine.skip_batch(batch)
+    machine.skip_batch(batch, len(batch.rows))
     long = ready()
     long.receive_data(begin + bytes(rest) + SYNC)
     found = []

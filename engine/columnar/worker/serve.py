@@ -130,8 +130,7 @@ class Server:
     def _apply_run(self, header: Header, buffers: list[memoryview]) -> None:
         storage_id, path = header["storage_id"], header["path"]
         try:
-            for pairs in read_run(path, storage_id):
-                self._tables.apply(storage_id, pairs)
+            self._tables.apply_all(storage_id, read_run(path, storage_id))
         except Exception as error:
             self._lose(storage_id, error)
         finally:

@@ -17,8 +17,9 @@ name it get the error, and the engine loads it again when it is next asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +36,8 @@ from engine.storage.keys import storage_prefix
 from engine.storage.readonly import read_table_batches
 from engine.storage.row_batches import RowBatches
 from engine.storage.rows import RowCodec
+
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class Tables:
         connection.execute("BEGIN")
         try:
             connection.execute(f"CREATE TABLE t{storage_id} ({_definition(held)})")
-            for keys, rows in batches:
+            for keys, rows in _ahead(batches):
                 self._insert(connection, held, _with_key(held, rows, keys))
             connection.execute("COMMIT")
         except BaseException:
@@ -99,6 +102,24 @@ class Tables:
         held = self._held.get(table.storage_id)
         if held is not None:  # else it is lost: the engine has been told
             self._held[table.storage_id] = _prepare(table, whole=held.whole)
+
+    def apply_all(self, storage_id: int, parts: Iterator[Pairs]) -> None:
+        """The delta in parts. A table without rows, which a bulk load has filled, needs no look for keys that go."""
+        held = self._held.get(storage_id)
+        name = f"t{storage_id}"
+        if held is None or held.arrays or self._connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone():
+            for pairs in parts:
+                self.apply(storage_id, pairs)
+            return
+        self._connection.execute("BEGIN")
+        try:
+            for rows in _ahead(_decoded(held, pairs, held.batches)[1] for pairs in parts):
+                if rows.num_rows:
+                    self._insert(self._connection, held, rows)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
 
     def apply(self, storage_id: int, pairs: Pairs) -> None:
         """One delta: every key is deleted, and inserted anew where it has a value. Each key occurs once."""
@@ -212,6 +233,15 @@ class Tables:
             )
         finally:
             connection.unregister("fresh")
+
+
+def _ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; each is made while what came before is used."""
+    with ThreadPoolExecutor(1, "build") as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
 
 
 def _decoded(held: _Held, pairs: Pairs, batches: RowBatches) -> tuple[pa.Table, pa.Table]:

@@ -1,0 +1,63 @@
+"""Many texts at once (catalog/types/many.py): what the types' own input functions make of each, or nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog.errors import SqlError
+from catalog.types import lookup, oids
+from catalog.types.base import FormatSettings
+from catalog.types.many import reader_of
+
+OIDS = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR)
+SETTINGS = FormatSettings(timezone="Europe/Helsinki")
+
+_days = st.one_of(st.dates().map(str), st.sampled_from(["0000-01-01", "0001-01-01", "9999-12-31", "2023-02-29"]))
+_clocks = st.one_of(
+    st.times().map(str), st.sampled_from(["00:00:00", "23:59:59", "24:00:00", "23:59:60", "12:00", "1:00:00"])
+)
+_zones = st.sampled_from(["", "", "+00", "+00", "-03", "+05:30", "Z", " +00", " UTC", "+0530", "+16"])
+_moments = st.tuples(_days, st.sampled_from([" ", " ", "T", "  "]), _clocks, _zones).map("".join)
+_values = st.one_of(
+    st.lists(st.tuples(_days, _zones).map("".join), min_size=1, max_size=6),
+    st.lists(_moments, min_size=1, max_size=6),
+    st.lists(st.one_of(_moments, st.text(max_size=12), st.sampled_from(["infinity", "now", "x\0y"])), min_size=1),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.sampled_from(OIDS), _values, st.integers(0, 3))
+def test_what_is_read_is_what_is_read_one_by_one(oid: int, texts: list[str], again: int) -> None:
+    values = [text.encode() for text in texts] * (1 + again)
+    reader = reader_of(oid)
+    assert reader is not None
+    found = reader(values)
+    if found is None:
+        return
+    decode = lookup(oid).text_decoder(SETTINGS)
+    try:
+        expected = [decode(value.decode()) for value in values]
+    except SqlError as error:
+        raise AssertionError((error, found)) from None
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("oid", "form"),
+    [
+        (oids.DATE, "2024-01-{:02}"),
+        (oids.DATE, "2024-01-{:02} +02"),
+        (oids.TIMESTAMP, "2024-01-01 10:00:{:02}.25"),
+        (oids.TIMESTAMPTZ, "2024-01-01 10:00:{:02}-03:30"),
+        (oids.TEXT, "näme {}"),
+    ],
+)
+def test_the_common_forms_are_read(oid: int, form: str) -> None:
+    values = [form.format(number).encode() for number in range(1, 30)]
+    reader = reader_of(oid)
+    assert reader is not None
+    decode = lookup(oid).text_decoder(SETTINGS)
+    assert reader(values) == [decode(value.decode()) for value in values]
+    assert reader([*values, b"2024-02-30 +02\xff"]) is None
