@@ -62,7 +62,9 @@ def flatten(item: tree.FromItem, inner: list[int], outer: list[Step], conditions
 def expand_joins(query: tree.Query) -> tree.Query:
     """Puts the expressions of merged USING columns in place of the Vars that refer to the join."""
     joins = {
-        index: entry.expressions for index, entry in enumerate(query.range_table) if isinstance(entry, tree.RangeJoin)
+        index: entry.expressions
+        for index, entry in enumerate(query.range_table)
+        if isinstance(entry, tree.RangeJoin) and any(type(item) is not tree.Var for item in entry.expressions)
     }
     if not joins or not any(
         isinstance(item, tree.Var) and item.relation in joins and item.levels_up == depth - 1

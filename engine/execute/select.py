@@ -47,6 +47,7 @@ from engine.storage.keys import row_number_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
 _ONLY = frozenset((0,))
+Columns = dict[int, dict[int, None]]  # by relation, in the order of their first use
 STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
 
 
@@ -62,7 +63,7 @@ class QueryCompiler:
         self.parent = parent
         self.query = ends_of_indexes(catalog, expand_joins(query))
         self.columns: dict[tuple[int, int], Value] = {}
-        self._used: dict[int, dict[int, None]] | None = None  # columns by relation, once somebody has asked
+        self._used: tuple[Columns, Columns] | None = None  # once somebody has asked: _columns_used
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
         code.at_end.append(self._let_go)
         above = parent.expressions.levels if parent is not None else ()
@@ -179,16 +180,20 @@ class QueryCompiler:
 
     def _needed(self, relation: int) -> list[int]:
         """The columns of a relation that anything in the query refers to, in order."""
-        found = self._columns_used().get(relation, {})
-        return sorted({*found, *(column for place, column in self.also_needed if place == relation)})
+        used, _ = self._columns_used()
+        return sorted({*used.get(relation, ()), *(column for place, column in self.also_needed if place == relation)})
 
-    def _columns_used(self) -> dict[int, dict[int, None]]:
-        """The columns of each relation that anything in the query refers to, in the order of their first use."""
+    def _columns_used(self) -> tuple[Columns, Columns]:
+        """The columns that anything in the query refers to, and those that anything but its targets does."""
         if self._used is None:
-            self._used = {}
-            for variable in variables(self._body()):
-                if variable.levels_up == 0:
-                    self._used.setdefault(variable.relation, {})[variable.column] = None
+            used, beside = Columns(), Columns()
+            for found, part in ((used, self.query.targets), (beside, self._rest())):
+                for variable in variables(part):
+                    if variable.levels_up == 0:
+                        found.setdefault(variable.relation, {})[variable.column] = None
+            for relation, columns in beside.items():
+                used.setdefault(relation, {}).update(columns)
+            self._used = used, beside
         return self._used
 
     def _named(self, relation: int) -> Sequence[int]:
@@ -198,17 +203,17 @@ class QueryCompiler:
         targets = [target.expression for target in query.targets]
         shown = query.order_by or query.distinct is not None or query.group_by or query.has_aggregates
         if shown or self.parent is not None or not all(isinstance(item, tree.Var) for item in targets):
-            return list(self._columns_used().get(relation, {}))
-        body = (query.from_items, query.where, query.range_table, query.limit, query.offset, query.ctes)
-        return list(
-            dict.fromkeys(item.column for item in variables(body) if item.relation == relation and item.levels_up == 0)
-        )
+            return list(self._columns_used()[0].get(relation, ()))
+        return list(self._columns_used()[1].get(relation, ()))
 
-    def _body(self) -> tuple[object, ...]:
+    def _rest(self) -> tuple[object, ...]:
+        """All of the query but its targets. Of what is in FROM tables hold no expressions, and those of joins are what
+        is above them already (`expand_joins`)."""
         query = self.query
+        sources = [entry for entry in query.range_table if not isinstance(entry, (tree.RangeTable, tree.RangeJoin))]
         return (
-            *(query.targets, query.from_items, query.where, query.group_by, query.having),
-            *(query.order_by, query.distinct or (), query.range_table, query.limit, query.offset, query.ctes),
+            *(query.from_items, query.where, query.group_by, query.having, query.order_by, query.distinct or ()),
+            *(tuple(sources), query.limit, query.offset, query.ctes),
         )
 
     # ---- the function -----------------------------------------------------------------------------------------------
@@ -218,7 +223,7 @@ class QueryCompiler:
         code, query = self.code, self.query
         sink.start()
         self._write_limits(sink)
-        self.write_ctes(self._body(), lazily=True)
+        self.write_ctes((query.targets, *self._rest()), lazily=True)
         steps = self._steps
         served = self._served_order(steps)
         output = Output(code, query, self.expressions, sink, sorted_already=served)

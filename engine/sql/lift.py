@@ -91,7 +91,7 @@ def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
     known = template + kinds
     kept = _verdicts.get(known, _UNKNOWN)
     if kept is _UNKNOWN:
-        kept = _verdicts[known] = _verdict(sql, template, kinds)
+        kept = _verdicts[known] = _verdict(sql, parts[0::2], template, kinds)
         if len(_verdicts) > _MAX_VERDICTS:
             _verdicts.clear()
     if kept is None:
@@ -111,7 +111,7 @@ def _split(sql: bytes) -> list[bytes]:
 
 
 def _lifted(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
-    """Template, literals and kinds; `parts` is used up."""
+    """Template, literals and kinds; in `parts` placeholders take the place of literals."""
     literals: list[bytes] = []
     kinds = b""
     for literal in parts[1::2]:
@@ -126,21 +126,20 @@ def _lifted(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
     return b"".join(parts), literals, kinds
 
 
-def _verdict(sql: bytes, template: bytes, kinds: bytes) -> tuple[int, ...] | None:
-    """See _verdicts."""
+def _verdict(sql: bytes, texts: list[bytes], template: bytes, kinds: bytes) -> tuple[int, ...] | None:
+    """See _verdicts. `texts`: what stands around the literals."""
     lower = template.lower()
     kept: tuple[int, ...] = ()
     if any(word in lower for word in _WITH_PLACES):
         kept = tuple(int(number) for place in _PLACES.finditer(lower) for number in _PLACEHOLDER.findall(place[0]))
     if len(kept) == len(kinds) or (kept and b"$" in sql):
         return None
-    parts = _split(sql)
     if kept:
-        parts = _with_literals(parts, kept)
-    texts = parts[0::2]
-    if kept:
+        parts = _with_literals(_split(sql), kept)
+        texts = parts[0::2]
         template, _, kinds = _lifted(parts)
-    return kept if _is_safe(texts, _INTERVAL.sub(rb"\1 x", template), kinds) else None
+        template = _INTERVAL.sub(rb"\1 x", template)
+    return kept if _is_safe(texts, template, kinds) else None
 
 
 def _with_literals(parts: list[bytes], kept: tuple[int, ...]) -> list[bytes]:

@@ -636,7 +636,7 @@ class Query:
 
     @property
     def output(self) -> tuple[Target, ...]:
-        return tuple(target for target in self.targets if not target.junk)
+        return tuple([target for target in self.targets if not target.junk])
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,16 +163,14 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
         fail("55000", message, hint="Use the REFRESH MATERIALIZED VIEW command.")
     if source is not None:
         return _source_item(state, node, relation, source, alias)
-    names = [column.name for column in relation.columns]
+    shape = scope.shape_of(relation)
+    columns = shape.columns
     if node.alias is not None and node.alias.columns:
-        names = _renamed(names, node.alias)
-    range_table = tree.RangeTable(
-        relation,
-        alias,
-        tuple(tree.RangeColumn(name, column.type) for name, column in zip(names, relation.columns, strict=True)),
-        node.alias is not None,
-        only=node.only,
-    )
+        names = _renamed(shape.names, node.alias)
+        columns = tuple(
+            tree.RangeColumn(name, column.type) for name, column in zip(names, relation.columns, strict=True)
+        )
+    range_table = tree.RangeTable(relation, alias, columns, node.alias is not None, only=node.only)
     return scope.table_item(state.add(range_table), range_table)
 
 
@@ -488,6 +486,22 @@ def _merged_column(state: State, kind: str, left: tree.Expr, right: tree.Expr) -
     return tree.CoalesceExpr((sides[0], sides[1]), TypeRef(oid, typmod))
 
 
+def _joined_columns(
+    left: NamespaceItem, right: NamespaceItem, using: list[str], merged: list[tree.Expr]
+) -> tuple[list[str], list[tree.Expr]]:
+    """The columns of a join: what USING merged, then those of both sides."""
+    if not using:
+        return left.names + right.names, left.expressions + right.expressions
+    names = list(using)
+    expressions = list(merged)
+    for side in (left, right):
+        for name, expr in zip(side.names, side.expressions, strict=True):
+            if name not in using:
+                names.append(name)
+                expressions.append(expr)
+    return names, expressions
+
+
 def _join_item(
     state: State,
     node: ast.JoinExpr,
@@ -497,16 +511,10 @@ def _join_item(
     merged: list[tree.Expr],
     condition: tree.Expr | None,
 ) -> Item:
-    names = list(using)
-    expressions = list(merged)
-    for side in (left.own, right.own):
-        for name, expr in zip(side.names, side.expressions, strict=True):
-            if name not in using:
-                names.append(name)
-                expressions.append(expr)
+    names, expressions = _joined_columns(left.own, right.own, using, merged)
     alias = node.alias.name if node.alias else "unnamed_join"
     shown = _renamed(names, node.alias, "join expression")
-    columns = tuple(tree.RangeColumn(name, expr.type) for name, expr in zip(shown, expressions, strict=True))
+    columns = tuple([tree.RangeColumn(name, expr.type) for name, expr in zip(shown, expressions, strict=True)])
     entry = tree.RangeJoin(alias, columns, tuple(expressions), len(using))
     index = state.add(entry)
     # Columns are seen through: what is above the join refers to the base entries, merged columns excepted.

@@ -102,11 +102,19 @@ class Shared:
         return self.domains[number].domain if number in self.domains else self.parameters.get(number, UNKNOWN)
 
 
+def positions(names: list[str]) -> dict[str, int]:
+    """The position of each name, -1 for one that occurs more than once."""
+    found: dict[str, int] = {}
+    for position, name in enumerate(names):
+        found[name] = -1 if name in found else position
+    return found
+
+
 class NamespaceItem:
     """One entry of a query level's namespace."""
 
     __slots__ = (
-        "alias", "by_name", "columns_visible", "entry", "expressions", "index", "lateral_ok", "lateral_only", "names",
+        "_by_name", "alias", "columns_visible", "entry", "expressions", "index", "lateral_ok", "lateral_only", "names",
         "origins", "table_visible", "using", "view",
     )  # fmt: skip
 
@@ -118,7 +126,9 @@ class NamespaceItem:
         names: list[str],
         expressions: list[tree.Expr],
         origins: list[tuple[int, int]] | None = None,
+        by_name: dict[str, int] | None = None,
     ) -> None:
+        """The lists may be others' too: nobody changes them."""
         self.alias = alias
         self.index = index
         self.entry = entry
@@ -131,9 +141,15 @@ class NamespaceItem:
         self.lateral_ok = True
         self.using: set[str] = set()
         self.view: ViewTarget | None = None  # set for the target of a change that is a view
-        self.by_name: dict[str, int] = {}
-        for position, name in enumerate(names):
-            self.by_name[name] = -1 if name in self.by_name else position  # -1: ambiguous
+        self._by_name = by_name
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The position of each column, -1 for a name that several have."""
+        found = self._by_name
+        if found is None:
+            found = self._by_name = positions(self.names)
+        return found
 
     def origin(self, position: int) -> tuple[int, int]:
         """(table OID, attnum) of a column, (0, 0) when it is computed."""

@@ -64,6 +64,7 @@ _MAX_INT8: Final = 9223372036854775807
 AFTER_TARGETS: Final = frozenset(
     ("", ";", ",", ")", "from", "where", "group", "having", "window", "union", "intersect", "except", "order")
 ).union(("limit", "offset", "fetch", "for", "into", "on", "returning", "with"))
+_AFTER_NAMES: Final = frozenset((".", "[", "(", "SCONST"))  # go on what a name has begun
 SELECT_START: Final = frozenset(("select", "values", "with", "table"))
 
 
@@ -291,7 +292,7 @@ class Expressions(FunctionSyntax):
         token = self._curr
         key = token.key
         if key == "IDENT":
-            return self._named()
+            return self._plain_column(token) or self._named()
         if key == "-" or key == "+":
             self.advance()
             operand = self._operators(self._operand(restricted), _SIGN, restricted)
@@ -307,6 +308,20 @@ class Expressions(FunctionSyntax):
             operand = self._operators(self._operand(restricted), _OP + 1, restricted)
             return ast.Expression("op", operator, None, operand, location=token.start)
         return self.primary()
+
+    def _plain_column(self, token: Token) -> ast.Node | None:
+        """A name, or two with a dot between, that no parenthesis, string or step follows: a column, which most operands
+        are. None for what has to be looked at closely."""
+        names: tuple[str, ...] = (token.text,)
+        tokens, end = self._tokens, self._index + 1
+        if tokens[end].key == "." and tokens[end + 1].key in LABEL:
+            names = (token.text, tokens[end + 1].text)
+            end += 2
+        if tokens[end].key in _AFTER_NAMES:
+            return None
+        self._index = end
+        self._curr = tokens[end]
+        return ast.ColumnRef(names, location=token.start)
 
     def _negated(self, literal: ast.Literal, location: int) -> ast.Literal:
         text = str(literal.value)

@@ -168,10 +168,10 @@ class Scanner:
                     position = end
                     continue
                 lower = word.lower()
-                if lower in keywords and word.isascii():
-                    tokens.append(Token(lower, lower, start, position))
-                else:
+                if not word.isascii() or position - start > _IDENTIFIER_BYTES:
                     tokens.append(Token("IDENT", fold_identifier(word), start, position))
+                else:
+                    tokens.append(Token(lower if lower in keywords else "IDENT", lower, start, position))
             elif group == _PUNCTUATION:
                 text = found[5]
                 tokens.append(Token(text, text, start, position))

@@ -18,6 +18,7 @@ from engine.sql.parser.relations import Relations
 
 _CONTINUATIONS: Final = frozenset(("union", "intersect", "except", "order", "limit", "offset", "fetch", "for"))
 _WINDOWING_ERROR: Final = "42P20"
+_ENDS: Final = frozenset(("", ";", ")", "order", "limit", "union"))  # after WHERE: of the simple form
 _JOINS: Final = frozenset(("join", "inner", "left", "right", "full", "cross", "natural"))
 
 
@@ -107,6 +108,8 @@ class Queries(Relations, Expressions):
         into = self._into() if self.accept("into") else None
         from_clause = self.from_clause()
         where = self.expression() if self.accept("where") else None
+        if self._curr.key in _ENDS:
+            return ast.SelectStmt(targets, from_clause, where, distinct=distinct, into=into, location=start)
         group_by, group_distinct = self._group_clause()
         having = self.expression() if self.accept("having") else None
         windows = self._window_clause()
