@@ -38,6 +38,7 @@ from moto.server import ThreadedMotoServer
 
 from replication.interface import Epoch, Head, Ledger, Replica
 from replication.log.layout import decode_epoch, decode_head, decode_ledgers, decode_replica, decode_spec
+from tests import forks
 from tests.oracle import free_port
 from tests.replication.stores.log_process import LogProcess
 from tests.zookeeper_server import ZooKeeper
@@ -87,7 +88,7 @@ class ClusterNode:
         self.data = data
         self.log = log
         self.port = free_port()
-        self.process: subprocess.Popen[str] | None = None
+        self.process: forks.Process | None = None
         self.started_at = 0  # where the log of the running process begins
 
     @property
@@ -257,9 +258,7 @@ class ShoalCluster:
         node.started_at = node.log.stat().st_size
         environment = {**os.environ, **self._environment, "SHOAL_TEST_NODE": str(self.directory / name)}
         with node.log.open("a") as log:
-            node.process = subprocess.Popen(
-                self.command(name, **changes), cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
-            )
+            node.process = forks.start(self.command(name, **changes), stderr=log, environment=environment)
 
     def ready(self, name: str, timeout: float = 2 * PATIENCE) -> None:
         """Returns when clients are let in. Raises NotStartedError."""

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests import order
+from tests import forks, order
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.zookeeper_server import ZooKeeper
@@ -30,6 +30,7 @@ def _keep_bytecode() -> None:
 
 
 _keep_bytecode()
+forks.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

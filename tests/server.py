@@ -21,6 +21,8 @@ import tempfile
 import time
 from types import TracebackType
 
+from tests import forks
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 READY = "shoal ready: "
 START_LIMIT = 60.0  # seconds; a loaded machine, and a changelog to replay
@@ -34,7 +36,7 @@ class ShoalServer:
         self._temporary = data is None
         self.data = data or pathlib.Path(tempfile.mkdtemp(prefix="shoal-test-")) / "data"
         self.port = 0
-        self.process: subprocess.Popen[str] | None = None
+        self.process: forks.Process | None = None
         self.log = pathlib.Path(tempfile.mkstemp(prefix="shoal-log-")[1])
 
     @property
@@ -59,7 +61,7 @@ class ShoalServer:
     def start(self) -> None:
         """Returns when the server says that it is ready. Raises RuntimeError with its log when it does not."""
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(self.command(), cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = forks.start(self.command(), stderr=log)
         stdout = self.process.stdout
         assert stdout is not None
         told, _, _ = select.select([stdout], [], [], START_LIMIT)
