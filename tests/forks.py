@@ -2,6 +2,7 @@
 
     forks.enable()                                          by tests/conftest.py, not by benchmarks
     process = forks.start([sys.executable, "-m", "shoal", "serve", ...], stderr=log)
+    done = forks.run("status", "--cluster", url)
 
 To import the server takes a process most of the processor time that it needs until it serves, and tests start hundreds
 of them. A fork begins where an interpreter stands that has imported the modules and run nothing: its arguments,
@@ -16,6 +17,7 @@ import array
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -24,6 +26,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -32,15 +35,14 @@ from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 1 << 20  # bytes of a request
+IMPORTED = ("serve", "cluster.member", "embedded", "logstore", "router", "commands.check", "commands.sql")
+"""Modules of `shoal` that import, with the others that they need, what commands need."""
 
 
 class Forked:
-    """What is used of `subprocess.Popen`. Standard input is empty, standard output a pipe of text."""
+    """What is used of `subprocess.Popen`."""
 
-    stdin = None
-    stderr = None
-
-    def __init__(self, keeper: _Keeper, pid: int, stdout: IO[str]) -> None:
+    def __init__(self, keeper: _Keeper, pid: int, stdout: IO[str] | None = None) -> None:
         self.pid = pid
         self.stdout = stdout
         self.returncode: int | None = None
@@ -125,18 +127,65 @@ def enable() -> None:
 
 
 def start(command: Sequence[str], *, stderr: IO[Any], environment: Mapping[str, str] | None = None) -> Process:
-    """Starts a command in the tree's directory: a fork where that is enabled and it is this Python with -m or -c."""
-    global _keeper
+    """Starts a command in the tree's directory, a fork if it can be one: this Python with -m or -c. Standard input is
+    empty, standard output a pipe of text."""
     if not (_enabled and command[0] == sys.executable and command[1] in ("-m", "-c")):
-        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
-    _keeper = _keeper or _Keeper()
-    request = {"run": list(command[1:]), "environment": dict(os.environ if environment is None else environment)}
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
     reading, writing = os.pipe()
     try:
-        pid = _keeper.ask(request, (writing, stderr.fileno()))
+        with open(os.devnull, "rb") as stdin:
+            forked = _fork_of(command, environment, (stdin.fileno(), writing, stderr.fileno()))
     finally:
         os.close(writing)
-    return Forked(_keeper, pid, os.fdopen(reading))
+    forked.stdout = os.fdopen(reading)
+    return forked
+
+
+def run(
+    *arguments: str, given: str = "", environment: Mapping[str, str] | None = None, timeout: float = 120.0
+) -> subprocess.CompletedProcess[str]:
+    """`shoal ARGUMENTS` in the tree's directory, to its end. `given`: its standard input. Raises
+    subprocess.TimeoutExpired; it is killed then."""
+    command = [sys.executable, "-m", "shoal", *arguments]
+    if not _enabled:
+        return subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    with contextlib.ExitStack() as files:
+        stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
+        stdin.write(given)
+        stdin.seek(0)
+        forked = _fork_of(command, environment, (stdin.fileno(), stdout.fileno(), stderr.fileno()))
+        try:
+            forked.wait(timeout)
+        finally:
+            forked.kill()
+            status = forked.wait()
+        stdout.seek(0)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(command, status, stdout.read(), stderr.read())
+
+
+def _fork_of(command: Sequence[str], environment: Mapping[str, str] | None, streams: Sequence[int]) -> Forked:
+    global _keeper
+    _keeper = _keeper or _Keeper()
+    request = {"run": list(command[1:]), "environment": dict(os.environ if environment is None else environment)}
+    return Forked(_keeper, _keeper.ask(request, streams))
 
 
 # --- the process that is forked --------------------------------------------------------------------------------------
@@ -145,13 +194,13 @@ def start(command: Sequence[str], *, stderr: IO[Any], environment: Mapping[str, 
 def _keep(asking: socket.socket) -> None:
     """Answers one request after the other, until nobody is there to ask."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import shoal.cluster.member
-    import shoal.serve  # noqa: F401
+    for name in IMPORTED:
+        importlib.import_module(f"shoal.{name}")
 
     gc.collect()
     gc.freeze()
     while True:
-        received, rights, _, _ = asking.recvmsg(LARGEST, socket.CMSG_SPACE(8))
+        received, rights, _, _ = asking.recvmsg(LARGEST, socket.CMSG_SPACE(12))
         if not received:
             return
         request = json.loads(received)
@@ -201,7 +250,7 @@ def _status(code: object) -> int:
 
 def _run(request: Mapping[str, Any], streams: Sequence[int], asking: socket.socket) -> None:
     asking.close()
-    for number, stream in zip((1, 2), streams, strict=True):
+    for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import forks
 from tests.cluster import ShoalCluster
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,9 +30,7 @@ def cluster() -> Iterator[ShoalCluster]:
 
 def shoal(*arguments: str) -> tuple[int, str, str]:
     """(exit status, standard output, standard error) of a command."""
-    done = subprocess.run(
-        [sys.executable, "-m", "shoal", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = forks.run(*arguments)
     return done.returncode, done.stdout, done.stderr
 
 

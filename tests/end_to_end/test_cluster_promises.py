@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from tests import forks
 from tests.cluster import PATIENCE, ROOT, NotStartedError, ShoalCluster
 from tests.zookeeper_server import ZooKeeper
 
@@ -144,8 +145,7 @@ def test_nodes_come_and_go_and_clients_see_clean_errors_only(zookeeper_server: Z
                 assert connection.execute("SELECT sum(v) FROM accounts").fetchone() == (2000,)
                 there = {row[0] for row in connection.execute("SELECT n FROM done").fetchall()}
             assert told <= there <= told | load.unknown
-        check = [sys.executable, "-m", "shoal", "check", "--cluster", cluster.url]
-        found = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        found = forks.run("check", "--cluster", cluster.url)
         assert found.stdout.count(" equal ") == len(cluster.nodes), found.stdout  # who was removed does not answer
 
 
@@ -221,8 +221,7 @@ def test_damage_in_the_store_is_never_applied(zookeeper_server: ZooKeeper) -> No
         with pytest.raises(NotStartedError) as refused:
             cluster.start("n2")
         assert "damage" in refused.value.text
-        read = [sys.executable, "-m", "shoal", "ledger", "read", "--cluster", cluster.url]
-        found = subprocess.run(read, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        found = forks.run("ledger", "read", "--cluster", cluster.url)
         assert found.returncode == 1 and "damage" in found.stderr, found
         with cluster.connect() as connection:  # who has applied it before goes on, and a checkpoint makes up for it
             connection.execute("INSERT INTO t VALUES (3, 'b')")

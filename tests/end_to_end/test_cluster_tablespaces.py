@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +16,8 @@ import pytest
 from psycopg import errors
 
 from replication.log.layout import decode_epoch, decode_spec
-from tests.cluster import ROOT, ShoalCluster
+from tests import forks
+from tests.cluster import ShoalCluster
 from tests.end_to_end.dying_leader import flag
 from tests.replication.stores.log_process import LogProcess
 from tests.zookeeper_server import ZooKeeper
@@ -343,8 +342,7 @@ def holders(cluster: ShoalCluster, tablespace: str) -> dict[str, str]:
 
 def told(command: str, cluster: ShoalCluster) -> tuple[int, str]:
     """The exit status of a command of `shoal`, and its JSON."""
-    words = [sys.executable, "-m", "shoal", command, "--cluster", cluster.url, "--json"]
-    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    found = forks.run(command, "--cluster", cluster.url, "--json")
     return found.returncode, found.stdout
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from tests import forks
 from tests.cluster import ShoalCluster
 from tests.replication.stores.log_process import LogProcess
 
@@ -27,9 +26,7 @@ def cluster() -> Iterator[ShoalCluster]:
 
 def shoal(*arguments: str) -> tuple[int, str, str]:
     """(exit status, standard output, standard error) of a command."""
-    done = subprocess.run(
-        [sys.executable, "-m", "shoal", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = forks.run(*arguments)
     return done.returncode, done.stdout, done.stderr
 
 

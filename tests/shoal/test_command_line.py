@@ -9,12 +9,11 @@ import pty
 import re
 import select
 import subprocess
-import sys
 
 import pytest
 
+from tests import forks
 from tests.oracle import PostgresServer
-from tests.server import ROOT
 from tools.write_cli_page import PAGE, page
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x08")  # what a terminal is told beside text
@@ -22,11 +21,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x08")  # what a termina
 
 def shoal(*arguments: object, given: str = "", **environment: str) -> tuple[int, str, str]:
     """Status, standard output, standard error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "shoal", *map(str, arguments)],
-        cwd=ROOT, env={**os.environ, **environment}, input=given, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
+    done = forks.run(*map(str, arguments), given=given, environment={**os.environ, **environment})
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
 

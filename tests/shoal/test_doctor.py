@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import pathlib
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from tests.server import ROOT, ShoalServer
+from tests import forks
+from tests.server import ShoalServer
 
 
 def doctor(data: pathlib.Path, *options: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "shoal", "doctor", str(data), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = forks.run("doctor", str(data), *options)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 

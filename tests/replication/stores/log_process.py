@@ -11,11 +11,12 @@ import pathlib
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from types import TracebackType
+
+from tests import forks
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 READY = "shoal logstore ready: "
@@ -32,20 +33,20 @@ class LogProcess:
         self.url = ""
         self._listen = "127.0.0.1:0"
         self._environment = {**os.environ, **(environment or {})}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: forks.Process | None = None
+        self._log = self.directory / "log"
 
     def start(self) -> None:
         command = [sys.executable, "-m", "shoal", "logstore", "--data", str(self.directory / "data")]
         command += ["--listen", self._listen, *self._options]
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        with self._log.open("a") as log:
+            self._process = forks.start(command, stderr=log, environment=self._environment)
         assert self._process.stdout is not None
         told, _, _ = select.select([self._process.stdout], [], [], LIMIT)
         line = self._process.stdout.readline() if told else ""
         if not line.startswith(READY):
             self._process.kill()
-            raise RuntimeError(f"the log store did not start: {self._process.communicate()}")
+            raise RuntimeError(f"the log store did not start: {line}{self._log.read_text()[-2000:]}")
         self.url = line[len(READY) :].strip()
         self._listen = self.url.partition("://")[2]
 
@@ -76,8 +77,10 @@ class LogProcess:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(number)
-        self._process.communicate(timeout=LIMIT)
-        return self._process.returncode
+        status = self._process.wait(LIMIT)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        return status
 
     def __enter__(self) -> LogProcess:
         self.start()

@@ -6,8 +6,6 @@ import argparse
 import asyncio
 import json
 import pathlib
-import subprocess
-import sys
 
 import psycopg
 import pytest
@@ -18,7 +16,8 @@ from shoal.archive import compacting
 from shoal.archive.contents import ArchivedSpace, look
 from shoal.archive.layout import PieceName
 from shoal.commands import compact
-from tests.server import ROOT, ShoalServer
+from tests import forks
+from tests.server import ShoalServer
 
 BACKUPS = 5
 
@@ -46,8 +45,7 @@ def _run(place: pathlib.Path, *, keep: int | None = None, master: str | None = N
 
 
 def _shoal(*arguments: str) -> str:
-    command = [sys.executable, "-m", "shoal", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    done = forks.run(*arguments, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
