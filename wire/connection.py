@@ -877,10 +877,7 @@ class Connection(Answers):
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
         assert session is not None
-        timer = None
-        if session.statement_timeout:
-            error = SqlError("57014", "canceling statement due to statement timeout")
-            timer = asyncio.get_running_loop().call_later(session.statement_timeout / 1000, session.cancel, error)
+        session.watch_statement()
         session.running = True
         try:
             if session.cancel_error is not None:  # before the first step
@@ -892,8 +889,7 @@ class Connection(Answers):
         except Exception as error:
             self._ended(self._defect(error))
         finally:
-            if timer is not None:
-                timer.cancel()
+            session.leave_statement()
             session.cancel_error = None
             session.running = False
             session.task = None

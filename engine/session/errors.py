@@ -13,6 +13,11 @@ def canceled() -> SqlError:
     return SqlError("57014", "canceling statement due to user request")
 
 
+def transaction_error() -> SqlError:
+    """What ends a session whose transaction lasts longer than transaction_timeout (PostgreSQL 17 manual, 19.11)."""
+    return SqlError("25P04", "terminating connection due to transaction timeout", severity="FATAL")
+
+
 def idle_error(status: str) -> SqlError:
     """What ends a session that has idled too long, in this state of ReadyForQuery."""
     if status == "I":

@@ -47,6 +47,8 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
         sink.empty()
     brief = len(statements) > 1 or not session.cache.met(sql)
     for number, statement in enumerate(statements, 1):
+        if number > 1:
+            session.watch_statement()  # each has statement_timeout for itself, as the ones before have left it
         if long and len(statements) == 1 and not may_read_past(statement.text):
             prepared = await asyncio.to_thread(planning.prepare, session, statement, ())
         else:

@@ -284,6 +284,14 @@ _DEFINITIONS = (
     Definition("idle_in_transaction_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition("idle_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition(
+        "transaction_timeout",
+        "0",
+        _milliseconds,
+        kind="integer",
+        unit="ms",
+        description="How long a transaction may last; its connection is ended then. 0: no limit.",
+    ),
+    Definition(
         "query_memory_limit",
         "512MB",
         _kilobytes(64),

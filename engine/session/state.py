@@ -82,6 +82,7 @@ class StatementContext(ExecContext):
 class SessionState:
     """What a session is between statements. `Session` says what the parameters of its constructor are."""
 
+    transaction_timeout = 0  # milliseconds; 0: none
     process_id: int  # the node gives it to the whole session, for CancelRequest and pg_backend_pid()
     secret: bytes
 
@@ -197,6 +198,10 @@ class SessionState:
         self._find = self.cache.plans
         self.statement_timeout = milliseconds(settings.get("statement_timeout"))
         self.lock_timeout = milliseconds(settings.get("lock_timeout"))
+        longest = milliseconds(settings.get("transaction_timeout"))
+        if longest != self.transaction_timeout:
+            self.transaction_timeout = longest
+            self._watch_transaction()
         self.idle_timeouts = {
             "I": milliseconds(settings.get("idle_session_timeout")),
             "T": milliseconds(settings.get("idle_in_transaction_session_timeout")),
@@ -216,6 +221,10 @@ class SessionState:
         if context is not None:
             context.memory_limit = self.query_memory
             context.account = self.memory
+
+    def _watch_transaction(self) -> None:
+        """transaction_timeout is another one, or a transaction has begun under it."""
+        raise NotImplementedError
 
     def stays_on_row_path(self, stays: bool) -> None:
         """Whether what runs next may hold more on the row path than other queries, for no other path takes it."""

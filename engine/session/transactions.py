@@ -19,7 +19,7 @@ from catalog.errors import SqlError
 from engine.node import resolve
 from engine.session import two_phase
 from engine.session.advisory import AdvisoryLocks
-from engine.session.errors import aborted, canceled
+from engine.session.errors import aborted, canceled, transaction_error
 from engine.session.large_objects import LargeObjects
 from engine.session.prepared import Portal, Prepared
 from engine.session.state import SessionState
@@ -36,6 +36,8 @@ class TransactionalSession(SessionState):
     asked_isolation: tuple[Transaction | None, str] = (None, "")  # what the last one that said so has said
     failed_portals: frozenset[bytes] = frozenset()  # the names of those that there were when the block failed
     deferrable: tuple[Transaction | None, bool] = (None, False)  # what the last one that said so has said
+    _transaction_timer: asyncio.TimerHandle | None = None
+    _statement_timer: asyncio.TimerHandle | None = None
 
     @property
     def advisory(self) -> AdvisoryLocks:
@@ -66,7 +68,45 @@ class TransactionalSession(SessionState):
         """The transaction of statements outside a block."""
         self.transaction = made = self._new_transaction()
         made.account = self.memory
+        if self.transaction_timeout:
+            self._watch_transaction()
         return made
+
+    def _watch_transaction(self) -> None:
+        if self._transaction_timer is not None:
+            self._transaction_timer.cancel()
+            self._transaction_timer = None
+        if self.transaction_timeout and self.status_of_transaction != "I":
+            loop = asyncio.get_running_loop()
+            self._transaction_timer = loop.call_later(self.transaction_timeout / 1000, self._transaction_late)
+
+    def _transaction_late(self) -> None:
+        self._transaction_timer = None
+        if self.status_of_transaction != "I":
+            self.cancel(transaction_error())
+
+    @property
+    def status_of_transaction(self) -> str:
+        """I where there is no transaction, not even that of a single statement."""
+        return "T" if self.__dict__.get("transaction") is not None else self.__dict__.get("status", "I")
+
+    def cancel(self, error: SqlError | None = None) -> None:
+        """See LedSession."""
+        raise NotImplementedError
+
+    def watch_statement(self) -> None:
+        """A statement that may wait begins: from now on it has statement_timeout."""
+        self.leave_statement()
+        if self.statement_timeout:
+            error = SqlError("57014", "canceling statement due to statement timeout")
+            loop = asyncio.get_running_loop()
+            self._statement_timer = loop.call_later(self.statement_timeout / 1000, self.cancel, error)
+
+    def leave_statement(self) -> None:
+        """Nothing runs that statement_timeout counts."""
+        if self._statement_timer is not None:
+            self._statement_timer.cancel()
+            self._statement_timer = None
 
     def _new_transaction(self) -> Transaction:
         node = self.node
