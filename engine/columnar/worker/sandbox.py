@@ -9,6 +9,11 @@ It evaluates what users wrote, in a large library of C++, so it is treated as th
   inherited;
 - no new privileges, no core dumps (they would hold users' rows), first choice of the kernel's out-of-memory killer,
   so that the engine is not;
+- its place at the processors. A query may keep all of them busy for minutes, and beside it the engine's thread is to
+  commit and to answer point reads. SCHED_BATCH, turns of 100 ms (sched_setattr(2); Linux 6.12 and later read them) and
+  nice 5: whoever wakes up with a short turn to ask for goes first, and a query that is alone loses nothing. Not more,
+  for where the machine is full a query still has to end. Its session's autogroup is left as it is: there is no telling
+  how many others there are;
 - memory: RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it comes from brk or mmap.
   RLIMIT_AS would also count LMDB's map, which is as large as the database may grow, and could not be used beside it.
   DuckDB's own memory_limit is lower and ends a query with 53200; the resource limit is for what it does not count
@@ -23,12 +28,17 @@ import contextlib
 import ctypes
 import os
 import resource
+import struct
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _PR_SET_NO_NEW_PRIVS = 38
 
 SLACK_BYTES = 1 << 30
+NICENESS = 5  # a third of what a process of niceness 0 gets where both want the same processor
+TURN = 100_000_000  # nanoseconds, the longest that Linux gives
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
+_SCHED_ATTR = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, runtime, deadline, period
 
 
 def enter(keep: int, memory_limit: int) -> bool:
@@ -38,6 +48,7 @@ def enter(keep: int, memory_limit: int) -> bool:
     """
     _close_descriptors(keep)
     libc = ctypes.CDLL(None, use_errno=True)
+    _stand_back(libc)
     alone: bool = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -49,6 +60,16 @@ def enter(keep: int, memory_limit: int) -> bool:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("900")
     return alone
+
+
+def _stand_back(libc: ctypes.CDLL) -> None:
+    """Leaves the processors to others that want them. Threads that are started later do the same."""
+    niceness = os.nice(NICENESS)
+    attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.SCHED_BATCH, 0, niceness, 0, TURN, 0, 0)
+    number = _SCHED_SETATTR.get(os.uname().machine)
+    if number is None or libc.syscall(number, 0, attributes, 0) != 0:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _close_descriptors(keep: int) -> None:

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from engine.columnar.worker import sandbox
 from engine.columnar.worker.database import open_database
 
 PROGRAM = """
@@ -34,6 +35,31 @@ def allocates(size):
 print(alone, reachable(), is_open({extra}), is_open({keep}),
       allocates(100 << 20), allocates(4 << 30), resource.getrlimit(resource.RLIMIT_CORE)[1])
 """
+
+
+STANDING = """
+import os, threading
+from engine.columnar.worker import sandbox
+sandbox.enter({keep}, 1 << 30)
+def show():
+    with open("/proc/thread-self/sched") as file:
+        turn = [line.split()[-1] for line in file if line.startswith("se.slice")]
+    print(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0), *turn)
+thread = threading.Thread(target=show)
+thread.start()
+thread.join()
+"""
+
+
+def test_the_process_and_its_threads_stand_back_from_processors_that_others_want() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        program = STANDING.format(keep=theirs.fileno())
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, pass_fds=(theirs.fileno(),), capture_output=True, text=True, check=True)
+    niceness, policy, *turn = map(int, done.stdout.split())
+    assert (niceness, policy) == (min(os.nice(0) + sandbox.NICENESS, 19), os.SCHED_BATCH)
+    assert turn in ([], [sandbox.TURN])  # as far as the kernel shows it
 
 
 def test_the_process_gives_up_network_descriptors_and_memory() -> None:
