@@ -6,11 +6,13 @@ An unread COPY holds at most COPY_AHEAD bytes: above that the connection stops r
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Protocol
 
 from catalog.errors import SqlError
 
 COPY_AHEAD = 8 << 20
+AT_ONCE = 1 << 18  # bytes that one `read` joins: whoever wants more joins them where nobody waits for it
 
 
 class Pausable(Protocol):
@@ -25,7 +27,7 @@ class CopyFeed:
 
     def __init__(self, connection: Pausable) -> None:
         self._connection = connection
-        self._pieces: list[bytes] = []
+        self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
         self._error: SqlError | None = None
@@ -55,8 +57,12 @@ class CopyFeed:
                 return None
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        data = b"".join(self._pieces)
-        self._pieces = []
-        self._size = 0
-        self._connection.resume("copy")
-        return data
+        taken = [self._pieces.popleft()]
+        size = len(taken[0])
+        while self._pieces and size < AT_ONCE:
+            taken.append(self._pieces.popleft())
+            size += len(taken[-1])
+        self._size -= size
+        if self._size <= COPY_AHEAD // 2:
+            self._connection.resume("copy")
+        return taken[0] if len(taken) == 1 else b"".join(taken)

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from catalog.errors import SqlError
 from engine.bulk.copy_options import CopyOptions
 
@@ -65,7 +67,7 @@ class LineReader:
 
     def count(self, data: bytes) -> int:
         """About how many lines the data has."""
-        return data.count(b"\n")
+        return count_byte(data, NEWLINE)
 
     # --- cutting -------------------------------------------------------------------------------------------------
 
@@ -77,7 +79,7 @@ class LineReader:
             end -= 1  # a newline may follow
         if self.options.csv and self.options.escape != self.options.quote:
             return self._cut_lines(data[:end])
-        quotes = data.count(self._quote, 0, end) if self.options.csv else 0
+        quotes = count_byte(data, self._quote, end) if self.options.csv else 0
         while (place := data.rfind(mark, 0, end)) >= 0:
             if self.options.csv:
                 quotes -= data.count(self._quote, place, end)
@@ -167,6 +169,12 @@ class LineReader:
             self.ended = True
             return text[: pair.start()]
         return text
+
+
+def count_byte(data: bytes, byte: bytes, end: int | None = None) -> int:
+    """How often a single byte is in the data, up to `end`. bytes.count keeps the interpreter meanwhile, for a
+    millisecond where there are many; NumPy lets go of it."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8)[:end] == byte[0]))
 
 
 def _escaped(data: bytes, place: int) -> bool:

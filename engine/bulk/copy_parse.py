@@ -25,7 +25,7 @@ from catalog.schema import Column as TableColumn
 from catalog.schema import Table
 from catalog.types import lookup
 from catalog.types.base import FormatSettings
-from engine.bulk.copy_lines import Line, LineReader, splitter, unescape
+from engine.bulk.copy_lines import NEWLINE, RETURN, Line, LineReader, count_byte, splitter, unescape
 from engine.bulk.copy_options import CopyOptions
 from engine.bulk.read_columns import Converter, Doubt, Source, converter_of
 from engine.bulk.rows import RowSet
@@ -112,7 +112,7 @@ class CopyParser:
     def _numbered(self, rows: RowSet, data: bytes) -> Piece | None:
         """The piece with its place among the lines."""
         reader = self.reader
-        ends = data.count(b"\n") + (not data.endswith(b"\n"))
+        ends = count_byte(data, NEWLINE) + (not data.endswith(NEWLINE))
         if reader.end_of_line is None:
             if ends != rows.count:
                 return None  # newlines inside quotes are not counted before the kind of line end is known
@@ -132,13 +132,13 @@ class CopyParser:
     def _readable(self, source: Source) -> bool:
         """Whether Arrow takes the piece apart as PostgreSQL would."""
         data = source.data
-        if self._forced or not self._columns or b"\0" in data or len(data) == 0:
+        if self._forced or not self._columns or len(data) == 0 or count_byte(data, b"\0"):
             return False
         known = self.reader.end_of_line
-        returns = data.count(b"\r")
+        returns = count_byte(data, RETURN)
         if returns:
-            pairs = data.count(b"\r\n")
-            if pairs != returns or pairs != data.count(b"\n") or known not in (None, b"\r\n"):
+            pairs = source.pairs_of_line_ends
+            if pairs != returns or pairs != count_byte(data, NEWLINE) or known not in (None, b"\r\n"):
                 return False
         elif known not in (None, b"\n"):
             return False

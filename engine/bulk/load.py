@@ -9,9 +9,9 @@ may wait in between, so memory is a few pieces however long the load is. What is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 from catalog.errors import SqlError
 from catalog.schema import Column, Table
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from engine.session.answer import CopySource
     from engine.session.session import Session
 
+P = ParamSpec("P")
+
 SMALL_ROWS = 5_000
 SMALL_BYTES = 1 << 20
 PIECE_BYTES = 4 << 20
@@ -53,11 +55,13 @@ _MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
 
 
 class Pieces:
-    """The data of one COPY in pieces of whole lines."""
+    """The data of one COPY in pieces of whole lines. Once there is a `thread`, it joins and cuts them: moving megabytes
+    about takes milliseconds, which nobody else is to wait for."""
 
     def __init__(self, source: CopySource, reader: LineReader | TupleReader | ArrowReader) -> None:
         self._source = source
         self._reader = reader
+        self.thread: BulkThread | None = None
         self._parts: list[bytes] = []
         self._size = 0
         self.ended = False
@@ -77,14 +81,27 @@ class Pieces:
                 counted += self._reader.count(data) if lines else 0
             if self.ended and self._size <= size:
                 break
-            whole = b"".join(self._parts)
-            end = self._reader.cut(whole[: size + _MORE_BYTES])
-            self._parts = [whole[end:]]
-            self._size = len(whole) - end
-            if end:
-                return whole[:end]
+            piece = await self._run(self._cut, size)
+            if piece:
+                return piece
             size = self._size + PIECE_BYTES  # one very long line
             lines = 0
+        return await self._run(self._join)
+
+    async def _run(self, function: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes:
+        if self.thread is None or self._size < _AT_ONCE_BYTES:
+            return function(*args, **kwargs)
+        return await self.thread.run(function, *args, **kwargs)
+
+    def _cut(self, size: int) -> bytes:
+        """Takes whole lines of about `size` bytes off; b"" if there is not one."""
+        whole = b"".join(self._parts)
+        end = self._reader.cut(whole[: size + _MORE_BYTES])
+        self._parts = [whole[end:]]
+        self._size = len(whole) - end
+        return whole[:end]
+
+    def _join(self) -> bytes:
         whole = b"".join(self._parts)
         self._parts, self._size = [], 0
         return whole
@@ -192,6 +209,7 @@ class Load:
 
     async def _load_in_bulk(self, first: bytes, pieces: Pieces, bulk: BulkInsert | PartitionedInsert) -> int:
         parsing, writing = BulkThread("copy-parse"), BulkThread("copy-write")
+        pieces.thread = parsing
         writing.at_end(bulk.discard)
         parsed: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue(_WAITING)
         producer = asyncio.create_task(self._parse_all(first, pieces, parsing, parsed))

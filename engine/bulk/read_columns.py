@@ -58,6 +58,11 @@ class Source:
         """The bytes that follow backslashes; 0 for the end of the data."""
         return frozenset(np.unique(self._after(self._places(ord("\\")))).tolist())
 
+    @property
+    def pairs_of_line_ends(self) -> int:
+        """How often there is a carriage return with a newline behind it."""
+        return int(np.count_nonzero(self._after(self._places(13)) == 10))
+
     @cached_property
     def _minuses(self) -> Numbers:
         return self._places(ord("-"))
