@@ -35,11 +35,11 @@ def partition_sides(row: Connection, columnar: Connection) -> list[Side]:
 
 
 def run_seeds(first: int, seconds: float, postgres: Connection, row: Connection, columnar: Connection) -> Tally:
-    """Scenarios from a first seed on until the time is over."""
+    """Scenarios from a first seed on until the time is over, one at least."""
     total = Tally()
     end = time.monotonic() + seconds
     for seed in itertools.count(first):
+        total.add(run_scenario(seed, *open_sides(postgres, row, columnar)))
         if time.monotonic() > end:
             return total
-        total.add(run_scenario(seed, *open_sides(postgres, row, columnar)))
     raise AssertionError("unreachable")

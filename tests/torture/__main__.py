@@ -3,9 +3,9 @@
     make torture BUDGET=20m
     python -m tests.torture --budget 20m [--only isolation] [--seed 7]
 
-Each trial gets its part of what the ones before it have left, so that the whole keeps to the budget. With --only, what
-other trials have found before stays in the page. Exits with 1 if a promise was broken, or if a planted fault was not
-noticed.
+Each trial gets what it needs at the least, and its part of what the ones before it have left beyond that, so that the
+whole keeps to the budget where that is enough. With --only, what other trials have found before stays in the page.
+Exits with 1 if a promise was broken, or if a planted fault was not noticed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from functools import partial
 
 from tests.torture import page
 from tests.torture.all import TRIALS
-from tests.torture.trial import Result, Trial
+from tests.torture.trial import Result, Trial, share
 
-LEAST = 3.0  # seconds for a trial, when others have used up the budget
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -48,13 +47,16 @@ def main() -> int:
         return 0 if options.list else 2
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
     print(f"seed {seed}, {options.budget:.0f} s", flush=True)
-    weight = sum(trial.weight for trial in chosen)
+    if (least := sum(trial.least for trial in chosen)) > options.budget:
+        print(f"these trials take {least:.0f} s at the least", flush=True)
     results: dict[str, Result] = {}
     began = time.monotonic()
-    for trial in sorted(chosen, key=lambda trial: trial.exact):
+    remaining = sorted(chosen, key=lambda trial: trial.exact)
+    while remaining:
         left = options.budget - (time.monotonic() - began)
-        results[trial.name] = _try(trial, max(left * trial.weight / weight, LEAST), seed, began)
-        weight -= trial.weight
+        seconds = share(remaining[0], remaining, left)
+        trial = remaining.pop(0)
+        results[trial.name] = _try(trial, seconds, seed, began)
     print(f"{time.monotonic() - began:.0f} of {options.budget:.0f} s")
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     page.write(TRIALS, results, today, seed)
@@ -68,11 +70,13 @@ def _try(trial: Trial, seconds: float, seed: int, began: float) -> Result:
         print(f"{time.monotonic() - began:7.1f} s  {name}: {text}", flush=True)
 
     tell(trial.name, f"{seconds:.0f} s")
+    begins = time.monotonic()
     try:
         result = trial.run(seconds, seed, partial(tell, trial.name))
     except Exception as error:
         traceback.print_exc()
         result = Result(problems=[f"broken off: {error!r}"])
+    tell(trial.name, f"took {time.monotonic() - begins:.0f} of {seconds:.0f} s")
     for problem in result.problems:
         tell(trial.name, f"WRONG: {problem}")
     for name, caught in result.caught.items():

@@ -20,6 +20,7 @@ TRIALS = (
         2.0,
         durability.power_cuts,
         exact=True,
+        least=8.0,
     ),
     Trial(
         "kills",
@@ -57,6 +58,7 @@ TRIALS = (
         "two tablespaces; PostgreSQL is the control",
         3.0,
         isolation.histories,
+        least=10.0,
     ),
     Trial(
         "isolation-cluster",
@@ -64,6 +66,7 @@ TRIALS = (
         "the same on three nodes, sessions on the leader and on followers",
         2.0,
         isolation.cluster_histories,
+        least=14.0,
     ),
     Trial(
         "isolation-named",
@@ -71,6 +74,7 @@ TRIALS = (
         "Hermitage's scenarios as scripts of two or three sessions, and every pair of row locks, beside PostgreSQL",
         0.5,
         isolation.named,
+        least=4.0,
     ),
     Trial(
         "cluster",
@@ -80,6 +84,7 @@ TRIALS = (
         "tests.torture.cluster)",
         3.0,
         others.cluster,
+        least=30.0,
     ),
     Trial(
         "simulation",
@@ -88,6 +93,7 @@ TRIALS = (
         1.0,
         simulation.trial,
         exact=True,
+        least=5.0,
     ),
     Trial(
         "differential",
@@ -96,6 +102,7 @@ TRIALS = (
         "as parts of a whole (TLP) and without plans (NoREC)",
         1.5,
         others.differential,
+        least=6.0,
     ),
     Trial(
         "sqlsmith",
@@ -105,6 +112,7 @@ TRIALS = (
         1.0,
         smith.sqlsmith,
         exact=True,
+        least=8.0,
     ),
     Trial(
         "load",
@@ -114,6 +122,7 @@ TRIALS = (
         "five times the quiet one is wrong, and so is a process that grows by 1 GB; the planted fault stops the server",
         1.0,
         crowd.load,
+        least=26.0,
     ),
     Trial(
         "wire",
@@ -130,5 +139,6 @@ TRIALS = (
         "superuser, on both paths; PostgreSQL's superuser is the planted fault",
         0.3,
         security.escapes,
+        least=4.0,
     ),
 )

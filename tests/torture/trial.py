@@ -6,7 +6,7 @@ planted faults are tried beside it: each must be caught.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -25,8 +25,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """`run(seconds, seed, tell)`; `weight`: its part of the time, relative to the others. `exact`: it keeps its time to
-    a few seconds, whatever that is, so it comes after those that cannot, with what they have left."""
+    """`run(seconds, seed, tell)`, servers, planted faults and comparisons included; `weight`: its part of the time,
+    relative to the others. `least`: seconds that it takes whatever it is given, on a machine with nothing else to do.
+    `exact`: it keeps its time to a few seconds, whatever that is, so it comes after those that cannot, with what they
+    have left."""
 
     name: str
     promise: str
@@ -34,3 +36,10 @@ class Trial:
     weight: float
     run: Callable[[float, int, Callable[[str], None]], Result]
     exact: bool = False
+    least: float = 2.0
+
+
+def share(trial: Trial, remaining: Sequence[Trial], left: float) -> float:
+    """The seconds of a trial that is one of the remaining ones: each has its least, and its part of what is left."""
+    spare = max(left - sum(other.least for other in remaining), 0.0)
+    return trial.least + spare * trial.weight / sum(other.weight for other in remaining)

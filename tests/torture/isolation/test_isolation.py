@@ -3,14 +3,16 @@ lies of clients, that the checker has to find."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
+import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.torture.isolation import workload
-from tests.torture.isolation.checker import Level, check, forbidden
+from tests.torture.isolation.checker import Level, Outcome, check, forbidden
 from tests.torture.isolation.hermitage import SCENARIOS, Scenario, compare
 from tests.torture.isolation.row_locks import conflicts
 from tests.torture.isolation.workload import Lie, Site
@@ -44,6 +46,29 @@ def test_a_weaker_level_than_promised_is_noticed(shoal: ShoalServer, lie: Lie, l
     run = workload.run(Site((shoal.dsn,)), level, 1, TRANSACTIONS, lie=lie)
     assert not run.problems
     assert expected in {anomaly.name for anomaly in forbidden(check(run.history, level), level)}
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_that_nobody_leads_is_no_news_of_a_cluster_and_a_problem_of_a_node(
+    shoal: ShoalServer, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """57P03 at COMMIT says that nothing was committed; every session meets it, and a lost connection at BEGIN."""
+    sql = workload._Session._sql
+    committed = itertools.count(1)
+
+    def leaderless(session: workload._Session, text: str, *parameters: object) -> Sequence[tuple[object, ...]]:
+        if text == "COMMIT" and next(committed) % 10 == 0:
+            raise psycopg.errors.CannotConnectNow("nobody leads")
+        if text.startswith("BEGIN") and next(committed) % 50 == 0:
+            session.connection.close()
+        return sql(session, text, *parameters)
+
+    monkeypatch.setattr(workload._Session, "_sql", leaderless)
+    run = workload.run(Site((shoal.dsn,) * nodes), Level.SERIALIZABLE, 1, 200)
+    assert bool(run.problems) == (nodes == 1)
+    if nodes > 1:
+        assert {transaction.outcome for transaction in run.history} == set(Outcome)
+        assert not forbidden(check(run.history, Level.SERIALIZABLE), Level.SERIALIZABLE)
 
 
 @pytest.mark.parametrize("level", Level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,10 @@ from tests.torture.isolation.row_locks import conflicts
 from tests.torture.isolation.workload import Lie, Site
 from tests.torture.trial import Result
 
-BATCH = 2000  # transactions in one history
+MOST, FIRST, FEWEST = 2000, 150, 50  # transactions in one history: at most, in the first one, at the fewest
+LIE = 400  # transactions of a history with a planted fault
+CLOSING = 2.0  # seconds that a cluster takes to stop
+LIES_TRIED = 8  # histories after which a lie goes unnoticed
 CONTROL = ("fsync=off", "deadlock_timeout=10ms")
 LIES = (
     ("READ COMMITTED as REPEATABLE READ", Lie(level=Level.READ_COMMITTED), Level.REPEATABLE_READ),
@@ -25,15 +29,17 @@ LIES = (
 )
 
 
-def _histories(site: Site, name: str, seconds: float, seed: int, tell: Callable[[str], None], result: Result) -> None:
-    """Every level in turns until the time is over."""
-    end = time.monotonic() + seconds
+def _histories(site: Site, name: str, end: float, seed: int, tell: Callable[[str], None], result: Result) -> None:
+    """Every level in turns until the time `end`, of time.monotonic; each once whatever the time. Histories are as long
+    as the time that is left for them lets them be."""
     transactions: Counter[Level] = Counter()
     seen: dict[Level, Counter[str]] = {level: Counter() for level in Level}
     wrong: Counter[Level] = Counter()
-    while not transactions or time.monotonic() < end:
+    batch = FIRST
+    while not transactions or (time.monotonic() < end and batch >= FEWEST):
+        began = time.monotonic()
         for level in Level:
-            run = workload.run(site, level, seed, BATCH)
+            run = workload.run(site, level, seed, batch)
             found = check(run.history, level)
             transactions[level] += len(run.history)
             seen[level].update(anomaly.name for anomaly in found)
@@ -43,6 +49,8 @@ def _histories(site: Site, name: str, seconds: float, seed: int, tell: Callable[
             result.problems += [f"{name}, {level.value}, seed {seed}: {problem}" for problem in run.problems[:3]]
         seed += 1
         tell(f"{name}: {transactions.total()} transactions, {wrong.total()} forbidden anomalies")
+        now = time.monotonic()
+        batch = min(int(batch * (end - now) / max(now - began, 0.1)), MOST)
     for level in Level:
         allowed = ", ".join(f"{kind} {count}" for kind, count in sorted(seen[level].items())) or "none"
         result.figures.append(
@@ -54,38 +62,66 @@ def _histories(site: Site, name: str, seconds: float, seed: int, tell: Callable[
 def histories(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     """One node with two tablespaces, and PostgreSQL as the control."""
     result = Result()
+    began = time.monotonic()
     with ShoalServer() as shoal, PostgresServer(CONTROL) as postgres:
-        _histories(workload.with_tablespace(Site((shoal.dsn,))), "Shoal", seconds * 0.65, seed, tell, result)
-        _histories(Site((postgres.dsn,)), "PostgreSQL", seconds * 0.25, seed, tell, result)
-        for name, lie, level in LIES:
-            run = workload.run(Site((shoal.dsn,)), level, seed, BATCH, lie=lie)
-            result.caught[name] = bool(forbidden(check(run.history, level), level))
+        for number, (name, lie, level) in enumerate(LIES, 1):
+            caught = _noticed(Site((shoal.dsn,)), lie, level, seed, began + seconds * 0.1 * number)
+            if caught is None:
+                result.figures.append(f"no time to try {name} to the end")
+            else:
+                result.caught[name] = caught
+        tell(f"{sum(result.caught.values())} of {len(LIES)} planted faults are caught")
+        shoal_end = time.monotonic() + (began + seconds - time.monotonic()) * 0.7
+        _histories(workload.with_tablespace(Site((shoal.dsn,))), "Shoal", shoal_end, seed, tell, result)
+        _histories(Site((postgres.dsn,)), "PostgreSQL", began + seconds, seed, tell, result)
     return result
+
+
+def _noticed(site: Site, lie: Lie, level: Level, seed: int, end: float) -> bool | None:
+    """Whether a lie is noticed; None if the time `end` came before all tries were made."""
+    for attempt in range(LIES_TRIED):
+        run = workload.run(site, level, seed + attempt, LIE, lie=lie)
+        if forbidden(check(run.history, level), level):
+            return True
+        if time.monotonic() > end:
+            return None
+    return False
 
 
 def cluster_histories(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     """Three nodes: sessions on the leader and on both followers, whose reads are strong."""
     result = Result()
+    end = time.monotonic() + seconds
     with ShoalCluster(3) as cluster:
         sites = tuple(cluster.dsn(name) for name in (cluster.leader(), *cluster.followers()))
-        _histories(workload.with_tablespace(Site(sites)), "cluster", seconds, seed, tell, result)
+        _histories(workload.with_tablespace(Site(sites)), "cluster", end - CLOSING, seed, tell, result)
     return result
 
 
 def named(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
-    """Hermitage's scenarios and the conflict table, once, beside PostgreSQL."""
+    """Hermitage's scenarios and the conflict table, beside PostgreSQL: all of them once, in a random order, or those
+    that there is time for."""
     result = Result()
+    end = time.monotonic() + seconds
+    prevented: dict[Level, list[str]] = {level: [] for level in Level}
+    untried: dict[Level, list[str]] = {level: [] for level in Level}
+    cases = [(level, scenario) for level in Level for scenario in SCENARIOS]
     with ShoalServer() as shoal, PostgresServer() as postgres:
-        for level in Level:
-            prevented = []
-            for scenario in SCENARIOS:
-                seen, problem = compare(postgres.dsn, shoal.dsn, scenario, level)
-                prevented += [] if seen else [scenario.name]
-                result.problems += [problem] if problem else []
-            result.figures.append(f"{level.value} prevents {', '.join(prevented)}")
-            tell(result.figures[-1])
         wanted, got = conflicts(postgres.dsn), conflicts(shoal.dsn)
-        wrong = [key for key in wanted if got[key] != wanted[key]]
-        result.problems += [f"{held}, then {request}: {got[held, request]}" for held, request in wrong]
-        result.figures.append(f"{len(wanted)} pairs of row locks, {len(wrong)} not as in PostgreSQL")
+        for level, scenario in random.Random(seed).sample(cases, len(cases)):
+            if time.monotonic() > end:
+                untried[level].append(scenario.name)
+                continue
+            seen, problem = compare(postgres.dsn, shoal.dsn, scenario, level)
+            prevented[level] += [] if seen else [scenario.name]
+            result.problems += [problem] if problem else []
+    names = [scenario.name for scenario in SCENARIOS]
+    for level in Level:
+        told = f"{level.value} prevents {', '.join(sorted(prevented[level], key=names.index))}"
+        left = f" (no time for {', '.join(sorted(untried[level], key=names.index))})" if untried[level] else ""
+        result.figures.append(told + left)
+        tell(result.figures[-1])
+    wrong = [key for key in wanted if got[key] != wanted[key]]
+    result.problems += [f"{held}, then {request}: {got[held, request]}" for held, request in wrong]
+    result.figures.append(f"{len(wanted)} pairs of row locks, {len(wrong)} not as in PostgreSQL")
     return result

@@ -14,23 +14,31 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
 
 from tests.torture.isolation.checker import Append, Level, Outcome, Read, Transaction
 
+T = TypeVar("T")
 ACTIVE, APPENDS_A_KEY, IN_BUCKET = 6, 12, 3
+ATTEMPTS = 100
+GONE = (None, "57P03", "08007")  # libpq keeps the SQLSTATE of a connection that is refused to itself
 REFUSED = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where sessions go. `tablespace`: one that the second table is made in; `control`: it is PostgreSQL."""
+    """Where sessions go. `tablespace`: one that the second table is made in."""
 
     dsns: tuple[str, ...]
     tablespace: str = ""
+
+    @property
+    def leaders_change(self) -> bool:
+        """A node of a cluster may say, on a machine that is busy, that nobody leads just now, and mean it."""
+        return len(self.dsns) > 1
 
 
 @dataclass(slots=True)
@@ -50,9 +58,24 @@ class Lie:
     commits: bool = False
 
 
+def patiently(site: Site, dsn: str, action: Callable[[psycopg.Connection[Any]], T], options: str = "") -> T:
+    """What an action gives on a connection of its own. Where leaders change, both are asked for again when nobody
+    leads or the connection has gone: the action is one that may be repeated."""
+    for attempt in itertools.count(1):
+        try:
+            with psycopg.connect(dsn, autocommit=True, options=options) as connection:
+                return action(connection)
+        except psycopg.OperationalError as error:
+            if not site.leaders_change or error.sqlstate not in GONE or attempt == ATTEMPTS:
+                raise
+            time.sleep(0.1)  # beside what a node waits for a leader before it says that there is none
+    raise AssertionError("unreachable")
+
+
 def prepare(site: Site) -> None:
     """Empty tables."""
-    with psycopg.connect(site.dsns[0], autocommit=True) as connection:
+
+    def create(connection: psycopg.Connection[Any]) -> None:
         for name, space in (("lists_0", ""), ("lists_1", site.tablespace)):
             connection.execute(f"DROP TABLE IF EXISTS {name}".encode())
             where = f" TABLESPACE {space}" if space else ""
@@ -60,6 +83,8 @@ def prepare(site: Site) -> None:
             connection.execute(f"CREATE TABLE {name} {columns}{where}".encode())
             connection.execute(f"CREATE INDEX ON {name} (twin)".encode())
             connection.execute(f"CREATE INDEX ON {name} (bucket)".encode())
+
+    patiently(site, site.dsns[0], create)
 
 
 def run(site: Site, level: Level, seed: int, transactions: int, sessions: int = 8, lie: Lie | None = None) -> Run:
@@ -74,8 +99,7 @@ def run(site: Site, level: Level, seed: int, transactions: int, sessions: int = 
             return next(counter)
 
     threads = [
-        _Session(site.dsns[index % len(site.dsns)], index, level, seed, transactions, next_number, found, lie or Lie())
-        for index in range(sessions)
+        _Session(site, index, level, seed, transactions, next_number, found, lie or Lie()) for index in range(sessions)
     ]
     for thread in threads:
         thread.start()
@@ -86,13 +110,15 @@ def run(site: Site, level: Level, seed: int, transactions: int, sessions: int = 
 
 
 def _last_read(site: Site, number: int) -> Transaction:
-    transaction = Transaction(number, time.monotonic(), outcome=Outcome.COMMITTED)
-    with psycopg.connect(site.dsns[0], autocommit=True) as connection:
+    def read(connection: psycopg.Connection[Any]) -> Transaction:
+        transaction = Transaction(number, time.monotonic(), outcome=Outcome.COMMITTED)
         for table in (0, 1):
             for key, text in connection.execute(f"SELECT id, v FROM lists_{table}".encode()):
                 transaction.operations.append(Read(key, values(text)))
-    transaction.ended = time.monotonic()
-    return transaction
+        transaction.ended = time.monotonic()
+        return transaction
+
+    return patiently(site, site.dsns[0], read)
 
 
 def values(text: str | None) -> tuple[int, ...]:
@@ -105,7 +131,7 @@ class _Session(threading.Thread):
 
     def __init__(
         self,
-        dsn: str,
+        site: Site,
         index: int,
         level: Level,
         seed: int,
@@ -115,7 +141,9 @@ class _Session(threading.Thread):
         lie: Lie,
     ) -> None:
         super().__init__(daemon=True)
-        self.dsn = dsn
+        self.site = site
+        self.dsn = site.dsns[index % len(site.dsns)]
+        self.refused = (*REFUSED, errors.CannotConnectNow) if site.leaders_change else REFUSED
         self.level = level
         self.random = random.Random(f"{seed} {index}")
         self.path = "columnar" if index % 4 == 3 else "auto"
@@ -128,14 +156,17 @@ class _Session(threading.Thread):
 
     def run(self) -> None:
         try:
-            with psycopg.connect(self.dsn, autocommit=True, options=f"-c shoal.path={self.path}") as self.connection:
-                while (number := self.next_number()) <= self.transactions:
-                    transaction = Transaction(number, time.monotonic())
-                    self.found.history.append(transaction)
-                    self._transact(transaction)
-                    transaction.ended = time.monotonic()
+            patiently(self.site, self.dsn, self._work, f"-c shoal.path={self.path}")
         except Exception as error:
             self.found.problems.append(f"{self.dsn}: {error!r}")
+
+    def _work(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+        while (number := self.next_number()) <= self.transactions:
+            transaction = Transaction(number, time.monotonic())
+            self.found.history.append(transaction)
+            self._transact(transaction)
+            transaction.ended = time.monotonic()
 
     def _sql(self, text: str, *parameters: object) -> Sequence[tuple[Any, ...]]:
         if self.literal:
@@ -161,7 +192,7 @@ class _Session(threading.Thread):
                     return
                 self._sql("COMMIT")
             transaction.outcome = Outcome.COMMITTED
-        except REFUSED:
+        except self.refused:
             transaction.outcome = Outcome.ABORTED
             self._sql("ROLLBACK")
 
