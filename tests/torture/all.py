@@ -20,7 +20,7 @@ TRIALS = (
         2.0,
         durability.power_cuts,
         exact=True,
-        least=8.0,
+        least=12.0,
     ),
     Trial(
         "kills",
@@ -40,6 +40,7 @@ TRIALS = (
         1.5,
         durability.failures,
         exact=True,
+        least=12.0,
     ),
     Trial(
         "flips",
