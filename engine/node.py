@@ -71,6 +71,7 @@ from engine.txn.two_phase import PreparedTransactions
 
 if TYPE_CHECKING:
     from engine.past.manager import Past
+    from engine.session.branches import Restoring
     from engine.session.prepared import Prepared
     from engine.session.session import Session
 
@@ -93,6 +94,19 @@ class Backups(Protocol):
 
     def progress(self) -> str | None:
         """How far the one is that runs, as JSON; None while none does."""
+
+    async def fill(
+        self, url: str, lsn: int | None, time: int | None, name: str, report: Callable[[str, int, int], None]
+    ) -> str:
+        """A directory with the pg_default that the backups at a URL have, as of an LSN, a time, or the newest of them;
+        one that was broken off under the same name is gone on from. `report` is told what is done, how much of it, of
+        how much. Raises 22023, XX001, 58030."""
+
+    def let_go(self, name: str) -> None:
+        """That directory is no longer needed."""
+
+    def filled(self) -> list[str]:
+        """The names for which there is such a directory."""
 
 
 def now() -> int:
@@ -171,6 +185,7 @@ class Node:
         self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # gives its LSN; a node alone has none
         self.past: Past | None = None  # what can be read of it; the composition root hands it in
         self.backups: Backups | None = None  # the composition root hands it in
+        self.restores: dict[str, Restoring] = {}  # by the name of the database that is being made
         self.applied_elsewhere: Callable[[int], Awaitable[bool]] | None = None
         """Waits until every replica that lives has applied a position; False: not in time. A node alone has none."""
         self.report_check: Callable[[bytes, bytes, Digest | SqlError], None] | None = None  # ids: check, tablespace

@@ -110,7 +110,9 @@ async def alone(config: Config, fatal: Callable[[BaseException], None]) -> Async
             threads=config.columnar_threads,
         )
         node = Node(store, worker, tablespaces=spaces)
-        node.backups = Backups(node, lambda tablespace: LocalLog(logs[tablespace]), str(data / "scratch"))
+        node.backups = Backups(
+            node, lambda tablespace: LocalLog(logs[tablespace]), str(data / "scratch"), str(data / "restores")
+        )
         node.bootstrap()
         async with _history(config, node, logs.__getitem__):
             yield node

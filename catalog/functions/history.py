@@ -2,6 +2,7 @@
 
 shoal_backup(url)                   makes a backup there; the LSN up to which it reaches
 shoal_backup_progress()             how far the one is that runs, as JSON; NULL
+shoal_restore_progress(name)        how far a database is that is being made out of a backup, as JSON; NULL
 shoal_lsn_at(time)                  the LSN of everything that was committed up to a time
 shoal_time_of(lsn)                  the commit time of an LSN
 pg_current_wal_lsn() and its kin    the LSNs of pg_default's changelog
@@ -19,6 +20,7 @@ from catalog.types import oids
 class _History(Protocol):
     def backup(self, url: str, run: object) -> int: ...
     def backup_progress(self) -> str | None: ...
+    def restore_progress(self, name: str) -> str | None: ...
     def lsn(self, which: str) -> int: ...
     def lsn_at(self, time: int, run: object) -> int: ...
     def time_of(self, lsn: int, run: object) -> int: ...
@@ -32,6 +34,12 @@ declare(Function(9920, "shoal_backup", "shoal_backup", "f", True, False, "v", (o
 implement("shoal_backup", lambda call, url: _history(call).backup(url, call), needs_session=True)
 declare(Function(9921, "shoal_backup_progress", "shoal_backup_progress", "f", True, False, "v", (), oids.TEXT, 0, 0))
 implement("shoal_backup_progress", lambda call: _history(call).backup_progress(), needs_session=True)
+declare(
+    Function(
+        9924, "shoal_restore_progress", "shoal_restore_progress", "f", True, False, "v", (oids.TEXT,), oids.TEXT, 0, 0
+    )
+)
+implement("shoal_restore_progress", lambda call, name: _history(call).restore_progress(name), needs_session=True)
 
 
 declare(Function(9922, "shoal_lsn_at", "shoal_lsn_at", "f", True, False, "v", (oids.TIMESTAMPTZ,), oids.INT8, 0, 0))

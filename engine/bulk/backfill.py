@@ -19,11 +19,12 @@ from catalog.schema import Catalog, Table
 from catalog.types.base import TypeRef
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter, compile_checks, compile_row_functions
+from engine.bulk.copying import copy_storage
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import BulkInsert, Conflict, MakeError, Target
 from engine.bulk.rows import RowSet
 from engine.bulk.thread import BulkThread
-from engine.ddl.context import BuildIndex, Job, RewriteTable, ValidateConstraint
+from engine.ddl.context import BuildIndex, CopyStorage, Job, RewriteTable, ValidateConstraint
 from engine.execute.exclusions import Exclusion, Members
 from engine.execute.writer import IndexWriter, TableWriter, constraint_error
 from engine.sql import tree
@@ -51,6 +52,8 @@ async def run(session: Session, job: Job) -> None:
             await _Rewrite(session, job, thread).run()
         elif isinstance(job, BuildIndex):
             await _Build(session, job, thread).run()
+        elif isinstance(job, CopyStorage):
+            await copy_storage(session, job, thread)
         else:
             await _validate(session, job, thread)
     finally:

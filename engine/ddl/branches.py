@@ -7,7 +7,9 @@ writes there keeps for the branch what he overwrites.
 
 As of another moment, the objects are those of that moment, and what was written since is put back in the branch: what
 the parent keeps for it begins with the values of then under all keys that were changed. What the parent has given up
-since (TRUNCATE, DROP, a rewrite) is copied, up to COPIED rows: a storage id that could lean and leans on nothing.
+since (TRUNCATE, DROP, a rewrite) is copied: a storage id that could lean and leans on nothing.
+
+Of a database in a backup everything is copied. Its owners and grantees are the roles here that have the same names.
 
 What a parent gives up while branches lean on it stays, as an *orphan* (a row under ORPHANS), and goes with the last of
 them.
@@ -15,48 +17,55 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from catalog.errors import SqlError, not_supported
+from catalog.privileges import DATABASE_OWNER, parse
 from catalog.rows import ORPHANS
 from catalog.schema import (
+    BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
     IN_SCHEMAS,
     Catalog,
     Composite,
     Database,
     Index,
+    Role,
     Schema,
     SchemaObject,
     Sequence,
     Table,
 )
 from catalog.types.base import TypeRef
-from engine.ddl.context import DdlContext
+from engine.ddl.context import CopyStorage, DdlContext
+from engine.storage.columns import Column
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.storage.leaning import base_key, kept_id, leaning_id, leans
-from engine.txn.interface import Transaction
 from engine.txn.sequences import state_key
 
 T = TypeVar("T")
 _ORPHANS = storage_prefix(ORPHANS)
-COPIED = 200_000  # rows and index entries of one table or index
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 # What refers to other objects by OID, wherever it stands in an object; anything else is a number of another kind.
 _REFERENCES = frozenset((
     "oid", "schema", "array_oid", "base_oid", "relation", "table", "index", "references", "sequence", "parent",
     "parents", "indexes", "depends_on", "operators", "operator_class", "collation", "domain",
 ))  # fmt: skip
+_ROLES = frozenset(("owner", "role"))  # what refers to roles by OID
 
 
 class Then(Protocol):
-    """The parent at a moment."""
+    """A database at a moment."""
 
     @property
     def catalog(self) -> Catalog:
         """Its catalog."""
+
+    @property
+    def stored_here(self) -> bool:
+        """Whether it is one of this node's, with which a branch can share what is stored."""
 
     def get(self, key: bytes) -> bytes | None:
         """What was under a key."""
@@ -64,24 +73,35 @@ class Then(Protocol):
     def changed(self, storage_id: int) -> Iterable[bytes]:
         """The keys that were written under a storage id since, as of what is sequenced."""
 
-    def scan(self, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
-        """What was under a storage id."""
+    def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
+        """What was under a storage id, as columns of keys and values, in no order."""
+
+
+def parent_at(context: DdlContext, then: Then | None, name: str) -> Database | None:
+    """The database of this name, now or then."""
+    catalog = context.catalog if then is None or then.stored_here else then.catalog
+    found = catalog.get(catalog.databases.get(name, 0))
+    return found if isinstance(found, Database) else None
 
 
 def create(context: DdlContext, parent: Database, made: Database, then: Then | None) -> None:
-    """Makes `made` a branch of the parent, as of now or `then`. Raises LockWait, 0A000, 55006, 3D000."""
-    now = context.catalog_of(parent.oid)
+    """Makes `made` a branch of the parent, as of now or `then`, or a copy of one that is not stored here. Raises
+    LockWait, 0A000, 55006, 3D000, 42704."""
+    here = then is None or then.stored_here
+    now = context.catalog_of(parent.oid) if here else Catalog()
     catalog = now if then is None else then.catalog
     found = _objects(catalog, parent.oid)
     for item in found:
         if isinstance(item, Table | Index | Sequence) and item.tablespace != DEFAULT_TABLESPACE_OID:
+            what = "branch" if here else "copy"
             not_supported(
-                f'a branch of database "{parent.name}", which has tables in other tablespaces than pg_default'
+                f'a {what} of database "{parent.name}", which has tables in other tablespaces than pg_default'
             )
     for item in _objects(now, parent.oid):
         if isinstance(item, Table):
             context.lock_relation(item.oid, "share")
-    copy = Copy(context.new_oid, context.new_storage_id)
+    roles = {} if here else _same_roles(catalog, context.catalog, found)
+    copy = Copy(context.new_oid, context.new_storage_id, roles)
     copy.number(found)
     settled = catalog.get(parent.oid)
     assert isinstance(settled, Database)
@@ -116,17 +136,54 @@ def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
     return [*schemas.values(), *inside]
 
 
+def _same_roles(then: Catalog, now: Catalog, items: Iterable[SchemaObject]) -> dict[int, int]:
+    """The roles here (OIDs) by those of then, for owners. Raises 42704 for owners and grantees that are not here."""
+    named = {item.name: item.oid for item in now.objects.values() if isinstance(item, Role)}
+    found = {item.oid: item.name for item in then.objects.values() if isinstance(item, Role)}
+    owners, grantees = set[int](), set[str]()
+    for item in items:
+        _note_roles(item, owners, grantees)
+    wanted = grantees | {found[oid] for oid in owners if oid in found}
+    missing = sorted(name for name in wanted - named.keys() if not name.startswith("pg_"))
+    if missing:
+        raise SqlError(
+            "42704",
+            f'role "{missing[0]}" does not exist',
+            hint=f"The database has objects of, or privileges for, {', '.join(missing)}: CREATE ROLE first.",
+        )
+    return {oid: named.get(name, BOOTSTRAP_ROLE_OID) for oid, name in found.items()}
+
+
+def _note_roles(value: Any, owners: set[int], grantees: set[str]) -> None:
+    """The roles that an object, or part of one, refers to: owners by OID, those in access control lists by name."""
+    if isinstance(value, tuple):
+        for part in value:
+            _note_roles(part, owners, grantees)
+    elif is_dataclass(value):
+        for item in fields(value):
+            held = getattr(value, item.name)
+            if item.name in _ROLES:
+                owners.add(held)
+            elif item.name == "acl":
+                for grant in map(parse, held or ()):
+                    grantees.update({grant.grantee, grant.grantor} - {"", DATABASE_OWNER})
+            else:
+                _note_roles(held, owners, grantees)
+
+
 def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> None:
-    """Lets the storage ids of the branch lean on the parent's."""
+    """Lets the storage ids of the branch lean on the parent's; what is not there is copied."""
     transaction = context.transaction
+    here = then is None or then.stored_here
+    copied: list[tuple[int, int]] = []
     alive = {item.storage_id for item in now.objects.values() if isinstance(item, Table | Index)}
     for old, new in copy.storage_ids.items():
         if not leans(new):
             continue
-        if old not in alive and transaction.newest(orphan_key(old)) is None:
+        if not here or (old not in alive and transaction.newest(orphan_key(old)) is None):
             if then is None:
                 raise SqlError("55006", "the parent's tables were changed while the branch was made", hint="Try again.")
-            _copy(transaction, old, new, then)
+            copied.append((old, new))
             continue
         transaction.put(base_key(new), storage_prefix(old))
         if then is not None:
@@ -137,26 +194,18 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
                     transaction.delete(kept + key[PREFIX_BYTES:])
                 else:
                     transaction.put(kept + key[PREFIX_BYTES:], value)
-
-
-def _copy(transaction: Transaction, old: int, new: int, then: Then) -> None:
-    """Puts the rows of then into the branch. Raises 0A000 for too many."""
-    prefix = storage_prefix(new)
-    for number, (key, value) in enumerate(then.scan(old)):
-        if number >= COPIED:
-            not_supported(
-                f"a branch of before more than {COPIED} rows of its parent were dropped, truncated or rewritten",
-                hint="shoal restore makes a database of any moment.",
-            )
-        transaction.put(prefix + key[PREFIX_BYTES:], value)
+    if copied and then is not None:
+        context.add_job(CopyStorage(then, tuple(copied)))
 
 
 class Copy:
     """Schema objects under other OIDs. `number` gives them out; `of` puts them in the place of the old ones."""
 
-    def __init__(self, new_oid: Callable[[], int], new_storage_id: Callable[[], int]) -> None:
+    def __init__(self, new_oid: Callable[[], int], new_storage_id: Callable[[], int], roles: Mapping[int, int]) -> None:
+        """`roles`: by OID, those that are others here."""
         self._new_oid = new_oid
         self._new_storage_id = new_storage_id
+        self._roles = roles
         self.oids: dict[int, int] = {}
         self.storage_ids: dict[int, int] = {}
 
@@ -189,6 +238,8 @@ class Copy:
     def _copied(self, value: Any, name: str) -> Any:
         if name == "storage_id":
             return self.storage_ids[value]
+        if name in _ROLES:
+            return self._roles.get(value, value)
         if name == "owned_by":
             return None if value is None else (self.oids.get(value[0], value[0]), value[1])
         if isinstance(value, int) and name in _REFERENCES:

@@ -60,7 +60,15 @@ class ValidateConstraint:
     violated: str = ""
 
 
-Job = RewriteTable | BuildIndex | ValidateConstraint
+@dataclass(frozen=True, slots=True)
+class CopyStorage:
+    """Everything that was under storage ids at a moment goes under others: (old, new), the new ones ascending."""
+
+    then: Then
+    storage_ids: tuple[tuple[int, int], ...]
+
+
+Job = RewriteTable | BuildIndex | ValidateConstraint | CopyStorage
 
 
 class DdlContext(Protocol):

@@ -84,23 +84,17 @@ def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
 
 
 def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> str:
-    """CREATE DATABASE: an empty one, or a branch of the one that is named by FROM or TEMPLATE. Encodings other than
-    UTF8 are refused. Raises 42501, 42P04, 3D000, 0A000."""
-    _superuser_only(context, "create database")
-    options = {name.lower(): value for name, value in statement.options}
-    encoding = str(options.get("encoding", "utf8")).replace("-", "").lower()
-    if encoding not in ("utf8", "unicode", "6", "default"):
-        not_supported(f"encoding {options['encoding']}")
-    if str(options.get("tablespace", "default")) not in ("default", "pg_default"):
-        not_supported(f'CREATE DATABASE with tablespace "{options["tablespace"]}"')
+    """CREATE DATABASE: an empty one, a branch of the one that is named by FROM or TEMPLATE, or a copy of one in a
+    backup. Encodings other than UTF8 are refused. Raises 42501, 42P04, 3D000, 0A000."""
+    owner = check_new_database(context, statement)
     context.lock_name(0, statement.name)
-    if statement.name in context.catalog.databases:
-        raise SqlError("42P04", f'database "{statement.name}" already exists')
-    owner = _find(context, Role, str(options["owner"])).oid if "owner" in options else context.user_oid
     parent = parent_of(statement)
     if parent is not None:
-        found = _find(context, Database, parent)
-        branches.create(context, found, Database(context.new_oid(), statement.name, owner), context.then())
+        then = context.then()
+        found = branches.parent_at(context, then, parent)
+        if found is None:
+            raise SqlError("3D000", f'database "{parent}" does not exist')
+        branches.create(context, found, Database(context.new_oid(), statement.name, owner), then)
         return "CREATE DATABASE"
     database = Database(context.new_oid(), statement.name, owner)
     public = Schema(context.new_oid(), database.oid, "public", comment="standard public schema")
@@ -111,6 +105,20 @@ def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> s
     ]
     context.change({database.oid: database, public.oid: public, **{item.oid: item for item in catalog_schemas}})
     return "CREATE DATABASE"
+
+
+def check_new_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> int:
+    """What can be said before any work is done; the owner (OID). Raises 42501, 42P04, 42704, 0A000."""
+    _superuser_only(context, "create database")
+    options = {name.lower(): value for name, value in statement.options}
+    encoding = str(options.get("encoding", "utf8")).replace("-", "").lower()
+    if encoding not in ("utf8", "unicode", "6", "default"):
+        not_supported(f"encoding {options['encoding']}")
+    if str(options.get("tablespace", "default")) not in ("default", "pg_default"):
+        not_supported(f'CREATE DATABASE with tablespace "{options["tablespace"]}"')
+    if statement.name in context.catalog.databases:
+        raise SqlError("42P04", f'database "{statement.name}" already exists')
+    return _find(context, Role, str(options["owner"])).oid if "owner" in options else context.user_oid
 
 
 def parent_of(statement: ast.CreateDatabaseStmt) -> str | None:

@@ -33,9 +33,10 @@ from engine import ddl
 from engine.ddl import branches, default_privileges
 from engine.ddl.branches import Then
 from engine.ddl.context import Job
+from engine.ddl.objects import check_new_database, parent_of
 from engine.execute.context import ExecContext, Field
 from engine.session import planning, running
-from engine.session.branches import branch_moment
+from engine.session.branches import InBackup, Recent, branch_moment, in_backup
 from engine.session.prepared import Prepared
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -264,25 +265,48 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
         await _prepare_tablespace(session, statement)
     if isinstance(statement, ast.DropDatabaseStmt):
         await _until_unused(session, statement)
-    moment = None
-    if isinstance(statement, ast.CreateDatabaseStmt) and statement.as_of is not None:
-        moment = await branch_moment(session, statement)
-    try:
-        tag, context = await _change(session, statement, moment)
-    finally:
-        if moment is not None:
-            moment.close()
-    if context.jobs:
-        from engine.bulk import backfill
-
-        for job in context.jobs:
-            await backfill.run(session, job)
+    if isinstance(statement, ast.CreateDatabaseStmt) and parent_of(statement) is not None:
+        tag, context = await _create_from(session, statement)
+    else:
+        tag, context = await _change_with_jobs(session, statement)
     session.notices += context.notices
     if isinstance(statement, ast.CreateSchemaStmt) and statement.elements:
         await _create_elements(session, statement, whole)
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create" and session.node.replica is not None:
         await _until_it_stands(session, statement.name)
     return tag
+
+
+async def _change_with_jobs(session: Session, statement: ast.Node, then: Then | None = None) -> tuple[str, SessionDdl]:
+    tag, context = await _change(session, statement, then)
+    if context.jobs:
+        from engine.bulk import backfill
+
+        for job in context.jobs:
+            await backfill.run(session, job)
+    return tag, context
+
+
+async def _create_from(session: Session, statement: ast.CreateDatabaseStmt) -> tuple[str, SessionDdl]:
+    """CREATE DATABASE from another one. What was copied out of a backup is durable when this is over."""
+    check_new_database(SessionDdl(session), statement)
+    then: Recent | InBackup | None = None
+    if statement.backup is not None:
+        then = await in_backup(session, statement)
+    elif statement.as_of is not None:
+        then = await branch_moment(session, statement)
+    if then is None:
+        return await _change_with_jobs(session, statement)
+    try:
+        done = await _change_with_jobs(session, statement, then)
+    finally:
+        then.close()
+    backups = session.node.backups
+    if statement.backup is not None and backups is not None:
+        await session.durable(session.finish())
+        await asyncio.to_thread(backups.let_go, statement.name)
+        session.begin_implicit()
+    return done
 
 
 _COMMANDS: dict[type[ast.Node], str] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import orjson
+
 from catalog.errors import SqlError, not_supported
 from engine.session.waiting import result_of
 
@@ -35,6 +37,14 @@ class History:
         self._session.require_superuser("shoal_backup_progress")
         backups = self._session.node.backups
         return None if backups is None else backups.progress()
+
+    def restore_progress(self, name: str) -> str | None:
+        """shoal_restore_progress(). Raises 42501."""
+        self._session.require_superuser("shoal_restore_progress")
+        found = self._session.node.restores.get(name)
+        if found is None:
+            return None
+        return orjson.dumps({"step": found.step, "done": found.done, "total": found.total}).decode()
 
     def lsn_at(self, time: int, run: object) -> int:
         """shoal_lsn_at(). Raises LockWait where history has to be read, 22023, 72000, 0A000."""

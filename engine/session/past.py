@@ -47,7 +47,7 @@ SETTING = "as_of"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One of both."""
+    """One of both; neither is now."""
 
     lsn: int | None = None
     time: int | None = None  # microseconds since 2000-01-01 UTC
@@ -70,7 +70,7 @@ async def set_as_of(session: Session, value: str | None) -> None:
     if value is None or value.strip().lower() in ("", "default"):
         leave(session)
         return
-    node = await _node_at(session, _moment_of(session, value.strip()))
+    node = await _node_at(session, _moment_in(session, value.strip()))
     try:
         _check_identity(session, node)
     except SqlError:
@@ -90,7 +90,7 @@ def leave(session: Session) -> None:
         session.settings.force(SETTING, "")
 
 
-def _moment_of(session: Session, text: str) -> Moment:
+def _moment_in(session: Session, text: str) -> Moment:
     """'17', 'lsn 17', '0/11', or a time as timestamptz reads it. Raises 22007."""
     found = _LSN.match(text)
     if found is None:
@@ -115,9 +115,14 @@ async def _node_at(session: Session, moment: Moment) -> PastNode:
 
 async def node_of(session: Session, clause: ast.AsOf) -> PastNode:
     """The node at the moment of a clause in a statement without parameters, to be closed. Raises what AS OF does."""
+    return await _node_at(session, moment_of(session, clause))
+
+
+def moment_of(session: Session, clause: ast.AsOf) -> Moment:
+    """What a clause says in a statement without parameters. Raises 42P02, 22004, and what evaluating it raises."""
     if isinstance(clause.moment, ast.ParamRef):
         raise SqlError("42P02", f"there is no parameter ${clause.moment.number}", position=clause.location + 1)
-    return await _node_at(session, _Plan((_source(session, clause),), b"").moment(session, ()))
+    return _Plan((_source(session, clause),), b"").moment(session, ())
 
 
 def _check_identity(session: Session, node: PastNode) -> None:

@@ -42,6 +42,7 @@ class Needs(IntEnum):
 LEADER_FUNCTIONS = frozenset((
     "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint", "shoal_check",
     "pg_export_snapshot", "shoal_backup", "shoal_backup_progress",
+    "shoal_restore_progress",
     "shoal_change_stream_advance",
     "shoal_hold_snapshot", "shoal_release_snapshot", "shoal_stage", "shoal_drop_stage", "shoal_key_ranges",
     "lo_create", "lo_creat", "lo_open", "lo_close", "loread", "lowrite", "lo_lseek", "lo_lseek64", "lo_tell",

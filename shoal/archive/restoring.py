@@ -4,6 +4,8 @@
     DIR.restoring/...               the checkpoint below, then the log behind it
     DIR                             the same folder, when everything is in it and durable
 
+`fill` makes a directory that is only read, and thrown away, by whoever copies a database out of it.
+
 Everything is verified on the way. A restored database is one of its own: pg_default gets a new id, so that neither
 the cluster nor the backups of the old one take it for theirs.
 
@@ -19,7 +21,7 @@ import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 
 import orjson
 
@@ -234,7 +236,9 @@ async def restore(spaces: Sequence[SpacePlan], directory: str, progress: OnResto
     _begin(work, {item.tablespace: item.lsn for item in spaces})
     for number, item in enumerate(spaces):
         path = work if number == 0 else os.path.join(work, SPACES, item.tablespace)
-        await _restore_space(item, path, number == 0, progress)
+        await _restore_space(item, path, progress)
+        if number == 0:
+            await asyncio.to_thread(_become_another, path, item.lsn)
     os.unlink(os.path.join(work, PLAN))
     if os.path.isdir(directory):
         os.rmdir(directory)
@@ -262,7 +266,21 @@ def _begin(work: str, ends: Mapping[str, int]) -> None:
         file.write(wanted)
 
 
-async def _restore_space(item: SpacePlan, path: str, first: bool, progress: OnRestored) -> None:
+async def fill(item: SpacePlan, directory: str, progress: OnRestored) -> None:
+    """Makes a directory the tablespace that was planned, under its own id. Broken off, the same call goes on; what is
+    there of another plan goes. Raises XX001 for damage; errors of the store pass through."""
+    path = os.path.join(directory, PLAN)
+    wanted = orjson.dumps({item.tablespace: item.lsn})
+    found = Path(path).read_bytes() if os.path.exists(path) else None
+    if found != wanted:
+        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+        os.makedirs(directory)
+        Path(path).write_bytes(wanted)
+    await _restore_space(item, directory, progress)
+
+
+async def _restore_space(item: SpacePlan, path: str, progress: OnRestored) -> None:
+    first = item.name == FIRST
     if not os.path.exists(os.path.join(path, "rows")):
         os.makedirs(path, exist_ok=True)
         total = stored_bytes(item.manifest)
@@ -281,8 +299,6 @@ async def _restore_space(item: SpacePlan, path: str, first: bool, progress: OnRe
 
     if item.lsn > begin:
         await replay(path, lambda after: item.entries(after, item.lsn), item.archived.fetch_bulk, applied)
-    if first:
-        await asyncio.to_thread(partial(_become_another, path, item.lsn))
 
 
 def _become_another(path: str, lsn: int) -> None:

@@ -1,4 +1,4 @@
-"""A backup of a running node, into a store of objects.
+"""A backup of a running node, into a store of objects, and what a node reads of others.
 
     1. what the log has behind the last backup is held
     2. a checkpoint of every tablespace, which shares files with the newest one that is there
@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 import orjson
 
@@ -50,6 +52,7 @@ from shoal.archive.layout import (
 )
 from shoal.archive.logs import LogSource
 from shoal.archive.pieces import entries_of
+from shoal.archive.restoring import OnRestored, Target, fill, plan
 
 if TYPE_CHECKING:
     from engine.node import Node
@@ -98,13 +101,15 @@ class _Space:
 
 
 class Backups:
-    """The backups that a node makes, one at a time. `source` gives the changelog of a tablespace, by id; `scratch` is a
-    local directory that is made when it is needed."""
+    """The backups that a node makes, one at a time, and those out of which it copies databases. `source` gives the
+    changelog of a tablespace, by id; `scratch` and `restores` are local directories that are made when they are
+    needed."""
 
-    def __init__(self, node: Node, source: Callable[[bytes], LogSource], scratch: str) -> None:
+    def __init__(self, node: Node, source: Callable[[bytes], LogSource], scratch: str, restores: str) -> None:
         self._node = node
         self._source = source
         self._scratch = scratch
+        self._restores = restores
         self._status: Status | None = None
 
     def progress(self) -> str | None:
@@ -132,6 +137,43 @@ class Backups:
             raise SqlError("58030", f"the backup could not be written: {error}") from error
         finally:
             self._status = None
+
+    # --- databases out of a backup -------------------------------------------------------------------------------
+
+    async def fill(self, url: str, lsn: int | None, time: int | None, name: str, report: OnRestored) -> str:
+        """A directory with the pg_default that is in the backups at a URL, as of an LSN or a time (microseconds since
+        2000-01-01 UTC), or with neither of the newest backup. It stays until `let_go` of the same name, so that a call
+        that was broken off is gone on from.
+
+        Raises 22023 for what is no backup or does not reach the moment, XX001 for damage, 58030 when the store cannot
+        be read or the directory not be written.
+        """
+        directory = self._place_of(name)
+        try:
+            store = open_store(url, timeout=TIMEOUT)
+            try:
+                planned = await plan(await look(store), Target(lsn, time))
+                await fill(planned[0], directory, report)
+            finally:
+                await store.close()
+        except ObjectDamagedError as error:
+            raise SqlError("XX001", f"the backup is damaged: {error}") from error
+        except (StoreUnavailableError, OSError) as error:
+            raise SqlError("58030", f"the backup could not be restored: {error}") from error
+        return directory
+
+    def let_go(self, name: str) -> None:
+        """What `fill` has made for a name is no longer needed."""
+        shutil.rmtree(self._place_of(name), ignore_errors=True)
+
+    def filled(self) -> list[str]:
+        """The names for which there is something."""
+        with suppress(FileNotFoundError):
+            return [unquote(folder) for folder in os.listdir(self._restores)]
+        return []
+
+    def _place_of(self, name: str) -> str:
+        return os.path.join(self._restores, quote(name, safe=""))
 
 
 class _Backup:

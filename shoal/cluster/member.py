@@ -430,7 +430,9 @@ class Member:
         )
         self.node.past = Past(self.node, self.config.past_window, self._far_past(joined.tablespace))
         self._undo.push_async_callback(self.node.past.close)
-        self.node.backups = Backups(self.node, self._log_source, str(self._data / "scratch"))
+        self.node.backups = Backups(
+            self.node, self._log_source, str(self._data / "scratch"), str(self._data / "restores")
+        )
         await self._catch_up()
         self.node.past.start()
 

@@ -13,6 +13,7 @@
     doctor.py        what is wrong with the directory of a stopped server
     store.py         another store; another member for a quorum store, or one less
     backup.py        backups of a running server, and what is made of them: verify, restore
+    restore_as.py    restore of one database beside others
     pipeline.py      jobs on Spark; their command lines: pipeline_parser.py
     compact.py       one of these, on a store of backups: shoal/archive/compacting.py
     showing.py       bars for what takes long
@@ -84,7 +85,11 @@ RESTORE_EXAMPLES = """examples:
   shoal restore /var/backups/shoal --data before-the-mistake --to-time "2026-11-20 18:04:11"
   shoal restore s3://backups/shoal --data at-1000 --to-lsn 1000
 Then: shoal serve --data before-the-mistake --listen 127.0.0.1:5433
-A restore never overwrites: DIR must not exist, or be empty. One that was broken off is gone on from.
+  shoal restore /var/backups/shoal --as shop_before --database shop --to-time "2026-11-20 18:04:11"
+  shoal restore /var/backups/shoal --as shop_before --database shop --data /var/lib/shoal
+A restore never overwrites: DIR must not exist, or be empty, and with --as there must be no database NAME. --as takes
+one database out of the backup and makes it a new one beside those of a server (--dsn), or of a directory that nobody
+serves (--data). A restore that was broken off is gone on from.
 """
 
 DOCTOR_EXAMPLES = """examples:
@@ -253,10 +258,15 @@ def _archive(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     backup.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
     verify = _parser(commands, "verify", "check that backups are whole", VERIFY_EXAMPLES)
-    restore = _parser(commands, "restore", "make a data directory of a backup", RESTORE_EXAMPLES)
+    restore = _parser(commands, "restore", "make a data directory, or a database, of a backup", RESTORE_EXAMPLES)
     for command in (verify, restore):
         command.add_argument("source", metavar="SOURCE", help="a directory, or the URL of a store")
-    restore.add_argument("--data", metavar="DIR", required=True, help="the new data directory")
+    restore.add_argument("--data", metavar="DIR", help="the new data directory; with --as, one that nobody serves")
+    restore.add_argument("--as", metavar="NAME", dest="as_name", help="one database, as a new one of this name")
+    restore.add_argument("--database", metavar="NAME", default="postgres", help="with --as: which (default: postgres)")
+    restore.add_argument("--dsn", metavar="DSN", help="with --as: the server (default: host=127.0.0.1 port=5432)")
+    restore.add_argument("--user", default="postgres", help="with --as: a superuser (default: postgres)")
+    restore.set_defaults(misused=restore.error)
     when = restore.add_mutually_exclusive_group()
     when.add_argument("--to-lsn", metavar="N", type=int, help="as of this LSN of pg_default (default: the newest)")
     when.add_argument("--to-time", metavar="TIME", help="everything that was committed up to this time, in ISO form")
@@ -306,6 +316,10 @@ def run_command(options: argparse.Namespace) -> int:
         from shoal.commands import doctor
 
         return doctor.run(options)
+    if options.command == "restore" and options.as_name is not None:
+        from shoal.commands import restore_as
+
+        return restore_as.run(options)
     from shoal.commands import backup, check, checkpoint, lead, ledger, status, store
     from shoal.commands.looking import run_looking
 

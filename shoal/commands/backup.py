@@ -144,7 +144,11 @@ def _shown(found: Found, number: int) -> dict[str, object]:
 
 
 async def run_restore(options: argparse.Namespace) -> int:
-    target = Target(options.to_lsn, None if options.to_time is None else _time(options.to_time))
+    if options.data is None:
+        options.misused("--data DIR (a new data directory) or --as NAME (a database beside others) is required")
+    if options.dsn is not None:
+        options.misused("--dsn is for --as NAME, a database beside those of a running server")
+    target = Target(options.to_lsn, None if options.to_time is None else moment(options.to_time))
     async with _opened(archive_url(options.source), options.source) as found:
         spaces = await plan(found, target)
         with Bars() as bars:
@@ -162,7 +166,7 @@ async def run_restore(options: argparse.Namespace) -> int:
     return 0
 
 
-def _time(text: str) -> int:
+def moment(text: str) -> int:
     """Microseconds since 2000-01-01 UTC of an ISO time; without a zone it is this machine's. Raises ConfigError."""
     try:
         return round((datetime.fromisoformat(text).astimezone(UTC) - EPOCH).total_seconds() * 1_000_000)

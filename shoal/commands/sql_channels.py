@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,6 +42,10 @@ class Channel(Protocol):
         """Runs statements. Raises SqlError, ConfigError."""
         ...
 
+    def beside(self) -> Channel:
+        """Another session with the same database, for another thread. Raises ConfigError."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -49,6 +54,7 @@ class ServerChannel:
 
     def __init__(self, dsn: str, notice: Notice) -> None:
         """Raises ConfigError."""
+        self._dsn, self._notice = dsn, notice
         try:
             self._connection = psycopg.connect(dsn, autocommit=True, fallback_application_name="shoal sql")
         except psycopg.Error as error:
@@ -64,6 +70,9 @@ class ServerChannel:
                 more = cursor.nextset()
         except psycopg.Error as error:
             raise _said(error) from error
+
+    def beside(self) -> ServerChannel:
+        return ServerChannel(self._dsn, self._notice)
 
     def close(self) -> None:
         self._connection.close()
@@ -100,10 +109,12 @@ class DirectoryChannel:
             raise ConfigError(f"there is no database in {directory}; shoal init --data {directory} makes one")
         logging.getLogger("shoal").addHandler(logging.NullHandler())  # the command itself says what failed
         self._notice = notice
+        self._owner = True
         self._engine = EngineThread(Config(data=directory))
+        self._session = {"user": user, "database": database, "client_encoding": "UTF8"}
         try:
             self._engine.start()
-            self._link: Link = Link(self._engine, {"user": user, "database": database, "client_encoding": "UTF8"})
+            self._link: Link = Link(self._engine, self._session)
         except Error as error:
             self._engine.stop()
             raise ConfigError(str(error)) from error
@@ -159,6 +170,15 @@ class DirectoryChannel:
         if error is not None:
             raise error
 
+    def beside(self) -> DirectoryChannel:
+        from shoal.embedded.engine_thread import Link
+
+        other = copy(self)
+        other._owner = False
+        other._link = Link(self._engine, self._session)
+        return other
+
     def close(self) -> None:
         self._link.end()
-        self._engine.stop()
+        if self._owner:
+            self._engine.stop()

@@ -27,7 +27,13 @@ async def test_a_cluster_is_backed_up_and_restored(tmp_path: Path) -> None:
         follower = next(node for node in cluster.nodes if node != leader)
         with psycopg.connect(cluster.dsn(follower), autocommit=True) as connection:  # carried to the leader
             row = connection.execute("SELECT shoal_backup(%s)", (f"file://{backups}",)).fetchone()
-        assert row is not None and row[0] >= max(recorded)
+            assert row is not None and row[0] >= max(recorded)
+            connection.execute(f"CREATE DATABASE beside FROM postgres IN BACKUP 'file://{backups}'")
+        cluster.wait_for_applied()
+        for node in cluster.nodes:
+            dsn = cluster.dsn(node).replace("dbname=postgres", "dbname=beside")
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                assert shown(connection) == recorded[max(recorded)]
     store = open_store(f"file://{backups}")
     found = await look(store)
     assert len(found.records) == 2

@@ -335,12 +335,14 @@ class CreateSchemaStmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabaseStmt(Node):
-    """`parent`: FROM, of which it is a branch, as of now or of another moment."""
+    """`parent`: FROM, of which it is a branch, as of now or of another moment. `backup`: IN BACKUP, the URL of a store
+    of backups in which that is; then it is a copy."""
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
     parent: str | None = None
     as_of: AsOf | None = None
+    backup: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,9 +133,15 @@ class Objects(Tables):
         self.expect("database")
         name = self.column_name()
         parent = self.column_name() if self.accept("from") else None
+        backup = None
+        if parent is not None and self.accept("in"):
+            if self._curr.text.lower() != "backup":  # no keyword of PostgreSQL's
+                self.fail()
+            self.advance()
+            backup = self.string()
         as_of = self.as_of() if parent is not None and self._curr.key == "as" else None
         self.accept("with")
-        return ast.CreateDatabaseStmt(name, self.database_options(), parent, as_of, location=start)
+        return ast.CreateDatabaseStmt(name, self.database_options(), parent, as_of, backup, location=start)
 
     def database_options(self) -> tuple[tuple[str, str], ...]:
         """createdb_opt_list: name [=] value."""

@@ -1,0 +1,114 @@
+"""`shoal restore SOURCE --as NAME`: a database of a backup as a new one beside those of a server, or of a directory.
+
+Both are done by CREATE DATABASE ... IN BACKUP: by the server, or by the engine in this process for a directory that
+nobody serves. So SOURCE is where the server finds it, and whatever the statement refuses is refused here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import threading
+from contextlib import suppress
+from datetime import timedelta
+
+import orjson
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from catalog.errors import SqlError
+from catalog.functions.quoting import quote_identifier, quote_literal
+from shoal.commands.backup import LOOK, archive_url, moment
+from shoal.commands.looking import EPOCH
+from shoal.commands.showing import Bars
+from shoal.commands.sql import described
+from shoal.commands.sql_channels import Channel, DirectoryChannel, ServerChannel
+from shoal.config import ConfigError
+
+
+def run(options: argparse.Namespace) -> int:
+    """The exit status. Raises ConfigError, SqlError."""
+    url = archive_url(options.source)
+    if options.dsn is not None and options.data is not None:
+        options.misused("--dsn is a server, --data a directory that nobody serves: choose one")
+    said: list[str] = []
+    try:
+        channel = _open(options, said)
+    except ConfigError as error:
+        raise ConfigError("; ".join(str(error).splitlines())) from error
+    try:
+        with Bars() as bars, _Watch(channel, options.as_name, bars):
+            for _ in channel.run(_statement(options, url)):
+                pass
+            bars.finish()
+    except SqlError as error:
+        raise ConfigError(described(error).replace("\n", "; ")) from error
+    except KeyboardInterrupt:
+        raise ConfigError("interrupted: the same command goes on") from None
+    finally:
+        channel.close()
+    text = next((line.removeprefix("NOTICE: ") for line in said if " as of LSN " in line), "")
+    if options.json:
+        found = re.search(r" as of LSN (\d+)", text)
+        print(orjson.dumps({
+            "database": options.as_name, "of": options.database, "source": url,
+            "lsn": int(found[1]) if found else None,
+        }).decode())  # fmt: skip
+    else:
+        print(text)
+    return 0
+
+
+def _open(options: argparse.Namespace, said: list[str]) -> Channel:
+    if options.data is not None:
+        return DirectoryChannel(os.path.abspath(options.data), options.user, "postgres", said.append)
+    dsn = options.dsn or "host=127.0.0.1 port=5432"
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.Error as error:
+        raise ConfigError(" ".join(str(error).split())) from error
+    return ServerChannel(make_conninfo(**{"user": options.user, "dbname": "postgres", **given}), said.append)
+
+
+def _statement(options: argparse.Namespace, url: str) -> str:
+    text = f"CREATE DATABASE {quote_identifier(options.as_name)} FROM {quote_identifier(options.database)}"
+    text += f" IN BACKUP {quote_literal(url)}"
+    if options.to_lsn is not None:
+        text += f" AS OF LSN {options.to_lsn}"
+    if options.to_time is not None:
+        text += f" AS OF TIMESTAMP {quote_literal(_exact(moment(options.to_time)))}"
+    return text
+
+
+def _exact(time: int) -> str:
+    """A time in microseconds since 2000-01-01 UTC, to the microsecond."""
+    return (EPOCH + timedelta(microseconds=time)).isoformat(" ")
+
+
+class _Watch:
+    """Shows how far the server is, from a session of its own, while the work is done."""
+
+    def __init__(self, channel: Channel, name: str, bars: Bars) -> None:
+        self._query = f"SELECT shoal_restore_progress({quote_literal(name)})"
+        self._bars = bars
+        self._over = threading.Event()
+        self._channel = channel.beside()
+        self._thread = threading.Thread(target=self._look, name="progress", daemon=True)
+
+    def _look(self) -> None:
+        with suppress(SqlError, ConfigError):  # the work itself says what is wrong
+            while not self._over.wait(LOOK):
+                for result in self._channel.run(self._query):
+                    (row,) = result.rows
+                    if row[0] is not None:
+                        status = orjson.loads(row[0])
+                        self._bars.show(status["step"], status["done"], status["total"])
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._channel.close()
