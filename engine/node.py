@@ -16,7 +16,7 @@ import os
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -268,6 +268,11 @@ class Node:
         self.checks.applied(edits)
         self.listeners.applied(edits)
         self.sequences.forget()
+
+    def applied_together(self, parts: Iterable[tuple[bytes, int]]) -> None:
+        """The entry of the leader's that has been applied has these parts in several tablespaces, or none."""
+        if parts and isinstance(self.store, Stores):
+            self.store.applied_together(parts)
 
     def lead(self) -> None:
         """This node has become the leader, and has applied everything that was committed. What former leaders knew in

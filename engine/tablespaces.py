@@ -192,6 +192,8 @@ class NodeTablespaces:
         assert isinstance(node.store, Store)
         stores = self._stores = Stores(node.store)
         node.store = stores
+        if node.past is not None:
+            node.past.several(stores)
         assert not isinstance(node.commits, JointCommits)
         sequences = node.sequences
         node.commits = JointCommits(

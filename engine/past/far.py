@@ -22,6 +22,7 @@ from engine.checkpoint import CheckpointFiles, Manifest, read_checkpoint
 from engine.columnar.client import WorkerClient
 from engine.past.nodes import PastNode
 from engine.past.replay import PastEntry, open_still, replay
+from engine.storage.moments import Lsn
 
 if TYPE_CHECKING:
     from engine.node import Node
@@ -85,8 +86,11 @@ class FarPast:
         self._closing: set[asyncio.Task[None]] = set()
         shutil.rmtree(directory, ignore_errors=True)
 
-    def node_ready(self, lsn: int) -> PastNode | None:
+    def node_ready(self, at: Lsn) -> PastNode | None:
         """The node at an LSN, if it is made."""
+        if not isinstance(at, int):
+            return None
+        lsn = at
         made = self._made.pop(lsn, None)
         if made is None:
             return None
@@ -98,8 +102,11 @@ class FarPast:
         node.system = made.node.system
         return node
 
-    async def node_at(self, lsn: int) -> PastNode | None:
+    async def node_at(self, at: Lsn) -> PastNode | None:
         """The node at an LSN; None for one that is too old. Raises XX001, 58030."""
+        if not isinstance(at, int):
+            return None
+        lsn = at
         if lsn not in self._made:
             base = await self._checkpoint_below(lsn)
             if base is None and await self._source.oldest_entry() != 1:
@@ -107,6 +114,10 @@ class FarPast:
             while lsn not in self._made:
                 await self._once(lsn, partial(self._make, lsn, base))
         return self.node_ready(lsn)
+
+    async def whole(self, lsn: int, time: int) -> Lsn | None:
+        """See engine.past.manager.History."""
+        return None
 
     async def _checkpoint_below(self, lsn: int) -> Manifest | None:
         below = [manifest for manifest in await self._source.checkpoints() if manifest.lsn <= lsn]

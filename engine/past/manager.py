@@ -1,7 +1,8 @@
 """Which past can be read: the recent one in memory, and what history keeps behind it.
 
 Every TICK the LSN of the moment is noted, and the tablespace keeps what readers saw at the oldest note that is not
-older than the window (engine/storage/tablespace.py, `keep_from`). So of the window every LSN can be read at once.
+older than the window (engine/storage/tablespace.py, `keep_from`). So of the window every LSN can be read at once. Of
+several tablespaces a moment is one LSN in each.
 Behind it, and across changes of the schema, `history` makes a directory of what is asked for (engine/past/far.py).
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.types import lookup, oids
-from engine.past.nodes import PastNode, recent
+from engine.past.nodes import PastNode, PastStore, PastStores, recent, store_at
+from engine.storage.moments import LSN_MASK, Lsn, Moment, lsn_in
+from engine.storage.stores import KeptJoints, Stores
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ TIMES_FOUND = 100
 class History(Protocol):
     """What is kept of the past beyond memory."""
 
-    async def node_at(self, lsn: int) -> PastNode | None:
-        """The node at an LSN; None for one that is too old. Raises XX001, 58030."""
+    async def node_at(self, at: Lsn) -> PastNode | None:
+        """The node at a moment; None for one that is too old. Raises XX001, 58030."""
 
     async def lsn_at(self, time: int) -> int | None:
         """The last LSN before the first commit that was later than a time (microseconds since 2000-01-01 UTC); None
@@ -39,8 +42,12 @@ class History(Protocol):
     async def time_of(self, lsn: int) -> int | None:
         """The commit time of an LSN; None for one that is too old."""
 
-    def node_ready(self, lsn: int) -> PastNode | None:
-        """The node at an LSN, if it needs no waiting."""
+    async def whole(self, lsn: int, time: int) -> Lsn | None:
+        """The moment at which pg_default is at an LSN, and all other tablespaces have what was committed up to its
+        time, and no transaction over several is in half of them; None for one that is too old."""
+
+    def node_ready(self, at: Lsn) -> PastNode | None:
+        """The node at a moment, if it needs no waiting."""
 
     async def oldest(self) -> tuple[int, int] | None:
         """The oldest LSN that can be read, and its commit time (0: not known)."""
@@ -50,21 +57,34 @@ class History(Protocol):
 
 
 class Past:
-    """Of a node. `window` in seconds; 0 keeps nothing in memory beyond what readers hold."""
+    """Of a node. `window` in seconds; 0 keeps nothing in memory beyond what readers hold.
+
+    What is asked for is an LSN of pg_default, or a time. What is read is a moment: where there are other tablespaces,
+    each of them as of the commit time of that LSN, or of the time, moved so that no transaction over several is seen in
+    half (engine/storage/joints.py, `whole`).
+    """
 
     def __init__(self, node: Node, window: float = WINDOW, history: History | None = None) -> None:
         self._node = node
         self._window = window
         self._history = history
-        self._since = (node.clock(), node.store.of(0).durable_lsn)
-        self._notes: deque[tuple[float, int]] = deque()
-        self._found: dict[int, int] = {}  # the LSNs of times that had to be looked for
+        self._since: dict[Tablespace, tuple[int, int]] = {}  # when it was first looked at, and its LSN then
+        self._notes: deque[tuple[float, Lsn]] = deque()
+        self._found: dict[tuple[int | None, int | None], Lsn] = {}  # the moments that had to be looked for
         self._timer: asyncio.TimerHandle | None = None
+        self._look_at_spaces()
 
     def start(self) -> None:
         """From now on the recent past is kept. In the node's event loop."""
+        if isinstance(self._node.store, Stores):
+            self.several(self._node.store)
         if self._window > 0:
             self._tick()
+
+    def several(self, stores: Stores) -> None:
+        """The node has several tablespaces from here on."""
+        if self._window > 0 and stores.noted is None:
+            stores.noted = KeptJoints()
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -75,47 +95,57 @@ class Past:
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(TICK, self._tick)
-        now, notes = loop.time(), self._notes
-        space = self._node.store.of(0)
-        notes.append((now, space.durable_lsn))
+        now, notes, store = loop.time(), self._notes, self._node.store
+        self._look_at_spaces()
+        notes.append((now, store.durable_lsn))
         while len(notes) > 1 and notes[1][0] <= now - self._window:
             notes.popleft()
-        space.keep_from(notes[0][1])
+        kept = notes[0][1]
+        for space in self._spaces():
+            space.keep_from(lsn_in(space.slot, kept))
+        if isinstance(store, Stores) and store.noted is not None and isinstance(kept, Moment):
+            store.noted.forget(kept)
 
-    def _space(self) -> Tablespace:
-        """Raises 0A000 where one moment is more than one LSN."""
-        if not isinstance(self._node.store, Tablespace):
-            not_supported("reading the past with several tablespaces")
-        return self._node.store
+    def _spaces(self) -> Sequence[Tablespace]:
+        store = self._node.store
+        return store.open_spaces() if isinstance(store, Stores) else [store]
+
+    def _look_at_spaces(self) -> None:
+        for space in self._spaces():
+            if space not in self._since:
+                self._since[space] = self._node.clock(), space.durable_lsn
 
     # ---- LSNs and times -----------------------------------------------------------------------------------------
 
     async def lsn_at(self, time: int) -> int:
-        """The LSN of a time, in microseconds since 2000-01-01 UTC. Raises 22023 for the future, 72000 for what is not
-        kept."""
+        """The LSN of pg_default at a time, in microseconds since 2000-01-01 UTC. Raises 22023 for the future, 72000 for
+        what is not kept."""
         found = self.lsn_known(time)
         if found is None and self._history is not None:
             found = await _asked(self._history.lsn_at(time))
         if found is None:
             raise await self._too_old(f"the state of {_shown(time)} is no longer kept")
-        if len(self._found) >= TIMES_FOUND:
-            self._found.clear()
-        self._found[time] = found
         return found
 
     def lsn_known(self, time: int) -> int | None:
         """The same, without waiting; None where that needs a look at history."""
-        space = self._space()
         if time > self._node.clock():
             raise SqlError("22023", "the future cannot be read", hint="The time is later than now.")
+        return self._lsn_in(self._node.store.of(0), time)
+
+    def _lsn_in(self, space: Tablespace, time: int) -> int | None:
+        """The last LSN of a tablespace before the first commit that was later than a time, if memory knows it."""
         found = space.lsn_at(time)
-        if found is None and time >= self._since[0] and space.first_timed_lsn <= self._since[1] + 1:
+        if found is None and space.slot and space.first_timed_lsn == 1:
+            return 0  # it is younger
+        since = self._since.get(space)
+        if found is None and since is not None and time >= since[0] and space.first_timed_lsn <= since[1] + 1:
             found = space.first_timed_lsn - 1  # nothing had been committed since the node had started
-        return self._found.get(time) if found is None else found
+        return found
 
     async def time_of(self, lsn: int) -> int:
-        """The commit time of an LSN. Raises 22023, 72000."""
-        space = self._space()
+        """The commit time of an LSN of pg_default. Raises 22023, 72000."""
+        space = self._node.store.of(0)
         self._check_reached(space, lsn)
         found = space.time_of(lsn)
         if found is None and self._history is not None:
@@ -128,35 +158,94 @@ class Past:
         if not 0 <= lsn <= space.durable_lsn:
             raise SqlError("22023", f"there is no LSN {lsn}", hint=f"The newest is {space.durable_lsn}.")
 
-    # ---- nodes --------------------------------------------------------------------------------------------------
+    # ---- moments ------------------------------------------------------------------------------------------------
 
-    def node_ready(self, lsn: int) -> PastNode | None:
-        """As `node_at`, if that needs no waiting."""
-        found = self._recent(lsn)
-        return found if found is not None or self._history is None else self._history.node_ready(lsn)
-
-    def show(self, node: PastNode, lsn: int) -> bool:
-        """Makes a closed node of the recent past one at another LSN, if it can be."""
-        space = self._space()
-        self._check_reached(space, lsn)
-        return node.show(space, self._node, lsn)
-
-    async def node_at(self, lsn: int) -> PastNode:
-        """The node at an LSN, to be closed. Raises 22023 for one that there is not yet, 72000 for one that is not kept,
-        0A000."""
-        found = self._recent(lsn)
-        if found is None and self._history is not None:
-            found = await _asked(self._history.node_at(lsn))
+    async def at(self, lsn: int | None, time: int | None) -> Lsn:
+        """The moment of an LSN of pg_default, or of a time: one is given. Raises 22023, 72000, 0A000."""
+        known = self.at_known(lsn, time)
+        if known is not None:
+            return known
+        if lsn is None:
+            assert time is not None
+            first, then = await self.lsn_at(time), time
+        else:
+            first, then = lsn, await self.time_of(lsn)
+        found: Lsn | None = first
+        if isinstance(self._node.store, Stores):
+            found = self._known_moment(self._node.store, first, then)
+            if found is None and self._history is not None:
+                found = await _asked(self._history.whole(first, then))
         if found is None:
-            raise await self._too_old(f"the state at LSN {lsn} is no longer kept")
+            raise await self._too_old(f"the state at LSN {first} is no longer kept")
+        if len(self._found) >= TIMES_FOUND:
+            self._found.clear()
+        self._found[lsn, time] = found
         return found
 
-    def _recent(self, lsn: int) -> PastNode | None:
-        """The node at an LSN of which memory still has everything. Raises 22023, 0A000."""
-        space = self._space()
-        self._check_reached(space, lsn)
+    def at_known(self, lsn: int | None, time: int | None) -> Lsn | None:
+        """The same without waiting; None where that needs a look at history. Raises 22023."""
+        store = self._node.store
+        first = lsn
+        if first is None:
+            assert time is not None
+            first = self.lsn_known(time)
+        found: Lsn | None = first
+        if isinstance(store, Stores):
+            then = time
+            if lsn is not None:
+                self._check_reached(store.of(0), lsn)
+                then = store.of(0).time_of(lsn)
+            found = None if first is None or then is None else self._known_moment(store, first, then)
+        return self._found.get((lsn, time)) if found is None else found
+
+    def _known_moment(self, stores: Stores, first: int, time: int) -> Moment | None:
+        """The moment that has pg_default at an LSN and the others at its time, if memory knows it."""
+        lsns = [first]
+        for space in stores.spaces[1:]:
+            found = LSN_MASK if space is None else self._lsn_in(space, time)
+            if found is None or (space is not None and 0 < found < space.readable_from):
+                return None
+            lsns.append(found)
+        if stores.noted is None or first < stores.of(0).readable_from:
+            return None
+        return stores.noted.whole(Moment(tuple(lsns)))
+
+    # ---- nodes --------------------------------------------------------------------------------------------------
+
+    def node_ready(self, at: Lsn) -> PastNode | None:
+        """As `node_at`, if that needs no waiting."""
+        found = self._recent(at)
+        return found if found is not None or self._history is None else self._history.node_ready(at)
+
+    def store_ready(self, at: Lsn) -> PastStore | PastStores | None:
+        """What memory keeps as of a moment, if it was under the schema of now; to be closed."""
+        if not self._node.commits.schema_version <= lsn_in(0, at) <= self._node.store.of(0).durable_lsn:
+            return None
         try:
-            return recent(self._node, space, lsn, whole=self._history is not None)
+            return store_at(self._node.store, at)
+        except SqlError:
+            return None
+
+    def show(self, node: PastNode, at: Lsn) -> bool:
+        """Makes a closed node of the recent past one at another moment, if it can be."""
+        self._check_reached(self._node.store.of(0), lsn_in(0, at))
+        return node.show(self._node, at)
+
+    async def node_at(self, at: Lsn) -> PastNode:
+        """The node at a moment, to be closed. Raises 22023 for one that there is not yet, 72000 for one that is not
+        kept."""
+        found = self._recent(at)
+        if found is None and self._history is not None:
+            found = await _asked(self._history.node_at(at))
+        if found is None:
+            raise await self._too_old(f"the state at LSN {lsn_in(0, at)} is no longer kept")
+        return found
+
+    def _recent(self, at: Lsn) -> PastNode | None:
+        """The node at a moment of which memory still has everything. Raises 22023."""
+        self._check_reached(self._node.store.of(0), lsn_in(0, at))
+        try:
+            return recent(self._node, at, whole=self._history is not None)
         except SqlError as error:
             if error.sqlstate != "72000":
                 raise
@@ -164,10 +253,11 @@ class Past:
 
     async def _too_old(self, message: str) -> SqlError:
         """72000, with the oldest that can be read."""
-        space = self._space()
+        space = self._node.store.of(0)
         lsn = space.readable_from
         oldest = (lsn, space.time_of(lsn) or 0)
-        kept = None if self._history is None else await _asked(self._history.oldest())
+        alone = not isinstance(self._node.store, Stores)
+        kept = None if self._history is None or not alone else await _asked(self._history.oldest())
         if kept is not None and kept[0] < lsn:
             oldest = kept
         when = f", committed at {_shown(oldest[1])}" if oldest[1] else ""

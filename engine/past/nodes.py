@@ -17,10 +17,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from catalog.errors import SqlError
-from catalog.schema import Table
+from catalog.schema import DEFAULT_TABLESPACE_OID, Table
 from engine.node import Node
+from engine.storage.keys import storage_prefix
+from engine.storage.moments import Lsn, Moment, lsn_in
+from engine.storage.stores import AnyStore, PastSnapshot, Stores, StoresSnapshot, not_here
 from engine.storage.views import Snapshot
-from engine.txn.commit import CommitQueue
+from engine.txn.commit import Acknowledge, CommitQueue, Lost
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
 from engine.txn.transaction import Transaction
 
@@ -83,6 +86,77 @@ class PastStore:
 
     def close(self) -> None:
         self.current.close()
+
+
+class PastStores:
+    """PastStore of several tablespaces, at one moment."""
+
+    def __init__(self, stores: Stores, at: Moment) -> None:
+        """Raises 72000."""
+        self._stores = stores
+        self._parts: list[PastStore | None] = []
+        try:
+            for slot, space in enumerate(stores.spaces):
+                lsn = at.of(slot)
+                self._parts.append(None if space is None or not lsn else PastStore(space, lsn))
+        except BaseException:
+            self.close()
+            raise
+        self.current = PastSnapshot(stores, [None if part is None else part.current for part in self._parts])
+        self.durable_lsn = self.sequenced_lsn = self.flushed_lsn = self.current.lsn
+
+    def snapshot(self) -> StoresSnapshot:
+        return self.current.again()
+
+    def share(self, snapshot: StoresSnapshot) -> StoresSnapshot:
+        return snapshot.again()
+
+    def of(self, storage_id: int) -> PastStore:
+        """Raises 57P03."""
+        slot = self._stores.slots.get(storage_prefix(storage_id), 0)
+        self._stores.check_open(slot)
+        part = self._parts[slot] if slot < len(self._parts) else None
+        if part is None:
+            raise not_here()
+        return part
+
+    def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
+        value = self.current.get(key)
+        return None if value is None else (0, value)
+
+    def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return self.current.scan(low, high, reverse)
+
+    def on_durable(self, callback: Callable[[int], None]) -> None:
+        """Nothing becomes durable in the past."""
+
+    def sequence(self, *_: object) -> int:
+        """Raises 25006."""
+        raise read_only()
+
+    def close(self) -> None:
+        for part in self._parts:
+            if part is not None:
+                part.close()
+
+
+def store_at(store: AnyStore, at: Lsn) -> PastStore | PastStores:
+    """What memory keeps, as of an LSN or, of several tablespaces, of a moment. Raises 72000."""
+    if isinstance(store, Stores):
+        assert isinstance(at, Moment)
+        return PastStores(store, at)
+    assert isinstance(at, int)
+    return PastStore(store, at)
+
+
+class _PastCommits(CommitQueue):
+    """Of a node on which nothing is committed: nobody waits."""
+
+    def late(self, met: Lsn) -> int:
+        return 0
+
+    def wait(self, lsn: Lsn, acknowledge: Acknowledge, lost: Lost) -> None:
+        acknowledge()
 
 
 class _PastColumns:
@@ -155,9 +229,9 @@ def _begin_read_only(
 class PastNode(Node):
     """`release` is called by `close`, once."""
 
-    def __init__(self, store: Any, columnar: Any, present: Node, lsn: int, release: Callable[[], None]) -> None:
+    def __init__(self, store: Any, columnar: Any, present: Node, at: Lsn, release: Callable[[], None]) -> None:
         super().__init__(store, columnar, present.clock)
-        self.lsn = lsn
+        self._stand_at(store, at, present)
         self._release: Callable[[], None] | None = release
         self.new_transaction = _begin_read_only
         self.sessions, self.secrets = present.sessions, present.secrets
@@ -165,15 +239,24 @@ class PastNode(Node):
         self.statements = present.statements
         self.started = present.started
 
-    def show(self, space: Tablespace, present: Node, lsn: int) -> bool:
-        """Becomes the node at another LSN, after `close`; False if that is not kept, or has another schema than now.
+    def _stand_at(self, store: Any, at: Lsn, present: Node) -> None:
+        self.store = store
+        self.commits = _PastCommits(store, present.clock)
+        self.at = at
+        self.lsn = lsn_in(0, at)
+        """Of pg_default."""
+
+    def show(self, present: Node, at: Lsn) -> bool:
+        """Becomes the node at another moment, after `close`; False if that is not kept, or has another schema than now.
         Only for one that `recent` has made, and that had the schema of its now."""
-        if self.catalogs is not present.catalogs or not space.readable_from <= lsn >= present.commits.schema_version:
+        if self.catalogs is not present.catalogs or lsn_in(0, at) < present.commits.schema_version:
             return False
-        store = PastStore(space, lsn)
-        self.store = cast(Any, store)
-        self.commits = CommitQueue(cast(Any, store), present.clock)
-        cast(_PastColumns, self.columnar).lsn = self.lsn = lsn
+        try:
+            store = store_at(present.store, at)
+        except SqlError:
+            return False
+        self._stand_at(store, at, present)
+        cast(_PastColumns, self.columnar).lsn = self.lsn
         self._release = store.close
         return True
 
@@ -188,22 +271,35 @@ class PastNode(Node):
             release()
 
 
-def recent(present: Node, space: Tablespace, lsn: int, whole: bool = False) -> PastNode:
-    """The node at an LSN that is kept in memory. Raises 72000 for one that is not; `whole`: or has tables whose columns
-    the worker no longer has."""
-    store = PastStore(space, lsn)
+def recent(present: Node, at: Lsn, whole: bool = False) -> PastNode:
+    """The node at a moment that is kept in memory. Raises 72000 for one that is not; `whole`: or has tables whose
+    columns the worker no longer has."""
+    store = store_at(present.store, at)
+    lsn = lsn_in(0, at)
     try:
         columns = _PastColumns(present.columnar, present, lsn)
-        node = PastNode(store, columns, present, lsn, store.close)
+        node = PastNode(store, columns, present, at, store.close)
         if present.commits.schema_version <= lsn:
             node.catalogs = present.catalogs
             node.share_plans(present)
             node.system = present.system
         else:
             node.read_catalogs()
+            _check_places(present.store, node)
             if whole:
                 columns.check_all(node)
     except BaseException:
         store.close()
         raise
     return node
+
+
+def _check_places(store: AnyStore, node: PastNode) -> None:
+    """Raises 72000 for tables in a tablespace that is not here any more."""
+    if not isinstance(store, Stores):
+        return
+    for item in node.shared_catalog.objects.values():
+        if isinstance(item, Table) and item.tablespace != DEFAULT_TABLESPACE_OID:
+            slot = store.slots.get(storage_prefix(item.storage_id), 0)
+            if not slot or slot >= len(store.spaces) or store.spaces[slot] is None:
+                raise SqlError("72000", f'table "{item.name}" lay in a tablespace that is gone since LSN {node.lsn}')

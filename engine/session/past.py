@@ -4,7 +4,8 @@
     FROM t AS OF ...        the statement, without those words, runs in a session of its own on such a node. All its
                             tables are of the same moment: what reads two moments is refused
 
-A moment is an LSN of pg_default or a time; a time is everything that was committed up to it. Whoever reads sees who
+A moment is an LSN of pg_default or a time; a time is everything that was committed up to it, and an LSN, in the other
+tablespaces, everything up to its commit time (engine/past/manager.py). Whoever reads sees who
 might read what then: privileges are those of the moment, and a superuser is who was one then and is one now.
 """
 
@@ -31,7 +32,7 @@ from engine.session.routing import walk
 from engine.sql import ast
 from engine.sql.analyze import runnable_expression
 from engine.sql.parser import parse
-from engine.storage.tablespace import Tablespace
+from engine.storage.moments import Lsn, lsn_in
 from engine.txn.locks import ACCESS_SHARE
 
 if TYPE_CHECKING:
@@ -106,11 +107,7 @@ def _read_lsn(text: str) -> int:
 
 async def _node_at(session: Session, moment: Moment) -> PastNode:
     past = _past(session)
-    lsn = moment.lsn
-    if lsn is None:
-        assert moment.time is not None
-        lsn = await past.lsn_at(moment.time)
-    return await past.node_at(lsn)
+    return await past.node_at(await past.at(moment.lsn, moment.time))
 
 
 async def node_of(session: Session, clause: ast.AsOf) -> PastNode:
@@ -156,7 +153,7 @@ def prepared_as_of(
     types = _types_with_moments(clauses, types)
     lasting = not reading_now.timely
     moment = None if plan.parameters else plan.moment(session, ())
-    if moment is None or _lsn_now(session, moment) >= session.present.commits.schema_version:
+    if moment is None or lsn_in(0, _at_now(session, moment)) >= session.present.commits.schema_version:
         if literals:
             (alone,) = parse(plan.sql.decode(), session.key.conforming)
             inner = planning.prepare(session, alone, types, literals=literals)
@@ -241,25 +238,24 @@ def look_up(
 
     Raises what evaluating it raises (the caller calls `fail`)."""
     plan, node = cast(_Plan, prepared.past), session.present
-    inner, past, space = plan.look_up, node.past, node.store
-    if inner is None or past is None or not isinstance(space, Tablespace) or session.node is not node:
+    inner, past = plan.look_up, node.past
+    if inner is None or past is None or session.node is not node:
         return None
     if inner.catalog is not session.committed_catalog or session.status == "E" or session.log_over < math.inf:
         return None
     began = perf_counter()
     moment = plan.moment(session, parameters)
-    lsn = moment.lsn
-    if lsn is None:
-        assert moment.time is not None
-        lsn = space.lsn_at(moment.time) if moment.time <= node.clock() else None
-    if lsn is None or not max(space.readable_from, node.commits.schema_version) <= lsn <= space.durable_lsn:
+    at = past.at_known(moment.lsn, moment.time)
+    store = None if at is None else past.store_ready(at)
+    if store is None:
         return None
-    with space.snapshot(lsn) as snapshot:
-        context.reader, context.transaction, context.catalog, context.made = snapshot, None, inner.catalog, None
-        try:
-            data, count = inner.run_row(formats)(context, parameters)
-        except RowPathFull:
-            return None
+    context.reader, context.transaction, context.catalog, context.made = store.current, None, inner.catalog, None
+    try:
+        data, count = inner.run_row(formats)(context, parameters)
+    except RowPathFull:
+        return None
+    finally:
+        store.close()
     tally = prepared.tally or node.statements.tally(prepared)
     tally.rows += count - 1
     tally.alone.append(perf_counter() - began)
@@ -329,17 +325,14 @@ def _source(session: Session, clause: ast.AsOf) -> _Source:
     return _Source(clause.kind, clause.location, 0, lambda session: run(session.context(), ()))
 
 
-def _lsn_now(session: Session, moment: Moment) -> int:
-    """The LSN of a moment, if it is known. Raises PastWait."""
-    if moment.lsn is not None:
-        return moment.lsn
-    assert moment.time is not None
-    past, time = _past(session), moment.time
-    found = past.lsn_known(time)
+def _at_now(session: Session, moment: Moment) -> Lsn:
+    """What is to be read of a moment, if it is known. Raises PastWait."""
+    past = _past(session)
+    found = past.at_known(moment.lsn, moment.time)
     if found is None:
 
         async def learn() -> None:
-            await past.lsn_at(time)
+            await past.at(moment.lsn, moment.time)
 
         raise PastWait(learn)
     return found
@@ -347,13 +340,13 @@ def _lsn_now(session: Session, moment: Moment) -> int:
 
 def _open_now(session: Session, moment: Moment) -> PastNode:
     """The node at a moment, if it is there. Raises PastWait."""
-    lsn = _lsn_now(session, moment)
+    at = _at_now(session, moment)
     past = _past(session)
-    found = past.node_ready(lsn)
+    found = past.node_ready(at)
     if found is None:
 
         async def make() -> None:
-            (await past.node_at(lsn)).close()
+            (await past.node_at(at)).close()
 
         raise PastWait(make)
     return found
@@ -385,10 +378,10 @@ class _Reading:
         self.child.settings.restore(state)
 
     @classmethod
-    def again(cls, session: Session, lsn: int) -> _Reading | None:
-        """The one that was kept, at another LSN; None if there is none that could be."""
+    def again(cls, session: Session, at: Lsn) -> _Reading | None:
+        """The one that was kept, at another moment; None if there is none that could be."""
         kept, session.past_reader = session.past_reader, None
-        if not isinstance(kept, _Reading) or not _past(session).show(kept._node, lsn):
+        if not isinstance(kept, _Reading) or not _past(session).show(kept._node, at):
             return None
         try:
             _check_identity(session, kept._node)
@@ -441,11 +434,8 @@ async def _begin(session: Session, portal: Portal) -> _Reading:
     prepared = portal.prepared
     plan = cast(_Plan, prepared.past)
     past, moment = _past(session), plan.moment(session, portal.parameters)
-    lsn = moment.lsn
-    if lsn is None:
-        assert moment.time is not None
-        lsn = await past.lsn_at(moment.time)
-    reading = _Reading.again(session, lsn) or _Reading(session, await past.node_at(lsn))
+    at = await past.at(moment.lsn, moment.time)
+    reading = _Reading.again(session, at) or _Reading(session, await past.node_at(at))
     try:
         inner = planning.prepare_text(reading.child, plan.sql, prepared.parameter_types)
         if [field.type for field in inner.fields or ()] != [field.type for field in prepared.fields or ()]:

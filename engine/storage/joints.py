@@ -1,4 +1,4 @@
-"""After a crash: which transactions over several tablespaces were committed.
+"""Which transactions over several tablespaces were committed: after a crash, and as of a moment (`whole`).
 
 Each part of such a transaction is durable in the changelog of its own tablespace, and nobody is told of it before all
 parts are. So a part whose other parts are all there counts, and one that lacks another does not, nor does what stands
@@ -11,11 +11,38 @@ is not here has been dropped: before it was, everything sequenced in it was dura
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from engine.storage.interface import LocalLog
 from engine.storage.tablespace import Tablespace
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def whole(ends: Mapping[Key, int], fixed: Key, joints: Sequence[Mapping[Key, int]]) -> dict[Key, int]:
+    """The LSNs at which to look at tablespaces so that no transaction over several is seen in half: those of `ends`
+    where that is so already. `fixed` keeps its LSN, and decides about the transactions that have a part in it. Each of
+    `joints` is the LSNs of one's parts; they have one order in all tablespaces."""
+    bounds = {fixed: ends[fixed]}
+    left = list(joints)
+    while out := [parts for parts in left if any(lsn > bounds[key] for key, lsn in parts.items() if key in bounds)]:
+        left = [parts for parts in left if not any(parts is other for other in out)]
+        for parts in out:
+            for key, lsn in parts.items():
+                if key != fixed:
+                    bounds[key] = min(bounds.get(key, lsn - 1), lsn - 1)
+    found = {key: min(end, bounds.get(key, end)) for key, end in ends.items()}
+    here = [{key: lsn for key, lsn in parts.items() if key in found} for parts in left]
+    while torn := [
+        parts
+        for parts in here
+        if any(lsn <= found[key] for key, lsn in parts.items()) and any(lsn > found[key] for key, lsn in parts.items())
+    ]:
+        for parts in torn:
+            found.update({key: max(found[key], lsn) for key, lsn in parts.items()})
+    return found
 
 
 @dataclass(slots=True)

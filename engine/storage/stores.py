@@ -21,12 +21,14 @@ an empty one, in each tablespace that it observed so: then it cannot be there af
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
 from catalog.errors import SqlError
+from engine.storage import joints
 from engine.storage.edits import Edits
 from engine.storage.interface import Joint
 from engine.storage.moments import MAX_SLOT, Lsn, Moment, lsn_in, position
@@ -35,6 +37,7 @@ from engine.storage.tablespace import Tablespace
 from engine.storage.views import CurrentView, Snapshot
 
 PREFIX = 4
+MANY = 64  # commits over several tablespaces that are forgotten at once, or may be under way at a time
 
 
 def not_here() -> SqlError:
@@ -72,6 +75,57 @@ class _Outstanding:
         return (1 if self.left == self.parts - 1 else 0) - (1 if self.left == 0 else 0)
 
 
+class KeptJoints:
+    """The commits over several tablespaces of the recent past, in the order of their LSNs: the LSN of each part by
+    slot."""
+
+    def __init__(self) -> None:
+        self._joints: list[Mapping[int, int]] = []
+        self._upto: list[Moment] = []  # for each the LSNs that it and all before it take
+
+    def add(self, parts: Mapping[int, int]) -> None:
+        """One more. The parts of one come once each where they are applied one by one: that is one."""
+        if len(parts) < 2 or parts in self._joints[-MANY:]:
+            return
+        last = self._upto[-1].lsns if self._upto else ()
+        slots = range(max(len(last), *(slot + 1 for slot in parts)))
+        lsns = (max(parts.get(slot, 0), last[slot] if slot < len(last) else 0) for slot in slots)
+        self._joints.append(parts)
+        self._upto.append(Moment(tuple(lsns)))
+
+    def forget(self, upto: Moment) -> None:
+        """Those that are wholly before a moment."""
+        gone = self._place(upto)
+        if gone > MANY:
+            del self._joints[:gone], self._upto[:gone]
+
+    def undo_above(self, slot: int, lsn: int) -> None:
+        """Those that were taken back."""
+        kept = [parts for parts in self._joints if parts.get(slot, 0) <= lsn]
+        if len(kept) < len(self._joints):
+            self._joints, self._upto = [], []
+            for parts in kept:
+                self.add(parts)
+
+    def whole(self, moment: Moment) -> Moment:
+        """The moment, moved so that none is seen in half; pg_default's LSN stays."""
+        found: list[Mapping[int, int]] = []
+        open_slots = {slot for slot, lsn in enumerate(moment.lsns)}
+        for parts in self._joints[self._place(moment) :]:
+            found.append(parts)
+            open_slots.difference_update(slot for slot, lsn in parts.items() if lsn > moment.of(slot))
+            if not open_slots:
+                break  # in none of them a later one is within the moment
+        if not found:
+            return moment
+        ends = joints.whole(dict(enumerate(moment.lsns)), 0, found)
+        return Moment(tuple(ends[slot] for slot in range(len(moment.lsns))))
+
+    def _place(self, moment: Moment) -> int:
+        """How many at the beginning are wholly within a moment."""
+        return bisect_left(self._upto, True, key=lambda upto: not moment >= upto)
+
+
 class Stores:
     """See the module's text. Lives on the engine's thread."""
 
@@ -86,6 +140,8 @@ class Stores:
         self._outstanding: list[deque[tuple[int, _Outstanding]]] = []
         self._half = 0  # commits that some of their tablespaces show, and others not yet
         self._news: set[int] = set()
+        self.noted: KeptJoints | None = None
+        """The commits over several tablespaces, while somebody reads the past."""
         self.durable_lsn = Moment(())
         self.add(first)
         self.current = CurrentStores(self, first)
@@ -216,6 +272,8 @@ class Stores:
         joint = Joint(
             tuple(space.tablespace_id for _, space in spaces), tuple(space.sequenced_lsn + 1 for _, space in spaces)
         )
+        if self.noted is not None:
+            self.noted.add({slot: lsn for (slot, _), lsn in zip(spaces, joint.lsns, strict=True)})
         outstanding = _Outstanding(len(spaces))
         for number, (slot, space) in enumerate(spaces):
             space.tied = commit_time
@@ -261,6 +319,12 @@ class Stores:
             part((run.first_key or b"")[:PREFIX]).runs.append(run.reference)
         return parts or {0: edits}
 
+    def applied_together(self, parts: Iterable[tuple[bytes, int]]) -> None:
+        """A commit over several tablespaces, by id, that another node has sequenced, is applied here."""
+        if self.noted is not None:
+            slots = {space.tablespace_id: space.slot for space in self.open_spaces()}
+            self.noted.add({slots[identity]: lsn for identity, lsn in parts if identity in slots})
+
     def on_durable(self, callback: Callable[[int], None], slot: int = 0) -> None:
         """`callback(durable LSN)` is called when a tablespace's has moved, and no commit is shown in part."""
         self._callbacks[slot].append(callback)
@@ -304,6 +368,8 @@ class Stores:
         outstanding = self._outstanding[slot]
         while outstanding and outstanding[-1][0] > lsn:
             outstanding.pop()
+        if self.noted is not None:
+            self.noted.undo_above(slot, lsn)
         space.undo_above(lsn)
 
     # --- flushing ----------------------------------------------------------------------------------------------
@@ -426,7 +492,7 @@ class StoresSnapshot:
             if part is not None and space is None:
                 raise SqlError("40001", "a tablespace has left this node since the snapshot was taken", hint="Retry.")
             shared.append(None if part is None or space is None else space.share(part))
-        return StoresSnapshot(self._stores, shared)
+        return type(self)(self._stores, shared)
 
     def close(self) -> None:
         """Lets go of what it holds; closing twice is the same as once."""
@@ -439,6 +505,18 @@ class StoresSnapshot:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class PastSnapshot(StoresSnapshot):
+    """One of a moment that is over: whoever leads now, nothing is missing in it."""
+
+    __slots__ = ()
+
+    def _part(self, key: bytes) -> Snapshot | None:
+        slot = self._slots.get(key[:PREFIX], 0)
+        if slot:
+            self._stores.check_open(slot)
+        return self._parts[slot] if slot < len(self._parts) else None
 
 
 class ObservedStores:

@@ -29,6 +29,7 @@ from catalog.errors import SqlError
 from engine.checkpoint import Manifest, Progress, read_checkpoint
 from engine.past.replay import replay
 from engine.storage.checkpoint import Checkpoint
+from engine.storage.joints import whole
 from replication.joint_parts import Parts
 from shoal.archive.contents import ArchivedSpace, Found, reach, stored_bytes
 from shoal.archive.layout import PieceName, Record, SpaceRecord
@@ -81,14 +82,14 @@ async def plan(found: Found, target: Target) -> list[SpacePlan]:
     first = await _plan_first(found, record.spaces[0], target)
     if len(record.spaces) == 1:
         return [first]
-    whole = target.lsn is None and target.time is None
+    newest = target.lsn is None and target.time is None
     others = []
     for space in record.spaces[1:]:
         planned = await _plan_space(found, space, first.time, await _known(found, space.tablespace))
-        if whole:
+        if newest:
             planned.lsn = space.lsn
         others.append(planned)
-    if not whole:
+    if not newest:
         _agree([first, *others])
     return [first, *others]
 
@@ -179,29 +180,10 @@ def _check_reached(found: Found, made: SpacePlan, time: int) -> None:
 
 
 def _agree(spaces: Sequence[SpacePlan]) -> None:
-    """Moves the ends of the tablespaces beside pg_default so that no transaction over several is torn. Parts have one
-    order in all of them."""
-    first = spaces[0]
-    ends = {item.tablespace: item.lsn for item in spaces}
-    joints = [parts for item in spaces[1:] for _, parts in item.joints]
-    for parts in joints:
-        named = {tablespace.hex(): lsn for tablespace, lsn in parts}
-        if first.tablespace in named:
-            inside = named[first.tablespace] <= first.lsn
-            for tablespace, lsn in named.items():
-                if inside and tablespace in ends:
-                    ends[tablespace] = max(ends[tablespace], lsn)
-    changed = True
-    while changed:
-        changed = False
-        for parts in joints:
-            named = {tablespace.hex(): lsn for tablespace, lsn in parts if tablespace.hex() in ends}
-            if any(lsn > ends[tablespace] for tablespace, lsn in named.items()):
-                for tablespace, lsn in named.items():
-                    if tablespace != first.tablespace and lsn <= ends[tablespace]:
-                        ends[tablespace] = lsn - 1
-                        changed = True
-    for item in spaces[1:]:
+    """Moves the ends of the tablespaces beside pg_default so that no transaction over several is torn."""
+    joints = [{tablespace.hex(): lsn for tablespace, lsn in parts} for item in spaces[1:] for _, parts in item.joints]
+    ends = whole({item.tablespace: item.lsn for item in spaces}, spaces[0].tablespace, joints)
+    for item in spaces:
         item.lsn = ends[item.tablespace]
         if item.lsn < item.manifest.lsn:
             raise SqlError("22023", f'tablespace "{item.name}" has no checkpoint that is as old; choose a later LSN')

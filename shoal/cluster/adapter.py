@@ -124,6 +124,7 @@ class EngineReplica:
 
     def apply_now(self, entry: LogEntry) -> None:
         self.node.applied(self.store.apply(entry.lsn, entry.body, entry.commit_time))
+        self.node.applied_together(entry.parts)
 
     async def ready(self) -> None:
         while self.store.pressure:

@@ -144,6 +144,7 @@ class SpaceReplica:
     def apply_now(self, entry: LogEntry) -> None:
         for storage_id in self.store.apply(entry.lsn, entry.body, entry.commit_time).drops:
             self._spaces.node.columnar.forget(storage_id)
+        self._spaces.node.applied_together(entry.parts)
 
     async def ready(self) -> None:
         while self.store.pressure:
