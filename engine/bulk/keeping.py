@@ -1,4 +1,5 @@
 """Bulk statements in what branches share: what they overwrite is kept for the branches (engine/storage/leaning.py).
+`add_differences` does that for a branch of long ago.
 
 Single writes are looked at when they are sequenced; a run is a file, so it brings another one with what was under its
 keys. The table locks that bulk statements hold keep both as they are until the transaction is over, and CREATE DATABASE
@@ -77,3 +78,15 @@ def _kept_run(
         return writer.finish()
     writer.discard()
     return None
+
+
+def add_differences(then: NewestRows, now: NewestRows, kept: bytes, writer: BulkRunWriter) -> None:
+    """Adds to a run for `kept` what was under the keys of a storage id then, where it is another value now, or none;
+    and that there was nothing under those that came since. In a thread."""
+    for keys, values in then.batches():
+        same = pc.equal(values, now.values(keys))
+        other = pc.invert(pc.fill_null(same, False))
+        writer.add(moved_keys(keys.filter(other), kept), one_array(values.filter(other)))
+    for keys, _ in now.batches():
+        added = keys.filter(pa.array(~then.existing(keys)))
+        writer.add(moved_keys(added, kept), pa.nulls(len(added), pa.binary()))

@@ -6,8 +6,9 @@ against writers until the commit is sequenced, so that it stands between two of 
 writes there keeps for the branch what he overwrites.
 
 As of another moment, the objects are those of that moment, and what was written since is put back in the branch: what
-the parent keeps for it begins with the values of then under all keys that were changed. What the parent has given up
-since (TRUNCATE, DROP, a rewrite) is copied: a storage id that could lean and leans on nothing.
+the parent keeps for it begins with the values of then under all keys that were changed: those that memory knows, or,
+of a moment long ago, those that a comparison has found before anything is locked (engine/session/branches.py). What
+the parent has given up since (TRUNCATE, DROP, a rewrite) is copied: a storage id that could lean and leans on nothing.
 
 Of a database in a backup everything is copied. Its owners and grantees are the roles here that have the same names.
 
@@ -65,22 +66,28 @@ class Then(Protocol):
 
     @property
     def stored_here(self) -> bool:
-        """Whether it is one of this node's, with which a branch can share what is stored."""
+        """Whether it is one of this node's, with which a branch can share what is stored; not if it has been dropped
+        since."""
+
+    @property
+    def prepared(self) -> Mapping[int, int]:
+        """Storage ids that the branch's are to have, by those that they lean on: what has changed up to a moment since
+        is kept for these already."""
 
     def get(self, key: bytes) -> bytes | None:
         """What was under a key."""
 
     def changed(self, storage_id: int) -> Iterable[bytes]:
-        """The keys that were written under a storage id since, as of what is sequenced."""
+        """The keys that were written under a storage id since, as of what is sequenced; or since what is prepared."""
 
     def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
         """What was under a storage id, as columns of keys and values, in no order."""
 
 
 def parent_at(context: DdlContext, then: Then | None, name: str) -> Database | None:
-    """The database of this name, now or then."""
-    catalog = context.catalog if then is None or then.stored_here else then.catalog
-    found = catalog.get(catalog.databases.get(name, 0))
+    """The database of this name, or the one of then."""
+    catalog = context.catalog if then is None else then.catalog
+    found = catalog.get(catalog.databases.get(name, 0) if then is None else catalog.database)
     return found if isinstance(found, Database) else None
 
 
@@ -101,7 +108,7 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
         if isinstance(item, Table):
             context.lock_relation(item.oid, "share")
     roles = {} if here else _same_roles(catalog, context.catalog, found)
-    copy = Copy(context.new_oid, context.new_storage_id, roles)
+    copy = Copy(context.new_oid, context.new_storage_id, roles, {} if then is None else then.prepared)
     copy.number(found)
     settled = catalog.get(parent.oid)
     assert isinstance(settled, Database)
@@ -120,6 +127,12 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
             state = context.sequence_state(item) if then is None else then.get(key)
             if state is not None:
                 context.transaction.put(state_key(copy.storage_ids[item.storage_id]), state)
+
+
+def storage_of(catalog: Catalog, database: int) -> list[int]:
+    """The storage ids of the tables and indexes of a database."""
+    found = [item.storage_id for item in _objects(catalog, database) if isinstance(item, Table | Index)]
+    return list(dict.fromkeys(found))
 
 
 def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
@@ -181,7 +194,7 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
         if not leans(new):
             continue
         if not here or (old not in alive and transaction.newest(orphan_key(old)) is None):
-            if then is None:
+            if then is None or old in then.prepared:
                 raise SqlError("55006", "the parent's tables were changed while the branch was made", hint="Try again.")
             copied.append((old, new))
             continue
@@ -201,11 +214,18 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
 class Copy:
     """Schema objects under other OIDs. `number` gives them out; `of` puts them in the place of the old ones."""
 
-    def __init__(self, new_oid: Callable[[], int], new_storage_id: Callable[[], int], roles: Mapping[int, int]) -> None:
-        """`roles`: by OID, those that are others here."""
+    def __init__(
+        self,
+        new_oid: Callable[[], int],
+        new_storage_id: Callable[[], int],
+        roles: Mapping[int, int],
+        prepared: Mapping[int, int],
+    ) -> None:
+        """`roles`: by OID, those that are others here; `prepared`: storage ids that have been given out."""
         self._new_oid = new_oid
         self._new_storage_id = new_storage_id
         self._roles = roles
+        self._prepared = prepared
         self.oids: dict[int, int] = {}
         self.storage_ids: dict[int, int] = {}
 
@@ -214,7 +234,8 @@ class Copy:
         for item in items:
             self._number_all(item)
             if isinstance(item, Table | Index) and item.storage_id not in self.storage_ids:
-                self.storage_ids[item.storage_id] = leaning_id(self._new_storage_id())
+                prepared = self._prepared.get(item.storage_id)
+                self.storage_ids[item.storage_id] = prepared or leaning_id(self._new_storage_id())
             elif isinstance(item, Sequence):
                 self.storage_ids[item.storage_id] = self._new_storage_id()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -13,6 +13,9 @@ import pyarrow as pa
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Catalog
+from engine.bulk.keeping import add_differences
+from engine.bulk.thread import BulkThread
+from engine.ddl import branches
 from engine.ddl.objects import parent_of
 from engine.past.nodes import PastNode
 from engine.past.replay import open_still
@@ -20,11 +23,13 @@ from engine.session import past
 from engine.sql import ast
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.leaning import kept_id, leaning_id
 from engine.storage.newest import NewestRows
+from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
     from engine.session.session import Session
-    from engine.storage.tablespace import Tablespace
+    from engine.storage.runs import BulkRun, BulkRunWriter
 
 COPY_SLICE = 4096  # rows that are read in one turn of the event loop
 
@@ -32,25 +37,19 @@ COPY_SLICE = 4096  # rows that are read in one turn of the event loop
 class Recent:
     """engine.ddl.branches.Then of a moment that memory keeps. Close it."""
 
-    stored_here = True
+    prepared: Mapping[int, int] = {}
 
-    def __init__(self, node: PastNode, space: Tablespace, catalog: Catalog) -> None:
+    def __init__(self, node: PastNode, space: Tablespace, catalog: Catalog, stored_here: bool) -> None:
         self._node = node
         self._space = space
         self.catalog = catalog
+        self.stored_here = stored_here
 
     def get(self, key: bytes) -> bytes | None:
         return self._node.store.current.get(key)
 
     def changed(self, storage_id: int) -> Iterable[bytes]:
         space = self._space
-        if self._node.lsn < space.readable_from:
-            raise SqlError(
-                "72000",
-                f"what has changed since LSN {self._node.lsn} is no longer in memory, and a branch needs it",
-                hint=f"The oldest that can be branched is LSN {space.readable_from}; past_window says how long that "
-                "is. shoal restore makes a database of any moment.",
-            )
         return {key for _, key in space.changed_since(storage_id, self._node.lsn, space.sequenced_lsn)}
 
     async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
@@ -64,7 +63,74 @@ class Recent:
         self._node.close()
 
 
-async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> Recent:
+class Far:
+    """The same of a moment that memory does not keep, over a directory with the state of then (engine/past/far.py).
+
+    What has changed since is found by comparing that with what is there now, in columns and while others write: a
+    snapshot of when this began is held, so that memory knows what they change meanwhile. What differs is in a run that
+    the statement commits: what the parent keeps for the branch."""
+
+    def __init__(
+        self, node: PastNode, still: Tablespace, space: Tablespace, catalog: Catalog, stored_here: bool
+    ) -> None:
+        self._node = node
+        self._still = still
+        self._space = space
+        self._hold = space.snapshot()
+        self._run: BulkRun | None = None
+        self.catalog = catalog
+        self.stored_here = stored_here
+        self.prepared: dict[int, int] = {}
+
+    async def compare(self, storage_ids: Mapping[int, int]) -> None:
+        """Prepares storage ids (by those that they lean on). Raises what reading and writing files raises."""
+        writer = self._space.new_run()
+        thread = BulkThread("branch")
+        try:
+            for old, new in sorted(storage_ids.items(), key=lambda item: item[1]):
+                await self._compare_one(old, kept_id(new), thread, writer)
+            if writer.rows:
+                self._run = await thread.run(writer.finish)
+            else:
+                thread.at_end(writer.discard)
+        except BaseException:
+            thread.at_end(writer.discard)
+            raise
+        finally:
+            thread.close()
+        self.prepared = dict(storage_ids)
+
+    async def _compare_one(self, old: int, kept: int, thread: BulkThread, writer: BulkRunWriter) -> None:
+        then = await NewestRows.open(self._still, old)
+        now = await NewestRows.open(self._space, old, upto=self._hold.lsn)
+        thread.at_end(then.close)
+        thread.at_end(now.close)
+        await thread.run(add_differences, then, now, storage_prefix(kept), writer)
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._still.current.get(key)
+
+    def changed(self, storage_id: int) -> Iterable[bytes]:
+        space = self._space
+        return {key for _, key in space.changed_since(storage_id, self._hold.lsn, space.sequenced_lsn)}
+
+    async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
+        async for part in still_batches(self._still, storage_id):
+            yield part
+
+    def take_run(self) -> BulkRun | None:
+        """What the statement commits."""
+        run, self._run = self._run, None
+        return run
+
+    def close(self) -> None:
+        if self._run is not None:
+            self._run.discard()
+        self._hold.close()
+        self._node.close()
+
+
+async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> Recent | Far:
     """The moment of the statement. Raises what AS OF raises, 3D000 for a parent that was not there."""
     assert statement.as_of is not None
     name = parent_of(statement)
@@ -74,10 +140,33 @@ async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> 
         databases = node.shared_catalog.databases
         if name not in databases:
             raise SqlError("3D000", f'database "{name}" did not exist at LSN {node.lsn}')
-        return Recent(node, session.present.store.of(0), node.catalogs[databases[name]])
+        catalog, space = node.catalogs[databases[name]], session.present.store.of(0)
+        now = session.present.catalogs.get(databases[name])
+        if not isinstance(node.store, Tablespace):
+            return Recent(node, space, catalog, now is not None)
+        far = Far(node, node.store, space, catalog, now is not None)
     except BaseException:
         node.close()
         raise
+    try:
+        if now is not None:
+            await far.compare(_leaning_ids(session, catalog, now))
+    except BaseException:
+        far.close()
+        raise
+    return far
+
+
+def _leaning_ids(session: Session, then: Catalog, now: Catalog) -> dict[int, int]:
+    """New storage ids for a branch, by those of the parent that it can lean on."""
+    node = session.present
+    alive, newest = set(branches.storage_of(now, now.database)), node.store.of(0).newest
+    found = {}
+    for old in branches.storage_of(then, then.database):
+        orphan = newest(branches.orphan_key(old))
+        if old in alive or (orphan is not None and orphan[1] is not None):
+            found[old] = leaning_id(node.new_storage_id())
+    return found
 
 
 # ---- out of a backup ------------------------------------------------------------------------------------------------
@@ -99,6 +188,7 @@ class InBackup:
     """engine.ddl.branches.Then of a database in a backup, over a directory that is filled with its state. Close it."""
 
     stored_here = False
+    prepared: Mapping[int, int] = {}
 
     def __init__(
         self, space: Tablespace, node: PastNode, database: str, status: Restoring, ended: Callable[[], object]

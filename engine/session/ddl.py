@@ -36,7 +36,7 @@ from engine.ddl.context import Job
 from engine.ddl.objects import check_new_database, parent_of
 from engine.execute.context import ExecContext, Field
 from engine.session import planning, running
-from engine.session.branches import InBackup, Recent, branch_moment, in_backup
+from engine.session.branches import Far, InBackup, Recent, branch_moment, in_backup
 from engine.session.prepared import Prepared
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
@@ -279,6 +279,9 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
 
 async def _change_with_jobs(session: Session, statement: ast.Node, then: Then | None = None) -> tuple[str, SessionDdl]:
     tag, context = await _change(session, statement, then)
+    if isinstance(then, Far) and (run := then.take_run()) is not None:
+        assert session.transaction is not None
+        session.transaction.runs.append(run)
     if context.jobs:
         from engine.bulk import backfill
 
@@ -290,7 +293,7 @@ async def _change_with_jobs(session: Session, statement: ast.Node, then: Then | 
 async def _create_from(session: Session, statement: ast.CreateDatabaseStmt) -> tuple[str, SessionDdl]:
     """CREATE DATABASE from another one. What was copied out of a backup is durable when this is over."""
     check_new_database(SessionDdl(session), statement)
-    then: Recent | InBackup | None = None
+    then: Recent | Far | InBackup | None = None
     if statement.backup is not None:
         then = await in_backup(session, statement)
     elif statement.as_of is not None:

@@ -193,12 +193,20 @@ class NewestRows:
 
     @classmethod
     async def open(
-        cls, store: Tablespace, storage_id: int, transaction: Transaction | None = None, alone: bool = False
+        cls,
+        store: Tablespace,
+        storage_id: int,
+        transaction: Transaction | None = None,
+        alone: bool = False,
+        upto: int | None = None,
     ) -> NewestRows:
         """The storage id as of now, with the transaction's own writes; `alone`: without what it leans on. On the
         engine's thread; nobody else may write under this storage id from here until the reading is over (a table lock
-        sees to it)."""
+        sees to it). `upto`: the LSN of an open snapshot; then others may write, and what they write after it may be
+        seen or not."""
         layers, generation = store.newest_layers()
+        if upto is not None:
+            layers = tuple(layer for layer in layers if layer.first_lsn <= upto)
         prefix = storage_prefix(storage_id)
         low, high = prefix_range(prefix)
         levels: list[_Level] = []
@@ -207,11 +215,12 @@ class NewestRows:
             if own:
                 levels.append(_Edited(own))
             levels += [_Run(run, low, high) for run in reversed(transaction.runs) if run.has(low)]
-        levels += await _levels(store, layers, storage_id)
+        lsn = store.sequenced_lsn if upto is None else upto
+        levels += await _levels(layers, storage_id, lsn)
         if leans(storage_id):
             levels.append(_Stored(generation, storage_id))
             for base in () if alone else store.leaning.chain(storage_id):
-                below: list[_Level] = [*await _levels(store, layers, base), _Stored(generation, base)]
+                below: list[_Level] = [*await _levels(layers, base, lsn), _Stored(generation, base)]
                 levels += [_Below(level, storage_prefix(base), prefix) for level in below]  # type: ignore[arg-type]
         return cls(storage_id, levels, generation)
 
@@ -325,8 +334,8 @@ class NewestRows:
             found[places] |= np.fromiter((key in stored for key in wanted), np.bool_, len(wanted))
 
 
-async def _levels(store: Tablespace, layers: Sequence[Layer], storage_id: int) -> list[_Edited | _Run]:
-    """What the layers over LMDB have under a storage id, newest first."""
+async def _levels(layers: Sequence[Layer], storage_id: int, lsn: int) -> list[_Edited | _Run]:
+    """What the layers over LMDB have under a storage id up to an LSN, newest first."""
     low, high = prefix_range(storage_prefix(storage_id))
     levels: list[_Edited | _Run] = []
     for layer in layers:
@@ -334,7 +343,7 @@ async def _levels(store: Tablespace, layers: Sequence[Layer], storage_id: int) -
             edits = await _copied(layer.scan_edits(low, high))
             runs = [run for run in reversed(layer.runs) if run.has(low)]
         else:
-            edits = await _copied(layer.scan(low, high, store.sequenced_lsn)) if layer.has(low) else {}
+            edits = await _copied(layer.scan(low, high, lsn)) if layer.has(low) else {}
             runs = []
         if edits:
             levels.append(_Edited(edits))

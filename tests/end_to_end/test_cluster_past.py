@@ -63,3 +63,35 @@ def test_every_node_reads_the_past_that_it_keeps() -> None:
             cluster.kill(leader)
             assert connection.execute(COUNT).fetchone() == expected
             assert connection.execute(COUNT).fetchone() == expected
+
+
+def test_no_node_shows_a_transaction_over_several_tablespaces_in_half() -> None:
+    sums = "SELECT (SELECT sum(n) FROM home{of} WHERE id < 9) + (SELECT sum(n) FROM away{of} WHERE id < 9)"
+    with ShoalCluster(2, settings={"past_window": 300.0}) as cluster:
+        leader = cluster.leader()
+        follower = next(node for node in cluster.nodes if node != leader)
+        with psycopg.connect(cluster.dsn(leader), autocommit=True) as connection:
+            connection.execute("CREATE TABLESPACE elsewhere")
+            connection.execute("CREATE TABLE home (id int PRIMARY KEY, n int)")
+            connection.execute("CREATE TABLE away (id int PRIMARY KEY, n int) TABLESPACE elsewhere")
+            for table in ("home", "away"):
+                connection.execute(f"INSERT INTO {table} SELECT i, 10 FROM generate_series(1, 8) i")
+            recorded = {}
+            first = lsn_of(connection)
+            for step in range(1, 20):
+                with connection.transaction():
+                    connection.execute("UPDATE home SET n = n - %s WHERE id = %s", (step, step % 8 + 1))
+                    connection.execute("UPDATE away SET n = n + %s WHERE id = %s", (step, step % 5 + 1))
+                row = connection.execute("SELECT clock_timestamp()").fetchone()
+                assert row is not None
+                recorded[row[0]] = connection.execute("SELECT id, n FROM away ORDER BY id").fetchall()
+            last = lsn_of(connection)
+            cluster.wait_for_applied()
+        for node in (leader, follower):
+            with psycopg.connect(cluster.dsn(node), autocommit=True) as connection:
+                for lsn in range(first + 1, last + 1):
+                    assert connection.execute(sums.format(of=f" AS OF LSN {lsn}")).fetchone() == (160,), (node, lsn)
+                for time, expected in recorded.items():
+                    of = f" AS OF TIMESTAMP '{time}'"
+                    assert connection.execute(sums.format(of=of)).fetchone() == (160,), (node, time)
+                    assert connection.execute(f"SELECT id, n FROM away{of} ORDER BY id").fetchall() == expected

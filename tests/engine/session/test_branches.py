@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -184,6 +185,89 @@ def test_nothing_is_left_of_what_is_gone(shoal: ShoalServer) -> None:
 
 def _lsn(server: ShoalServer) -> int:
     return int(run(server, "postgres", "SELECT pg_current_wal_lsn() - '0/0'")[0][0])
+
+
+class Forgetful(ShoalServer):
+    """Keeps nothing in memory, and its history."""
+
+    def command(self) -> list[str]:
+        config = self.data.parent / "shoal.toml"
+        config.write_text("past_window = 0.0\nhistory_retention = 3600.0\n")
+        return [*super().command(), "--config", str(config)]
+
+
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShoalServer]:
+    with Forgetful(tmp_path_factory.mktemp("far_branches") / "data") as found:
+        yield found
+
+
+def test_a_branch_reaches_as_far_as_history(forgetful: ShoalServer) -> None:
+    """Also of a parent that is a branch itself, whose tables have been truncated or rewritten, or that is gone."""
+    shoal = forgetful
+    chance = random.Random(12)
+    run(shoal, "postgres", "CREATE DATABASE branch_root")
+    run(shoal, "branch_root", *SCHEMA, "CREATE SEQUENCE counted", "SELECT nextval('counted')")
+    run(shoal, "postgres", "CREATE DATABASE branch_between FROM branch_root")
+    recorded: dict[tuple[str, int], Any] = {}
+    changes = [_change(chance, step) for step in range(8)]
+    changes += ["DELETE FROM heap", "INSERT INTO heap VALUES (9)", "REINDEX TABLE t", "TRUNCATE heap"]
+    for step, change in enumerate(changes):
+        database = ("branch_root", "branch_between")[step % 2]
+        run(shoal, database, change)
+        recorded[database, _lsn(shoal)] = answers(shoal, database)
+        if step == 5:
+            run(shoal, "postgres", "CHECKPOINT")
+            shoal.restart()
+    made = {}
+    for number, ((database, lsn), expected) in enumerate(recorded.items()):
+        name = made[database, lsn] = f"branch_{number}"
+        run(shoal, "postgres", f"CREATE DATABASE {name} FROM {database} AS OF LSN {lsn}")
+        assert answers(shoal, name) == expected, (number, lsn)
+    run(shoal, "branch_root", "UPDATE t SET n = -1", "DELETE FROM heap")
+    run(shoal, "branch_between", "DELETE FROM t WHERE id % 2 = 0")
+    last = max(lsn for database, lsn in recorded if database == "branch_between")
+    gone(shoal, "branch_between")
+    run(shoal, "postgres", f"CREATE DATABASE branch_again FROM branch_between AS OF LSN {last}", "CHECKPOINT")
+    shoal.kill()
+    shoal.start()
+    for (database, lsn), expected in recorded.items():
+        assert answers(shoal, made[database, lsn]) == expected, (database, lsn)
+    assert answers(shoal, "branch_again") == recorded["branch_between", last]
+    run(shoal, "branch_again", "UPDATE t SET n = 1", "INSERT INTO heap VALUES (1)")
+    gone(shoal, "branch_again", "branch_root", *made.values())
+
+
+def test_a_branch_of_long_ago_shares_what_has_not_changed(forgetful: ShoalServer) -> None:
+    """And is made while others write."""
+    shoal = forgetful
+    run(shoal, "postgres", "CREATE DATABASE branch_root")
+    run(shoal, "branch_root", *SCHEMA, "INSERT INTO heap SELECT i FROM generate_series(1, 200000) i")
+    lsn = _lsn(shoal)
+    expected = answers(shoal, "branch_root")
+    over = threading.Event()
+
+    def write() -> None:
+        with at(shoal, "branch_root") as connection:
+            number = 0
+            while not over.is_set():
+                number += 1
+                connection.execute("UPDATE t SET n = n + 1 WHERE id = %s", (number % 1000 + 1,))
+                connection.execute("INSERT INTO heap VALUES (%s)", (number,))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        run(shoal, "postgres", "CHECKPOINT", f"CREATE DATABASE branch_one FROM branch_root AS OF LSN {lsn}")
+    finally:
+        over.set()
+        writer.join()
+    assert answers(shoal, "branch_one") == expected
+    run(shoal, "postgres", "CHECKPOINT")
+    assert answers(shoal, "branch_one") == expected
+    sizes = dict(run(shoal, "postgres", "SELECT datname, pg_database_size(datname) FROM pg_database"))
+    assert sizes["branch_one"] < sizes["branch_root"] / 4
+    gone(shoal, "branch_one", "branch_root")
 
 
 def test_a_branch_of_every_moment_is_what_was_recorded(shoal: ShoalServer) -> None:
