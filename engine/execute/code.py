@@ -30,6 +30,7 @@ class Code:
         self.literals = literals
         self.brief = brief
         self.names: dict[str, object] = {}
+        self.has_large = False  # a large constant, which may be in every row
         self.prologue: list[str] = []  # lines that the plan's function begins with
         self.at_end: list[Callable[[], None]] = []  # called when it is finished: lets go of what refers to each other
         self._known: dict[int, str] = {}

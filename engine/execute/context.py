@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.functions.base import CallContext
-from catalog.memory import UNLIMITED, Account, Meter, meter
+from catalog.memory import LARGE, UNLIMITED, Account, Meter, meter
 from catalog.records import dataclass
 from catalog.schema import Catalog, Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
@@ -61,11 +61,15 @@ class ExecContext:
     stays: bool = False  # no other path can run it, however much it holds
 
 
-def metered(context: ExecContext, may_leave: bool = False) -> Meter:
+def metered(context: ExecContext, parameters: Sequence[object] = (), may_leave: bool = False) -> Meter:
     """The meter of the statement that begins (catalog/memory.py). `may_leave`: it only reads, so the columnar path may
     be the better place."""
     elsewhere = RowPathHeavy if may_leave and not context.stays else None
-    return meter().begin(context.memory_limit, context.account, elsewhere)
+    begun = meter().begin(context.memory_limit, context.account, elsewhere)
+    for value in parameters:
+        if (value.__class__ is str or value.__class__ is bytes) and len(value) > LARGE:
+            begun.seen = True  # it may be in every row
+    return begun
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,7 +360,11 @@ class ExpressionCompiler:
         return None if needs_context else _attempt(python, values)
 
     def _known(self, value: object) -> Value:
-        return NULL if value is None else Value(self.code.constant(value), nullable=False, atom=True)
+        if value is None:
+            return NULL
+        if size_of(value):
+            self.code.has_large = True
+        return Value(self.code.constant(value), nullable=False, atom=True)
 
     # ---- casts ------------------------------------------------------------------------------------------------------
 

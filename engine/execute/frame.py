@@ -99,6 +99,8 @@ def write_function(code: Code, parameters: int, reader: str, body: Callable[[], 
     if "n += 1" in text or "nonlocal n" in text:
         lines.append("n = 0")
     if METERED in text or CHECKED in text:
-        lines.append(f"memory = metered(context, {may_leave})")
+        lines.append(f"memory = metered(context, parameters, {may_leave})")
         code.names["metered"] = metered
+        if code.has_large:
+            lines.append("memory.seen = True")
     code.insert(head, lines + code.prologue)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from catalog import types
+from catalog.memory import Account, Holding
 from catalog.schema import VirtualTable
 from engine.columnar.interface import RowEncoding, VirtualContent
 from engine.columnar.virtual import batch_of
@@ -112,23 +113,30 @@ def _prepare(session: Session, whole: Prepared, statement: tree.Statement) -> Pr
 
 
 class Result:
-    """The rows that a part has returned."""
+    """The rows that a part has returned, which count as what the connection holds."""
 
-    def __init__(self, columns: Sequence[Field]) -> None:
+    def __init__(self, columns: Sequence[Field], account: Account) -> None:
+        self._holding = Holding(account)
+        self._row_bytes = 64 + 64 * len(columns)
         self._types = [column.type for column in columns]
         self._rows: list[Sequence[object]] = []
         self._batches: list[Any] = []
         self._joined: Any = None
 
     def add_rows(self, rows: Sequence[Sequence[object]]) -> None:
+        """Raises 53200."""
+        self._holding.add(len(rows) * self._row_bytes)
         self._rows.extend(rows)
 
     def add_batch(self, batch: Any) -> None:
+        """Raises 53200."""
+        self._holding.add(batch.nbytes)
         self._batches.append(batch)
 
     def rows(self) -> list[Sequence[object]]:
-        """All rows in internal form."""
+        """All rows in internal form. Raises 53200."""
         for batch in self._batches:
+            self._holding.add(batch.num_rows * self._row_bytes)
             columns = [
                 to_values(one_array(column), type_.oid)
                 for column, type_ in zip(batch.columns, self._types, strict=True)
@@ -221,7 +229,7 @@ class _Execution:
 
     async def _run_part(self, planned: PlannedPart) -> int:
         """Runs a part; the number of rows that it has changed or given."""
-        result = Result(planned.prepared.fields or ())
+        result = Result(planned.prepared.fields or (), self.session.memory)
         if planned.part.result is not None:  # which several parts may give rows to
             result = self.results.setdefault(planned.part.result.oid, result)
         self.view.begin_part(not planned.alone)

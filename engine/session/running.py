@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.memory import LARGE, Holding
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import RowPathFull, RowPathHeavy
 from engine.session import planning, serializing, statement_log
@@ -344,6 +345,9 @@ async def _deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> 
                 portal.count += rows if prepared.command == "SELECT" else 0
             await sink.rows(data)
         if limit and sent >= limit and (portal.pending_rows or portal.stream is not None):
+            if len(portal.pending) > LARGE and portal.holding is None:
+                portal.holding = Holding(session.memory)
+                portal.holding.owe(len(portal.pending))
             sink.suspended()
             return
         if portal.pending_rows:

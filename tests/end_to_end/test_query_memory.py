@@ -97,6 +97,25 @@ def test_a_statement_past_its_limit_ends(server: ShoalServer, name: str) -> None
         assert connection.execute("SELECT count(*) FROM written").fetchall() == [(0,)]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id, %s::text FROM t WHERE id > 0",
+        "SELECT id, %s::text AS s FROM t WHERE id > 0 ORDER BY id %% 7",
+        "SELECT length(string_agg(%s::text, '')) FROM t WHERE id > 0",
+        "SELECT length(array_agg(%s::text)::text) FROM t WHERE id > 0",
+        "SELECT id, repeat('x', 500000), %s::int FROM t WHERE id > 0",  # a constant of the plan
+    ],
+)
+def test_one_value_in_every_row_counts(server: ShoalServer, sql: str) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET query_memory_limit = '32MB'")
+        before = forget(server)
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            connection.execute(sql.encode(), ("1" * (1 if "::int" in sql else 500_000),))
+        assert peak(server) - before < 4 * LIMIT
+
+
 def test_others_go_on_beside_statements_past_their_limit(server: ShoalServer) -> None:
     errors: list[str | None] = []
 
@@ -227,6 +246,31 @@ def test_a_cursor_over_the_columnar_path_counts_while_it_fills(server: ShoalServ
         with pytest.raises(psycopg.errors.OutOfMemory):
             connection.execute("DECLARE c CURSOR FOR SELECT g, g::text FROM generate_series(1, 20000000) g")
         assert peak(server) - before < 4 * LIMIT
+
+
+def test_rows_between_the_parts_of_a_statement_count(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS small (id int PRIMARY KEY)")
+        connection.execute("SET connection_memory_limit = '16MB'")
+        sql = """WITH made AS (INSERT INTO small SELECT g FROM generate_series(1, 3000000) g RETURNING id)
+                 SELECT count(*) FROM made"""
+        before = forget(server)
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            connection.execute(sql)
+        assert peak(server) - before < 16 * LIMIT  # a bulk load has buffers of its own
+        assert connection.execute("SELECT count(*) FROM small").fetchall() == [(0,)]
+        assert connection.execute(sql.replace("3000000", "3000")).fetchall() == [(3000,)]
+        connection.execute("DELETE FROM small")
+
+
+def test_what_a_connection_holds_is_not_there_for_its_statements(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET connection_memory_limit = '16MB'")
+        for _ in range(3):
+            with connection.transaction(force_rollback=True):
+                connection.execute("DECLARE a CURSOR FOR SELECT repeat('x', 60000) FROM t WHERE id <= 200")
+                with pytest.raises(psycopg.errors.OutOfMemory):
+                    connection.execute("SELECT repeat('x', 60000) FROM t WHERE id <= 100 ORDER BY repeat('x', 60000)")
 
 
 def test_messages_that_are_too_large_end_their_connection(server: ShoalServer) -> None:
