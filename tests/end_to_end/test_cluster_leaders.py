@@ -240,6 +240,17 @@ class Load:
             thread.start()
         return threads
 
+    def goes_on(self, commits: int, joint: int = 0, columns: int = 0) -> None:
+        """Returns after so many more commits in each tablespace, and over both, and changes of the schema."""
+        wanted = {table: len(known) + commits for table, known in self.acknowledged.items()}
+        joint, columns = joint + self.joint, columns + self.columns
+
+        def done() -> bool:
+            each = all(len(self.acknowledged[table]) >= count for table, count in wanted.items())
+            return each and self.joint >= joint and self.columns >= columns
+
+        self.cluster.wait_until(done, "commits go on", 60.0)
+
     def check(self) -> None:
         assert self.failures == []
         assert self.wrong == []
@@ -263,21 +274,17 @@ def test_nothing_is_lost_or_torn_while_leaderships_part_and_come_together(cluste
     lead(cluster, "own", third)
     threads = load.start()
     try:
-        time.sleep(4.0)
+        load.goes_on(100, joint=4, columns=1)
         victim = third if how.startswith("own") else home
         if how.endswith("killed"):
             cluster.kill(victim)
-            time.sleep(4.0)
+            load.goes_on(40)
             cluster.start(victim)
         elif how.endswith("stopped"):
             cluster.stop(victim)
-            time.sleep(4.0)
+            cluster.wait_until(lambda: victim not in leaders(cluster), "others lead what it has led")
             cluster.cont(victim)
-        for table in ("near", "far"):
-            seen = len(load.acknowledged[table])
-            cluster.wait_until(lambda: len(load.acknowledged[table]) > seen + 40, "commits go on", 60.0)  # noqa: B023
-        joint, columns = load.joint, load.columns
-        cluster.wait_until(lambda: load.joint > joint + 2 and load.columns > columns, "so do those over both", 60.0)
+        load.goes_on(40, joint=3, columns=1)
     finally:
         load.over.set()
         for thread in threads:
@@ -286,6 +293,11 @@ def test_nothing_is_lost_or_torn_while_leaderships_part_and_come_together(cluste
     print(how, {table: len(done) for table, done in load.acknowledged.items()}, load.joint, load.columns, load.reads)
     load.check()
     assert load.reads > 10
+
+
+def leaders(cluster: ShoalCluster) -> set[str]:
+    """Of pg_default and of `own`, while they are led."""
+    return {cluster.leader(), leader_of(cluster, "own")}
 
 
 def rows_past_a_constraint(cluster: ShoalCluster, rounds: int) -> int:

@@ -205,8 +205,8 @@ def test_transactions_over_tablespaces_are_whole_everywhere_through_a_fail_over(
         for thread in threads:
             thread.start()
         try:
-            time.sleep(2.0)
-            cluster.wait_until(lambda: len(load.acknowledged) > 10, "commits are made")
+            cluster.wait_until(lambda: len(load.acknowledged) > 50, "commits are made")
+            cluster.wait_until(lambda: min(load.reads.values()) > 10 and len(load.reads) == 2, "they are read")
             leader, before = cluster.leader(), len(load.acknowledged)
             if how == "killed":
                 cluster.kill(leader)
