@@ -50,11 +50,15 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"More than one row returned by a subquery", "21000", "more than one row returned by a subquery used as an expression"),  # noqa: E501
         (r"^Interrupt|INTERRUPT Error", "57014", "canceling statement due to user request"),
         (r"Out of Memory Error|UDF: MemoryError", "53200", "out of memory"),
+        (r"Max expression depth limit|Maximum recursion depth", "54001", "stack depth limit exceeded"),
     )
 )  # fmt: skip
 
 
-_MEMORY_HINT = "Raise the server's setting columnar_memory, or have the statement sort, gather or make less at once."
+_HINTS = {
+    "53200": "Raise the server's setting columnar_memory, or have the statement sort, gather or make less at once.",
+    "54001": "Simplify the statement: it nests too deeply.",
+}
 
 
 def sql_literal(text: str) -> str:
@@ -97,6 +101,6 @@ def translate(message: str) -> SqlError:
         match = pattern.search(head)
         if match:
             key = match[1] if match.re.groups and match[1] else ""
-            hint = _MEMORY_HINT if sqlstate == "53200" else None
-            return SqlError(sqlstate, text.format(_RANGES.get(_TYPE_OF_MINIMUM.get(key, key), "")), hint=hint)
+            shown = text.format(_RANGES.get(_TYPE_OF_MINIMUM.get(key, key), ""))
+            return SqlError(sqlstate, shown, hint=_HINTS.get(sqlstate))
     return SqlError("XX000", message)

@@ -34,3 +34,9 @@ def test_errors_of_udfs_come_back() -> None:
 
 def test_what_is_not_known_is_an_internal_error() -> None:
     assert translate("Binder Error: whatever").sqlstate == "XX000"
+
+
+def test_what_nests_deeper_than_duckdb_goes() -> None:
+    error = raised("NOT " * 2000 + "true")
+    assert (error.sqlstate, error.message) == ("54001", "stack depth limit exceeded")
+    assert error.hint == "Simplify the statement: it nests too deeply."
