@@ -16,6 +16,7 @@ standard_conforming_strings is on.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 _MAX_LITERALS: Final = 100
@@ -33,14 +34,12 @@ _SPLIT: Final = re.compile(
     ))""",
     re.VERBOSE,
 )
-# In a template in lower case, literals being $n: where a literal cannot be a parameter, by what it stands within.
-_CLAUSES: Final = re.compile(
-    rb"""\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b)[^$])*\$
-    |\bdistinct\s+on\b|\bconflict\b(?:(?!\bdo\b)[^$])*\$
-    |\A\s*select\b.*\binto\b""",
-    re.VERBOSE | re.DOTALL,
-)
-_IN_CLAUSES: Final = (b"order", b"group", b"distinct", b"conflict", b"into")
+# In a template in lower case, literals being $n. Where a number may be a column's: from the one to the other.
+_BY: Final = re.compile(rb"\b(?:order|group)\s+by\b")
+_AFTER_BY: Final = re.compile(rb"\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b")
+# Where a literal cannot be a parameter, by what it stands within.
+_CLAUSES: Final = re.compile(rb"\bdistinct\s+on\b|\bconflict\b(?:(?!\bdo\b)[^$])*\$|\A\s*select\b.*\binto\b", re.DOTALL)
+_IN_CLAUSES: Final = (b"distinct", b"conflict", b"into")
 # The same where it is the first one in parentheses or brackets: modifiers of types, and what reads like them.
 _OPENED: Final = re.compile(rb"[(\[]\s*\$")
 _MODIFIERS: Final = re.compile(
@@ -51,13 +50,8 @@ _MODIFIERS: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SEVERAL: Final = re.compile(rb";(?!\s*\Z)")
-# Where a number may be a column's, or a string is part of its type's name; in lower case.
-_PLACES: Final = re.compile(
-    rb"""\b(?:order|group)\s+by\b(?:(?!\b(?:limit|offset|fetch|having|returning|union|intersect|except)\b).)*
-    |\binterval\s+\$\d+""",
-    re.VERBOSE | re.DOTALL,
-)
-_WITH_PLACES: Final = (b"order", b"group", b"interval")
+# A string that is part of its type's name.
+_OF_INTERVAL: Final = re.compile(rb"\binterval\s+\$\d+")
 _INTERVAL: Final = re.compile(rb"\b(interval)\s+'[^']*+(?:''[^']*+)*+'", re.IGNORECASE)
 _MOMENT: Final = re.compile(rb"\bas\s+of\s+timestamp\s+\Z", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(rb"\$(\d+)")
@@ -129,9 +123,10 @@ def _lifted(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
 def _verdict(sql: bytes, texts: list[bytes], template: bytes, kinds: bytes) -> tuple[int, ...] | None:
     """See _verdicts. `texts`: what stands around the literals."""
     lower = template.lower()
-    kept: tuple[int, ...] = ()
-    if any(word in lower for word in _WITH_PLACES):
-        kept = tuple(int(number) for place in _PLACES.finditer(lower) for number in _PLACEHOLDER.findall(place[0]))
+    places = list(_sorted_by(lower))
+    if b"interval" in lower:
+        places += _OF_INTERVAL.findall(lower)
+    kept = tuple(sorted({int(number) for place in places for number in _PLACEHOLDER.findall(place)}))
     if len(kept) == len(kinds) or (kept and b"$" in sql):
         return None
     if kept:
@@ -140,6 +135,15 @@ def _verdict(sql: bytes, texts: list[bytes], template: bytes, kinds: bytes) -> t
         template, _, kinds = _lifted(parts)
         template = _INTERVAL.sub(rb"\1 x", template)
     return kept if _is_safe(texts, template, kinds) else None
+
+
+def _sorted_by(template: bytes) -> Iterator[bytes]:
+    """What ORDER BY and GROUP BY go by, in a template in lower case."""
+    at = 0
+    while (found := _BY.search(template, at)) is not None:
+        end = _AFTER_BY.search(template, found.end())
+        at = len(template) if end is None else end.start()
+        yield template[found.end() : at]
 
 
 def _with_literals(parts: list[bytes], kept: tuple[int, ...]) -> list[bytes]:
@@ -185,6 +189,8 @@ def _is_plain(template: bytes) -> bool:
     if b"--" in template or b"/*" in template or b"'" in template:
         return False
     if b";" in template and _SEVERAL.search(template) is not None:
+        return False
+    if any(b"$" in place for place in _sorted_by(template)):
         return False
     if any(word in template for word in _IN_CLAUSES) and _CLAUSES.search(template) is not None:
         return False

@@ -22,6 +22,12 @@ _ENDS: Final = frozenset(("", ";", ")", "order", "limit", "union"))  # after WHE
 _JOINS: Final = frozenset(("join", "inner", "left", "right", "full", "cross", "natural"))
 
 
+def _names_column(clause: ast.SortBy) -> bool:
+    """Whether a clause of a query's ORDER BY is nothing but a column's name or number."""
+    item = clause.expression
+    return isinstance(item, ast.ColumnRef) or (isinstance(item, ast.Literal) and item.kind == "integer")
+
+
 class Queries(Relations, Expressions):
     """SelectStmt and what it is made of."""
 
@@ -327,7 +333,10 @@ class Queries(Relations, Expressions):
         changes: dict[str, object] = {}
         if self._curr.key == "order":
             at = self._curr.start
-            changes["order_by"] = self.sort_clause()
+            constants = self._constants
+            order = changes["order_by"] = self.sort_clause()
+            if all(map(_names_column, order)):  # its numbers are no constants
+                self._constants = constants
             if query.order_by:
                 self.complain("multiple ORDER BY clauses not allowed", at)
         if self._curr.key == "for":
