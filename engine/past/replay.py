@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
 from catalog.errors import SqlError
 from engine.storage.edits import runs_of
-from engine.storage.interface import Joint
 from engine.storage.tablespace import Tablespace
+from engine.storage.unwritable import UnwritableLog
 
 TURN = 200  # entries that are applied before others have the thread
 PAUSE = 0.005  # seconds between two looks whether the flush has caught up
@@ -42,32 +42,13 @@ FetchBulk = Callable[[str, str], Awaitable[None]]
 """(name of a bulk segment, path) -> the segment is a file there."""
 
 
-class NoChangelog:
-    """engine.storage.interface.Changelog of a tablespace in which nothing is committed. `directory` is where replayed
-    bulk segments lie until they are flushed."""
-
-    pending_bytes = 0
+class NoChangelog(UnwritableLog):
+    """Of a tablespace in which nothing is committed (25006). `directory` is where replayed bulk segments lie until they
+    are flushed."""
 
     def __init__(self, directory: str) -> None:
+        super().__init__(lambda: SqlError("25006", "the past cannot be changed"))
         self._directory = directory
-
-    def submit(
-        self,
-        lsn: int,
-        body: bytes,
-        commit_time: int,
-        schema_version: int,
-        files: Sequence[str] = (),
-        joint: Joint | None = None,
-    ) -> None:
-        """Raises 25006."""
-        raise SqlError("25006", "the past cannot be changed")
-
-    def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
-        return iter(())
-
-    def retire(self, upto: int) -> None:
-        """There is nothing to retire."""
 
     def bulk_path(self, name: str) -> str:
         return os.path.join(self._directory, name)
@@ -79,9 +60,6 @@ class NoChangelog:
     def drop_bulk(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.bulk_path(name))
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 def open_still(path: str, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], None]) -> Tablespace:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.node import Node as EngineNode
 from engine.storage.moments import LSN_MASK, SLOT_SHIFT
 from engine.storage.tablespace import Tablespace
+from engine.storage.unwritable import UnwritableLog
 from replication.directory import NodeDirectory
 from replication.interface import Coordination, CoordinationUnavailableError, LogEntry, StoreUnavailableError
 from replication.log.applied import AppliedElsewhere
@@ -49,33 +50,12 @@ def unknown() -> SqlError:
     )
 
 
-class FollowerLog:
-    """The changelog of a tablespace that follows (engine/storage/interface.py): entries come from the leader, and
-    nothing is submitted here."""
-
-    pending_bytes = 0
+class FollowerLog(UnwritableLog):
+    """Of a tablespace that follows: entries come from the leader, and nothing is submitted here (40001)."""
 
     def __init__(self, bulk: BulkFiles) -> None:
+        super().__init__(deposed)
         self._bulk = bulk
-
-    def submit(
-        self,
-        lsn: int,
-        body: bytes,
-        commit_time: int,
-        schema_version: int,
-        files: Sequence[str] = (),
-        joint: object | None = None,
-    ) -> None:
-        """Raises 40001."""
-        raise deposed()
-
-    def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
-        """Nothing: the log is followed."""
-        return iter(())
-
-    def retire(self, upto: int) -> None:
-        return
 
     def bulk_path(self, name: str) -> str:
         return self._bulk.path(name)
@@ -85,9 +65,6 @@ class FollowerLog:
 
     def drop_bulk(self, name: str) -> None:
         self._bulk.drop(name)
-
-    def close(self) -> None:
-        return
 
 
 class EngineReplica:
