@@ -18,17 +18,17 @@ $(VENV)/bin/python:
 
 # What serving needs, and no more.
 $(VENV)/.serving: pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/pip install -q --disable-pip-version-check -e .
+	$(VENV)/bin/pip install -q --disable-pip-version-check --use-pep517 -e .
 	touch $@
 
 # What the documentation's site needs.
 $(VENV)/.documentation: pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/pip install -q --disable-pip-version-check -e '.[docs]'
+	$(VENV)/bin/pip install -q --disable-pip-version-check --use-pep517 -e '.[docs]'
 	touch $@
 
 # What developing and testing needs.
 $(VENV)/.development: pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/pip install -q --disable-pip-version-check -e '.[dev]'
+	$(VENV)/bin/pip install -q --disable-pip-version-check --use-pep517 -e '.[dev]'
 	touch $@ $(VENV)/.serving $(VENV)/.documentation
 
 serve: $(VENV)/.serving      ## a server on 127.0.0.1:5432 with its data in ./shoal-data

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 
 from tests.zookeeper_server import CLASS_PATH, JARS
 
+SHOAL = pathlib.Path(sys.executable).with_name("shoal")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_NODES = 9
 START_SECONDS = 60.0
@@ -193,7 +194,7 @@ class Cluster:
                 f'  {"any node":<10} psql "host={hosts} port={ports} {user}"',
                 f'  {"router":<10} psql "host=127.0.0.1 port={self.router.port} {user}"    pid {self.router.pid}',
                 f"  {'HTTP':<10} curl -s -H 'Content-Type: text/plain' -d 'SELECT 6 * 7' {self.http}",
-                f"  {'ZooKeeper':<10} {self.address}",
+                f"  {'status':<10} {shlex.quote(str(SHOAL))} status --cluster {self.address}",
                 "",
                 "to see a fail-over, find the leader, kill it by its pid above, and go on through the router:",
                 f'  psql "host=127.0.0.1 port={self.router.port} {user}" -c "{leads}"',

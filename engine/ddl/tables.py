@@ -406,21 +406,7 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     )
     builder = TableBuilder(context, table)
     inheritance.inherit_columns(builder, parents)
-    written: set[str] = set()
-    for element in statement.elements:
-        if isinstance(element, ast.ColumnDef):
-            if element.name in written:
-                raise SqlError("42701", f'column "{element.name}" specified more than once')
-            written.add(element.name)
-            if inheritance.merge_column(builder, element):
-                continue
-            if element.type is None:
-                raise SqlError("42703", f'column "{element.name}" does not exist')
-            if builder.table.column(element.name) is not None:
-                raise SqlError("42701", f'column "{element.name}" specified more than once')
-            builder.add_column(element)
-        elif isinstance(element, ast.LikeClause):
-            _copy_columns(builder, element)
+    _add_columns(builder, statement.elements)
     inheritance.refuse_conflicting_defaults(builder)
     if statement.partition_by is not None:
         builder.table = replace(
@@ -443,6 +429,25 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     builder.table = replace(builder.table, layouts=(layout(0, builder.table.columns),))
     context.change(builder.objects())
     return "CREATE TABLE"
+
+
+def _add_columns(builder: TableBuilder, elements: tuple[ast.Node, ...]) -> None:
+    """Those that are written, and those of LIKE. Raises 42701, 42703, and what their types raise."""
+    written: set[str] = set()
+    for element in elements:
+        if isinstance(element, ast.ColumnDef):
+            if element.name in written:
+                raise SqlError("42701", f'column "{element.name}" specified more than once')
+            written.add(element.name)
+            if inheritance.merge_column(builder, element):
+                continue
+            if element.type is None:
+                raise SqlError("42703", f'column "{element.name}" does not exist')
+            if builder.table.column(element.name) is not None:
+                raise SqlError("42701", f'column "{element.name}" specified more than once')
+            builder.add_column(element)
+        elif isinstance(element, ast.LikeClause):
+            _copy_columns(builder, element)
 
 
 def _keys_first(elements: tuple[ast.Node, ...]) -> list[ast.Node]:

@@ -87,5 +87,8 @@ def test_what_it_prints_works_and_a_second_start_has_the_data(tmp_path: pathlib.
         request = urllib.request.Request(second.told("HTTP"), b"SELECT a FROM kept", {"Content-Type": "text/plain"})
         with urllib.request.urlopen(request, timeout=30) as response:
             assert json.loads(response.read())["rows"] == [[42]]
+        line = next(line for line in second.text.splitlines() if line.startswith("  status "))
+        status = subprocess.run(line.split(None, 1)[1], shell=True, capture_output=True, text=True, check=False)
+        assert "node-2" in status.stdout, status
     finally:
         assert second.stop() == 0
