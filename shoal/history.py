@@ -101,9 +101,9 @@ class LocalHistory:
         oldest = self.log_of(tablespace).oldest_lsn()
         return [manifest for manifest in known if oldest is None or oldest <= manifest.lsn + 1]
 
-    def past(self) -> Past:
-        """pg_default's, for whoever reads it."""
-        return Past(self)
+    def past(self, tablespace: bytes) -> Past:
+        """That of a tablespace, by id, for whoever reads it."""
+        return Past(self, tablespace)
 
     async def _look_after(self, name: str, space: Tablespace) -> None:
         identity = space.tablespace_id
@@ -180,14 +180,11 @@ class LocalHistory:
 
 
 class Past:
-    """engine.past.far.Source of a node alone."""
+    """engine.past.far.Source of a tablespace of a node alone."""
 
-    def __init__(self, history: LocalHistory) -> None:
+    def __init__(self, history: LocalHistory, tablespace: bytes) -> None:
         self._history = history
-
-    @property
-    def _tablespace(self) -> bytes:
-        return self._history.node.store.of(0).tablespace_id
+        self._tablespace = tablespace
 
     @property
     def _log(self) -> LocalLog:
@@ -217,4 +214,6 @@ class Past:
         await self._log.fetch_bulk(name, path)
 
     async def lsn_at(self, time: int) -> int | None:
-        return await self._log.lsn_at(time, self._history.node.store.of(0).durable_lsn)
+        spaces = spaces_of(self._history.node).values()
+        durable = next(space.durable_lsn for space in spaces if space.tablespace_id == self._tablespace)
+        return await self._log.lsn_at(time, durable)

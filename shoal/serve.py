@@ -148,7 +148,7 @@ async def _history(config: Config, node: Node, log_of: Callable[[bytes], LocalCh
     history = None
     if config.history_retention > 0:
         history = LocalHistory(node, log_of, data, config.history_retention, config.history_bytes)
-        node.past = Past(node, config.past_window, FarPast(node, history.past(), str(data / "past")))
+        node.past = Past(node, config.past_window, FarPast(node, history.past, str(data / "past")))
         history.start()
     else:
         node.past = Past(node, config.past_window)

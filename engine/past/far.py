@@ -1,6 +1,7 @@
 """Moments behind what memory keeps: directories that are filled with the state at an LSN, and nodes over them.
 
-    PAST/<lsn>/         a tablespace's directory: a checkpoint, and the log behind it (engine/past/replay.py)
+    PAST/<lsn>-<n>/         pg_default's directory: a checkpoint, and the log behind it (engine/past/replay.py)
+    PAST/<lsn>-<n>/<ts>/    another tablespace's, by id, at its LSN of the same moment
 
 One is made when it is first asked for, and shared by whoever reads the same moment. LIMIT of them stay, the longest
 unused goes first; those in use stay in any case. Each has a worker of its own once a query needs columns.
@@ -11,18 +12,22 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError
+from catalog.schema import DEFAULT_TABLESPACE_OID, Index, Table
+from catalog.schema import Tablespace as Place
 from engine.checkpoint import CheckpointFiles, Manifest, read_checkpoint
 from engine.columnar.client import WorkerClient
 from engine.past.nodes import PastNode
 from engine.past.replay import PastEntry, open_still, replay
-from engine.storage.moments import Lsn
+from engine.storage.joints import whole
+from engine.storage.moments import LSN_MASK, Lsn, Moment, lsn_in
+from engine.storage.stores import AnyStore, Stores
 
 if TYPE_CHECKING:
     from engine.node import Node
@@ -32,8 +37,13 @@ LIMIT = 3
 WORKER_MEMORY = 512 << 20  # bytes
 
 
+JOINT_REACH = 60_000_000
+"""Microseconds around a time in which the parts of transactions over several tablespaces are looked for: clocks may
+have been set back meanwhile."""
+
+
 class Source(Protocol):
-    """Where the past of pg_default is kept."""
+    """Where the past of a tablespace is kept."""
 
     @property
     def files(self) -> CheckpointFiles:
@@ -64,104 +74,128 @@ class Source(Protocol):
 
 @dataclass(slots=True)
 class _Made:
-    """A directory, open."""
+    """A directory, open. `spaces`: pg_default first."""
 
     path: str
-    store: Tablespace
+    store: AnyStore
+    spaces: list[Tablespace]
     columnar: WorkerClient
     node: PastNode
     users: int = 0
 
 
 class FarPast:
-    """engine.past.manager.History over a source. `directory` is emptied."""
+    """engine.past.manager.History over the sources of tablespaces, by id. `directory` is emptied."""
 
-    def __init__(self, present: Node, source: Source, directory: str) -> None:
+    def __init__(self, present: Node, source_of: Callable[[bytes], Source], directory: str) -> None:
         self._present = present
-        self._source = source
+        self._source_of = source_of
         self._directory = directory
-        self._made: dict[int, _Made] = {}  # by LSN, the longest unused first
-        self._making: dict[int, asyncio.Future[_Made]] = {}
+        self._made: dict[Lsn, _Made] = {}  # the longest unused first
+        self._making: dict[Lsn, asyncio.Future[_Made]] = {}
         self._numbers = count(1)
         self._closing: set[asyncio.Task[None]] = set()
         shutil.rmtree(directory, ignore_errors=True)
 
+    @property
+    def _source(self) -> Source:
+        """pg_default's."""
+        return self._source_of(self._present.store.of(0).tablespace_id)
+
     def node_ready(self, at: Lsn) -> PastNode | None:
-        """The node at an LSN, if it is made."""
-        if not isinstance(at, int):
-            return None
-        lsn = at
-        made = self._made.pop(lsn, None)
+        """The node at a moment, if it is made."""
+        made = self._made.pop(at, None)
         if made is None:
             return None
-        self._made[lsn] = made
+        self._made[at] = made
         made.users += 1
-        node = PastNode(made.store, made.columnar, self._present, lsn, partial(self._left, made))
+        node = PastNode(made.store, made.columnar, self._present, at, partial(self._left, made))
         node.catalogs = made.node.catalogs
         node.share_plans(made.node)
         node.system = made.node.system
         return node
 
     async def node_at(self, at: Lsn) -> PastNode | None:
-        """The node at an LSN; None for one that is too old. Raises XX001, 58030."""
-        if not isinstance(at, int):
-            return None
-        lsn = at
-        if lsn not in self._made:
-            base = await self._checkpoint_below(lsn)
-            if base is None and await self._source.oldest_entry() != 1:
+        """The node at a moment; None for one that is too old. Raises XX001, 58030."""
+        if at not in self._made:
+            parts = await self._parts(at)
+            if parts is None:
                 return None
-            while lsn not in self._made:
-                await self._once(lsn, partial(self._make, lsn, base))
-        return self.node_ready(lsn)
+            while at not in self._made:
+                await self._once(at, partial(self._make, at, parts))
+        return self.node_ready(at)
 
-    async def whole(self, lsn: int, time: int) -> Lsn | None:
-        """See engine.past.manager.History."""
-        return None
+    async def _parts(self, at: Lsn) -> list[_Part] | None:
+        """What a moment is made of, pg_default first; None if that is no longer kept."""
+        store = self._present.store
+        found = []
+        for space in store.open_spaces() if isinstance(store, Stores) else [store]:
+            lsn = lsn_in(space.slot, at)
+            if not lsn and space.slot:
+                continue  # it is younger
+            source = self._source_of(space.tablespace_id)
+            below = [manifest for manifest in await source.checkpoints() if manifest.lsn <= lsn]
+            if not below and await source.oldest_entry() != 1:
+                return None
+            found.append(_Part(source, space.tablespace_id, lsn, below[-1] if below else None))
+        return found
 
-    async def _checkpoint_below(self, lsn: int) -> Manifest | None:
-        below = [manifest for manifest in await self._source.checkpoints() if manifest.lsn <= lsn]
-        return below[-1] if below else None
-
-    async def _once(self, lsn: int, make: Callable[[], Awaitable[_Made]]) -> None:
-        """Makes it (from a checkpoint, or from the first entry on), or waits for whoever does."""
-        waiting = self._making.get(lsn)
+    async def _once(self, at: Lsn, make: Callable[[], Awaitable[_Made]]) -> None:
+        """Makes it, or waits for whoever does."""
+        waiting = self._making.get(at)
         if waiting is not None:
             await asyncio.wait([waiting])
             return
-        self._making[lsn] = future = asyncio.get_running_loop().create_future()
+        self._making[at] = future = asyncio.get_running_loop().create_future()
         try:
-            self._made[lsn] = await make()
+            self._made[at] = await make()
         finally:
-            del self._making[lsn]
+            del self._making[at]
             future.cancel()
         self._forget()
 
-    async def _make(self, lsn: int, base: Manifest | None) -> _Made:
-        source = self._source
-        path = os.path.join(self._directory, f"{lsn}-{next(self._numbers)}")
+    async def _make(self, at: Lsn, parts: Sequence[_Part]) -> _Made:
+        path = os.path.join(self._directory, f"{lsn_in(0, at)}-{next(self._numbers)}")
         holder = f"past {path}"
-        source.hold(holder, 0 if base is None else base.lsn)
         try:
-            os.makedirs(path)
-            if base is not None:
-                await read_checkpoint(source.files, source.root, base, path)
-            reached = await replay(path, lambda after: source.entries(after, lsn), source.fetch_bulk)
-            if reached != lsn:
-                raise SqlError("XX001", f"the changelog ends at LSN {reached}, before {lsn}")
-            return await self._open(lsn, path)
+            for part in parts:
+                part.source.hold(holder, 0 if part.base is None else part.base.lsn)
+            for number, part in enumerate(parts):
+                await part.fill(os.path.join(path, part.tablespace.hex()) if number else path)
+            return await self._open(at, path, parts)
         except BaseException:
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             raise
         finally:
-            source.hold(holder, None)
+            for part in parts:
+                part.source.hold(holder, None)
 
-    async def _open(self, lsn: int, path: str) -> _Made:
-        store = await asyncio.to_thread(open_still, path, asyncio.get_running_loop(), _ignore)
-        columnar = WorkerClient(store, os.path.join(path, "columnar"), memory_limit=WORKER_MEMORY, threads=1)
-        node = PastNode(store, columnar, self._present, lsn, _nothing)
-        node.read_catalogs()
-        return _Made(path, store, columnar, node)
+    async def _open(self, at: Lsn, path: str, parts: Sequence[_Part]) -> _Made:
+        loop = asyncio.get_running_loop()
+        spaces: list[Tablespace] = []
+        try:
+            for number, part in enumerate(parts):
+                place = os.path.join(path, part.tablespace.hex()) if number else path
+                spaces.append(await asyncio.to_thread(open_still, place, loop, _ignore))
+            columnar = WorkerClient(spaces[0], os.path.join(path, "columnar"), memory_limit=WORKER_MEMORY, threads=1)
+            store = spaces[0] if isinstance(at, int) else self._joined(spaces, columnar)
+            node = PastNode(store, columnar, self._present, at, _nothing)
+            node.read_catalogs()
+            if isinstance(store, Stores):
+                _route(store, node, {part.tablespace: space for part, space in zip(parts, spaces, strict=True)})
+        except BaseException:
+            for space in spaces:
+                space.close()
+            raise
+        return _Made(path, store, spaces, columnar, node)
+
+    def _joined(self, spaces: Sequence[Tablespace], columnar: WorkerClient) -> Stores:
+        stores = Stores(spaces[0])
+        columnar.use(stores)
+        for space in spaces[1:]:
+            stores.add(space)
+            columnar.add_tablespace(space)
+        return stores
 
     # ---- letting go -------------------------------------------------------------------------------------------------
 
@@ -171,11 +205,11 @@ class FarPast:
 
     def _forget(self) -> None:
         """Closes those that are too many."""
-        for lsn, made in list(self._made.items()):
+        for at, made in list(self._made.items()):
             if len(self._made) <= LIMIT:
                 return
             if made.users == 0:
-                del self._made[lsn]
+                del self._made[at]
                 task = asyncio.get_running_loop().create_task(_close(made))
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
@@ -197,6 +231,49 @@ class FarPast:
                     return manifest.lsn
         return found
 
+    async def whole(self, lsn: int, time: int) -> Moment | None:
+        """See engine.past.manager.History."""
+        store = self._present.store
+        assert isinstance(store, Stores)
+        ends: dict[bytes, int] = {store.of(0).tablespace_id: lsn}
+        for space in store.open_spaces()[1:]:
+            found = await self._lsn_in(space, time)
+            if found is None:
+                return None
+            ends[space.tablespace_id] = found
+        seen: dict[tuple[tuple[bytes, int], ...], None] = {}
+        for space in store.open_spaces()[1:]:
+            async for parts in self._joints_around(space, time):
+                seen[parts] = None
+        ends = whole(ends, store.of(0).tablespace_id, [dict(parts) for parts in seen])
+        slots = {space.slot: ends[space.tablespace_id] for space in store.open_spaces()}
+        return Moment(tuple(slots.get(slot, LSN_MASK) for slot in range(len(store.spaces))))
+
+    async def _lsn_in(self, space: Tablespace, time: int) -> int | None:
+        """The last LSN of a tablespace before the first commit that was later than a time; None for one that is too
+        old."""
+        source = self._source_of(space.tablespace_id)
+        found = await source.lsn_at(time)
+        if found is None:
+            for manifest in await source.checkpoints():
+                if manifest.commit_time <= time and manifest.lsn + 1 == (await source.oldest_entry() or 0):
+                    return manifest.lsn
+            return 0 if await source.oldest_entry() in (None, 1) else None
+        return found
+
+    async def _joints_around(self, space: Tablespace, time: int) -> AsyncIterator[tuple[tuple[bytes, int], ...]]:
+        """The parts of the transactions over several tablespaces that were committed in a tablespace about a time."""
+        source = self._source_of(space.tablespace_id)
+        oldest = await source.oldest_entry()
+        if oldest is None:
+            return
+        first = max(await source.lsn_at(time - JOINT_REACH) or 0, oldest - 1)
+        async for entry in source.entries(first, space.durable_lsn):
+            if entry.parts:
+                yield entry.parts
+            if entry.commit_time > time + JOINT_REACH:
+                return
+
     async def time_of(self, lsn: int) -> int | None:
         """The commit time of an LSN; None for one that is too old."""
         for manifest in await self._source.checkpoints():
@@ -217,9 +294,43 @@ class FarPast:
         return (found[0].lsn, found[0].commit_time) if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A tablespace of a moment: where it is kept, its LSN, and the checkpoint below; None: from the first entry on."""
+
+    source: Source
+    tablespace: bytes
+    lsn: int
+    base: Manifest | None
+
+    async def fill(self, path: str) -> None:
+        """Makes the directory. Raises XX001, 58030."""
+        source = self.source
+        os.makedirs(path)
+        if self.base is not None:
+            await read_checkpoint(source.files, source.root, self.base, path)
+        reached = await replay(path, lambda after: source.entries(after, self.lsn), source.fetch_bulk)
+        if reached != self.lsn:
+            raise SqlError("XX001", f"the changelog ends at LSN {reached}, before {self.lsn}")
+
+
+def _route(stores: Stores, node: PastNode, spaces: Mapping[bytes, Tablespace]) -> None:
+    """Tells where the tables of a node lie; `spaces` by id. Raises 72000 for those of a tablespace that has been
+    dropped since."""
+    catalog = node.shared_catalog
+    for item in catalog.objects.values():
+        if isinstance(item, Table | Index) and item.tablespace != DEFAULT_TABLESPACE_OID:
+            place = catalog.get(item.tablespace)
+            space = spaces.get(bytes.fromhex(place.identity)) if isinstance(place, Place) else None
+            if space is None:
+                raise SqlError("72000", f'"{item.name}" lay in a tablespace that is gone since LSN {node.lsn}')
+            stores.route(item.storage_id, space)
+
+
 async def _close(made: _Made) -> None:
     await made.columnar.close()
-    made.store.close()
+    for space in made.spaces:
+        space.close()
     await asyncio.to_thread(shutil.rmtree, made.path, ignore_errors=True)
 
 

@@ -256,8 +256,7 @@ class Past:
         space = self._node.store.of(0)
         lsn = space.readable_from
         oldest = (lsn, space.time_of(lsn) or 0)
-        alone = not isinstance(self._node.store, Stores)
-        kept = None if self._history is None or not alone else await _asked(self._history.oldest())
+        kept = None if self._history is None else await _asked(self._history.oldest())
         if kept is not None and kept[0] < lsn:
             oldest = kept
         when = f", committed at {_shown(oldest[1])}" if oldest[1] else ""

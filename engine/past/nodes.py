@@ -21,7 +21,7 @@ from catalog.schema import DEFAULT_TABLESPACE_OID, Table
 from engine.node import Node
 from engine.storage.keys import storage_prefix
 from engine.storage.moments import Lsn, Moment, lsn_in
-from engine.storage.stores import AnyStore, PastSnapshot, Stores, StoresSnapshot, not_here
+from engine.storage.stores import AnyStore, ObservedStores, PastSnapshot, Stores, StoresSnapshot, not_here
 from engine.storage.views import Snapshot
 from engine.txn.commit import Acknowledge, CommitQueue, Lost
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
@@ -223,6 +223,8 @@ def _begin_read_only(
     read_only_: bool,
 ) -> Transaction:
     """Every transaction of the past reads one moment, and writes nothing."""
+    if isinstance(store, Stores):
+        store = ObservedStores(store)
     return Transaction(store, row_space, table_space, process_id, start_time, REPEATABLE_READ, True)
 
 

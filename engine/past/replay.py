@@ -37,6 +37,10 @@ class PastEntry(Protocol):
     @property
     def body(self) -> bytes: ...
 
+    @property
+    def parts(self) -> tuple[tuple[bytes, int], ...]:
+        """Of a transaction over several tablespaces: their ids, and its LSN in each."""
+
 
 FetchBulk = Callable[[str, str], Awaitable[None]]
 """(name of a bulk segment, path) -> the segment is a file there."""

@@ -53,11 +53,12 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
         if long and len(statements) == 1 and not may_read_past(statement.text):
             prepared = await asyncio.to_thread(planning.prepare, session, statement, ())
         else:
-            try:
-                prepared = planning.prepare(session, statement, (), brief=brief)
-            except PastWait as wait:
-                await wait.ready()
-                prepared = planning.prepare(session, statement, ())
+            while True:
+                try:
+                    prepared = planning.prepare(session, statement, (), brief=brief)
+                    break
+                except PastWait as wait:  # for the moment of a time, then for the state of that moment
+                    await wait.ready()
         if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
             session.cache.put(sql, prepared)
         last = number == len(statements) or _ends_implicit(session, statement)

@@ -317,11 +317,11 @@ class Session(LedSession):
 
     async def _plan_past(self, sql: bytes, types: tuple[int, ...]) -> Prepared:
         """The plan of a text that reads the past, which may have to be made first."""
-        try:
-            return planning.plan_text(self, sql, types)
-        except PastWait as wait:
-            await wait.ready()
-            return planning.plan_text(self, sql, types)
+        while True:
+            try:
+                return planning.plan_text(self, sql, types)
+            except PastWait as wait:  # for the moment of a time, then for the state of that moment
+                await wait.ready()
 
     def _begins(self, sql: bytes) -> None:
         """This is what others see from now on."""

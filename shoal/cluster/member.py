@@ -114,6 +114,7 @@ class Member:
         self._running: asyncio.Task[None]
         self._undo = contextlib.AsyncExitStack()
         self._usage = (time.monotonic(), time.thread_time())
+        self._pasts: dict[bytes, tuple[object, ClusterPast]] = {}  # by tablespace, and the log that it is of
 
     # --- starting ------------------------------------------------------------------------------------------------
 
@@ -428,7 +429,7 @@ class Member:
             self._write_checkpoints,
             self.clock,
         )
-        self.node.past = Past(self.node, self.config.past_window, self._far_past(joined.tablespace))
+        self.node.past = Past(self.node, self.config.past_window, self._far_past())
         self._undo.push_async_callback(self.node.past.close)
         self.node.backups = Backups(
             self.node, self._log_source, str(self._data / "scratch"), str(self._data / "restores")
@@ -517,16 +518,25 @@ class Member:
         logging.shutdown()
         os.execv(sys.executable, [sys.executable, "-m", "shoal", *sys.argv[1:]])
 
-    def _far_past(self, tablespace: bytes) -> FarPast:
+    def _far_past(self) -> FarPast:
         """The past that is in the store."""
-        source = ClusterPast(
-            tablespace,
-            self._log_source(tablespace),
-            self._current_store,
-            lambda: self._sessions.current,
-            lambda: self._store.durable_lsn,
-        )
-        return FarPast(self.node, source, str(self._data / "past"))
+        return FarPast(self.node, self._past_of, str(self._data / "past"))
+
+    def _past_of(self, tablespace: bytes) -> ClusterPast:
+        """That of a tablespace which is on this node."""
+        replica = self._spaces.replicas.get(tablespace)
+        log, space = (self._log, self._store) if replica is None else (replica.log, replica.store)
+        known = self._pasts.get(tablespace)
+        if known is None or known[0] is not log:  # it has been away meanwhile
+            made = ClusterPast(
+                tablespace,
+                self._log_source(tablespace),
+                lambda: self._store_at(log.spec.store if log.spec is not None else ""),
+                lambda: self._sessions.current,
+                lambda: space.durable_lsn,
+            )
+            known = self._pasts[tablespace] = log, made
+        return known[1]
 
     def _log_source(self, tablespace: bytes) -> LedgerLog:
         """The changelog of a tablespace, for backups."""

@@ -1,4 +1,4 @@
-"""The past of a cluster's pg_default, for who reads it on a node: checkpoints and ledgers of the store."""
+"""The past of a tablespace of a cluster, for who reads it on a node: checkpoints and ledgers of the store."""
 
 from __future__ import annotations
 

@@ -65,11 +65,13 @@ def test_every_node_reads_the_past_that_it_keeps() -> None:
             assert connection.execute(COUNT).fetchone() == expected
 
 
-def test_no_node_shows_a_transaction_over_several_tablespaces_in_half() -> None:
+@pytest.mark.parametrize("window", [300.0, 0.0])
+def test_no_node_shows_a_transaction_over_several_tablespaces_in_half(window: float) -> None:
     sums = "SELECT (SELECT sum(n) FROM home{of} WHERE id < 9) + (SELECT sum(n) FROM away{of} WHERE id < 9)"
-    with ShoalCluster(2, settings={"past_window": 300.0}) as cluster:
+    with ShoalCluster(2, settings={"past_window": window}) as cluster:
         leader = cluster.leader()
         follower = next(node for node in cluster.nodes if node != leader)
+        step_lsns, step_times = (1, 1) if window else (7, 9)  # what is not in memory takes its time
         with psycopg.connect(cluster.dsn(leader), autocommit=True) as connection:
             connection.execute("CREATE TABLESPACE elsewhere")
             connection.execute("CREATE TABLE home (id int PRIMARY KEY, n int)")
@@ -89,9 +91,9 @@ def test_no_node_shows_a_transaction_over_several_tablespaces_in_half() -> None:
             cluster.wait_for_applied()
         for node in (leader, follower):
             with psycopg.connect(cluster.dsn(node), autocommit=True) as connection:
-                for lsn in range(first + 1, last + 1):
+                for lsn in range(first + 1, last + 1, step_lsns):
                     assert connection.execute(sums.format(of=f" AS OF LSN {lsn}")).fetchone() == (160,), (node, lsn)
-                for time, expected in recorded.items():
+                for time, expected in list(recorded.items())[::step_times]:
                     of = f" AS OF TIMESTAMP '{time}'"
                     assert connection.execute(sums.format(of=of)).fetchone() == (160,), (node, time)
                     assert connection.execute(f"SELECT id, n FROM away{of} ORDER BY id").fetchall() == expected

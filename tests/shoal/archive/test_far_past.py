@@ -77,3 +77,60 @@ def test_what_is_before_the_beginning_is_told_in_a_line(server: ShoalServer) -> 
         assert "The oldest that can be read is LSN 1" in str(error.value)
         with pytest.raises(psycopg.Error, match=r'relation "a" does not exist'):
             connection.execute("SELECT * FROM a AS OF LSN 2")
+
+
+TABLES = ("home", "one", "two")
+SUMS = "SELECT (SELECT sum(n) FROM home{of}) + (SELECT sum(n) FROM one{of}) + (SELECT sum(n) FROM two{of})"
+
+
+def test_several_tablespaces_are_read_at_one_moment(server: ShoalServer) -> None:
+    """Each as it was then, with and without a checkpoint below, also after a restart; and no transaction in half."""
+    recorded: dict[str, list[list[tuple[int, int]]]] = {}
+    lsns: list[int] = []
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        for name in TABLES:
+            if name != "home":
+                connection.execute(f"CREATE TABLESPACE {name}")
+            place = "" if name == "home" else f" TABLESPACE {name}"
+            connection.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, n int){place}")
+            connection.execute(f"INSERT INTO {name} SELECT i, 10 FROM generate_series(1, 9) i")
+        connection.execute("CREATE INDEX one_n ON one (n)")
+        begun = lsn_of(connection)
+        for step in range(12):
+            with connection.transaction():
+                connection.execute("UPDATE home SET n = n - %s WHERE id = %s", (2 * step, step % 9 + 1))
+                connection.execute("UPDATE one SET n = n + %s WHERE id = %s", (step, step % 7 + 1))
+                connection.execute("UPDATE two SET n = n + %s WHERE id = %s", (step, step % 5 + 1))
+            row = connection.execute("SELECT clock_timestamp()").fetchone()
+            assert row is not None
+            recorded[str(row[0])] = _tables(connection)
+            lsns.append(lsn_of(connection))
+            if step == 6:
+                connection.execute("CHECKPOINT")
+    server.restart()
+    with psycopg.connect(server.dsn, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute("UPDATE one SET n = 0")
+        connection.execute("DROP TABLE two")
+        for time_, expected in list(recorded.items())[::3]:
+            connection.execute(f"SET as_of = '{time_}'")
+            assert _tables(connection) == expected, time_
+            assert connection.execute(SUMS.format(of="")).fetchone() == (270,)
+            connection.execute("SET shoal.path = columnar")
+            assert connection.execute(SUMS.format(of="")).fetchone() == (270,)
+            connection.execute("RESET shoal.path")
+            connection.execute("RESET as_of")
+            assert (
+                connection.execute(f"SELECT id, n FROM one AS OF TIMESTAMP '{time_}' ORDER BY id").fetchall()
+                == (expected[1])
+            )
+        for lsn in lsns[1::4]:
+            assert lsn > begun
+            assert connection.execute(SUMS.format(of=f" AS OF LSN {lsn}")).fetchone() == (270,), lsn
+        connection.execute("DROP TABLESPACE two")
+        with pytest.raises(psycopg.Error, match=r"no longer kept|is gone since") as error:
+            connection.execute(SUMS.format(of=f" AS OF LSN {lsns[0]}"))
+        assert error.value.sqlstate == "72000"
+
+
+def _tables(connection: psycopg.Connection) -> list[list[tuple[int, int]]]:
+    return [connection.execute(f"SELECT id, n FROM {name} ORDER BY id").fetchall() for name in TABLES]
