@@ -9,9 +9,11 @@ from __future__ import annotations
 import pathlib
 import tempfile
 
+import duckdb
 import psycopg
 
 SECRET = "canary-7f3a91c4"
+SHARED = frozenset(("generate_series", "unnest", "search_path", "schema", "timezone"))  # PostgreSQL has them too
 
 READS = (
     "SELECT * FROM read_csv('{file}')",
@@ -108,7 +110,108 @@ INJECTED = (
     "SELECT E'\\'||(SELECT content FROM read_text(\\'{file}\\'))||\\'' FROM stolen GROUP BY 1",
     'SELECT count(*) FROM stolen AS "a""; COPY (SELECT 1) TO \'{folder}/x\'; --"',
 )
-ATTEMPTS = READS + WRITES + INJECTED
+# The same by other ways in: names that are quoted or qualified, prepared, in a cursor, a view, a routine, a block; by
+# the search path, by set_config, in EXPLAIN, in a lateral join; as other files, and as what stands in for a file.
+ROUNDABOUT = (
+    "SELECT * FROM \"read_text\"('{file}')",
+    "SELECT * FROM main.read_text('{file}')",
+    "SELECT * FROM system.main.read_text('{file}')",
+    "SELECT * FROM pg_catalog.read_text('{file}')",
+    "SELECT * FROM READ_TEXT(ARRAY['{file}'])",
+    "SELECT r.* FROM (VALUES ('{file}')) v (f), LATERAL read_text(f) r",
+    "SELECT (SELECT content FROM read_text('{file}'))",
+    "SELECT count(*) FROM stolen s, LATERAL (SELECT * FROM read_text('{file}')) r GROUP BY s.t",
+    "WITH q AS MATERIALIZED (SELECT * FROM read_text('{file}')) SELECT * FROM q",
+    "WITH RECURSIVE q AS (SELECT content FROM read_text('{file}') UNION ALL SELECT * FROM q) SELECT * FROM q",
+    "SELECT * FROM ROWS FROM (read_text('{file}'), generate_series(1, 2)) x",
+    "EXPLAIN ANALYZE SELECT * FROM read_text('{file}')",
+    "PREPARE stealing (text) AS SELECT * FROM read_text($1)",
+    "PREPARE stealing AS COPY stolen FROM '{file}'",
+    "EXECUTE stealing('{file}')",
+    "DECLARE stealing CURSOR WITH HOLD FOR SELECT * FROM read_text('{file}')",
+    "INSERT INTO stolen SELECT content FROM read_text('{file}') RETURNING t",
+    "CREATE TABLE taken AS SELECT * FROM read_text('{file}')",
+    "CREATE TEMP VIEW taken AS SELECT * FROM '{file}'",
+    "CREATE MATERIALIZED VIEW taken AS SELECT * FROM read_csv('{file}')",
+    "DO $$ BEGIN PERFORM pg_read_file('{file}'); END $$",
+    "DO LANGUAGE plpython3u $$ open('{file}') $$",
+    "CREATE FUNCTION taken() RETURNS text LANGUAGE sql RETURN pg_read_file('{file}'); SELECT taken()",
+    "CREATE TABLE taken (t text DEFAULT pg_read_file('{file}')); INSERT INTO taken DEFAULT VALUES RETURNING t",
+    "CREATE INDEX ON stolen (pg_read_file('{file}'))",
+    "ALTER TABLE stolen ADD CHECK (t <> pg_read_file('{file}'))",
+    "SELECT set_config('search_path', 'main,system', false), * FROM read_text('{file}')",
+    "SELECT set_config('enable_external_access', 'true', false)",
+    "SELECT set_config('dynamic_library_path', '{folder}', false)",
+    "SELECT set_config('local_preload_libraries', '{folder}/evil.so', false)",
+    "SET session_preload_libraries = '{folder}/evil.so'",
+    "ALTER SYSTEM SET archive_command = 'touch {folder}/out'",
+    "LOAD 'plpython3u'",
+    "SELECT pg_read_server_files FROM pg_read_server_files('{file}')",
+    "SELECT pg_current_logfile()",
+    "SELECT * FROM pg_ls_logdir()",
+    "SELECT * FROM pg_ls_waldir()",
+    "SELECT * FROM pg_ls_tmpdir()",
+    "SELECT * FROM pg_ls_archive_statusdir()",
+    "SELECT pg_file_write('{folder}/out', 'x', false)",
+    "SELECT pg_logdir_ls()",
+    "SELECT * FROM dblink('host=127.0.0.1', 'SELECT 1') AS d (a int)",
+    "SELECT dblink_connect('host=127.0.0.1')",
+    "CREATE EXTENSION file_fdw",
+    "CREATE EXTENSION dblink",
+    "CREATE EXTENSION plpython3u",
+    "CREATE EXTENSION adminpack",
+    "CREATE SERVER taken FOREIGN DATA WRAPPER file_fdw",
+    "IMPORT FOREIGN SCHEMA public FROM SERVER taken INTO public",
+    "CREATE SUBSCRIPTION taken CONNECTION 'host=127.0.0.1' PUBLICATION p",
+    "CREATE LANGUAGE plpython3u",
+    "CREATE TABLESPACE evil LOCATION '{folder}/../..'",
+    "COPY stolen TO STDOUT (FORMAT 'parquet')",
+    "COPY (SELECT * FROM read_text('{file}')) TO STDOUT",
+    "COPY stolen FROM '{file}' WITH (FORMAT csv, DELIMITER E'\\x01')",
+    "COPY stolen FROM '/dev/stdin'",
+    "COPY stolen TO '/proc/self/fd/1'",
+    "SELECT xpath('/', xmlparse(document '<!DOCTYPE a [<!ENTITY e SYSTEM \"file://{file}\">]><a>&e;</a>'))",
+    "SELECT query_to_xml('SELECT * FROM read_text(''{file}'')', true, false, '')",
+    "SELECT * FROM ts_stat('SELECT to_tsvector(content) FROM read_text(''{file}'')')",
+    "SELECT pg_stat_file('{file}', true)",
+    "SELECT lo_import('{file}', 4711)",
+    "SELECT * FROM 'https://127.0.0.1:9/x.parquet'",
+    "SELECT * FROM 's3://bucket/x.parquet'",
+    "SELECT * FROM read_parquet('http://127.0.0.1:9/x')",
+    "SELECT * FROM 'file://{file}'",
+    'SELECT * FROM "/proc/self/environ"',
+    "SELECT format('%s', pg_read_file('{file}'))",
+    "SELECT getvariable('x'), current_database() || getenv('PATH')",
+    "FROM read_text('{file}')",
+    "SUMMARIZE SELECT * FROM read_text('{file}')",
+    "DESCRIBE '{file}'",
+    "PIVOT (SELECT * FROM read_text('{file}')) ON filename",
+    "SET VARIABLE x = (SELECT content FROM read_text('{file}'))",
+    "CREATE OR REPLACE PERSISTENT SECRET s (TYPE http, BEARER_TOKEN 'x')",
+    "CREATE TYPE taken AS ENUM (SELECT content FROM read_text('{file}'))",
+    "CREATE SEQUENCE taken START (SELECT size FROM read_text('{file}'))",
+    "VACUUM stolen INTO '{folder}/out'",
+    "ATTACH 'postgres:host=127.0.0.1' AS other (TYPE postgres)",
+    "ATTACH 'https://127.0.0.1:9/x.db' AS other (READ_ONLY)",
+    "COPY FROM DATABASE postgres TO other",
+)
+
+
+def duckdb_attempts() -> tuple[str, ...]:
+    """Everything that DuckDB's catalog of this version has beside PostgreSQL's: its table functions and pragmas called
+    with a file, its settings set."""
+    with duckdb.connect() as database:
+        kinds = "('table', 'pragma', 'table_macro')"
+        functions = database.execute(
+            f"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN {kinds} ORDER BY 1"
+        ).fetchall()
+        settings = database.execute("SELECT name FROM duckdb_settings() ORDER BY 1").fetchall()
+    made = [f"SELECT * FROM {name}('{{file}}')" for (name,) in functions if name not in SHARED]
+    made += [f"PRAGMA {name}" for (name,) in functions if name not in SHARED]
+    return (*made, *(f"SET {name} = '{{folder}}'" for (name,) in settings if name.lower() not in SHARED))
+
+
+ATTEMPTS = READS + WRITES + INJECTED + ROUNDABOUT + duckdb_attempts()
 
 
 def attempt(dsn: str, role: str, path: str) -> tuple[int, list[str]]:
