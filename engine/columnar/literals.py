@@ -19,7 +19,7 @@ from catalog.types import oids
 from catalog.types.base import Array
 from engine.storage.columns import ShapedArray
 
-_PIECES = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\$([0-9]+)""")
+_PIECES = re.compile(r"""('[^']*+(?:''[^']*+)*+'|"[^"]*+(?:""[^"]*+)*+")|\$([0-9]+)""")
 
 _DATE_MIN, _DATE_MAX = -(2**31), 2**31 - 1
 _TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1

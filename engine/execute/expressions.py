@@ -587,6 +587,14 @@ class ExpressionCompiler:
     def _array_operation(self, expression: tree.ScalarArrayOp, truth: bool = False) -> str:
         """The source of left operator ANY|ALL (array); with `truth` it need only be truthy when TRUE."""
         right = expression.right
+        members = _constant_members(expression)
+        if members is not None:
+            word = f"{'in' if expression.use_or else 'not in'} {self.code.constant(members, 'set')}"
+            found = self.value(expression.left)
+            if not found.nullable:
+                return f"({found.source} {word})"
+            source, left = self.bind(found)
+            return f"(None if {source} is None else {left.source} {word})"
         equality = expression.use_or and expression.operator.name == "=" and expression.function.strict
         if truth and equality and isinstance(right, tree.ArrayExpr) and not right.nested:
             if all(isinstance(element, tree.Const) for element in right.elements):
@@ -737,6 +745,17 @@ def constant_value(expression: tree.Expr) -> tuple[object] | None:
     found = [compiler.constant(item) for item in expression.elements]
     known = tuple(item[0] for item in found if item is not None)
     return (Array.of(known),) if len(known) == len(found) else None
+
+
+def _constant_members(expression: tree.ScalarArrayOp) -> frozenset[object] | None:
+    """The items of IN or NOT IN over an array constant without NULLs, where membership is a look-up in a set."""
+    array = expression.right.value if isinstance(expression.right, tree.Const) else None
+    if not isinstance(array, Array) or expression.operator.name != ("=" if expression.use_or else "<>"):
+        return None
+    if not expression.function.strict or not same_equality(expression.left.type.oid, expression.operator.right):
+        return None
+    members = frozenset(array.elements)
+    return members if members and None not in members else None
 
 
 def _is_composite(oid: int) -> bool:

@@ -22,7 +22,7 @@ from catalog.types import lookup
 from catalog.types.base import Array, TypeRef
 from catalog.types.integer import BITS
 from engine.execute.access import Access, Condition, KeyColumn, fixed_size
-from engine.execute.code import Code
+from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler
 from engine.execute.measured import write_stored_row
@@ -189,10 +189,13 @@ class ScanWriter:
         assert step.operand is not None
         encode = lookup(column.type.oid).key_encoder()
         assert encode is not None
+        known = step.operand.value if isinstance(step.operand, tree.Const) else None
+        if isinstance(known, Array) and len(known.elements) > self._limit:
+            raise NotOnRowPath("so many look-ups")
         element = step.operand.element_type if isinstance(step.operand, tree.ArrayExpr) else None
         bits = BITS.get(column.type.oid, 0) if element != column.type else 0
         array = self.expressions.value(step.operand)
-        members = self.code.constant(member_keys(encode, bits, reverse), "members")
+        members = self.code.constant(member_keys(encode, bits, reverse, self._limit), "members")
         name = self.code.temporary("member")
         self.code.indent(f"for {name} in {members}({array.source}):")
         return name
@@ -287,8 +290,11 @@ def few(rows: Iterable[tuple[bytes, bytes]], limit: int) -> list[tuple[bytes, by
     return found
 
 
-def member_keys(encode: Callable[[object], bytes], bits: int, reverse: bool) -> Callable[[Array | None], list[bytes]]:
-    """Makes a function from an array to the key bytes of its distinct members, in the order of the scan.
+def member_keys(
+    encode: Callable[[object], bytes], bits: int, reverse: bool, limit: int
+) -> Callable[[Array | None], list[bytes]]:
+    """Makes a function from an array to the key bytes of its distinct members, in the order of the scan. It raises
+    RowPathFull for more than `limit` members: each is a look-up.
 
     With `bits`, integers that a signed integer of that many bits and a sign does not hold are left out.
     """
@@ -296,6 +302,8 @@ def member_keys(encode: Callable[[object], bytes], bits: int, reverse: bool) -> 
     def keys(array: Array | None) -> list[bytes]:
         if array is None:
             return []
+        if len(array.elements) > limit:
+            raise RowPathFull
         members = [item for item in array.elements if item is not None]
         if bits:
             members = [item for item in members if -(1 << bits) <= item < 1 << bits]  # type: ignore[operator]

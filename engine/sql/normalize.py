@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -52,10 +52,30 @@ def described(statement: ast.Statement, relations: Sequence[int], conforming: bo
 def normalized(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
     """(queryid, text) of a query or a change. `relations`: OIDs of what its names lead to; `conforming`:
     standard_conforming_strings."""
-    places = {place - statement.offset for place in _constants(statement.tree)} if statement.constants else set[int]()
+    statement, places = _shortened(statement)
     found = _spliced(statement, places, conforming) or _replaced(statement, places, conforming)
     text, canonical = found
     return _hash([*map(str, relations), canonical]), text
+
+
+def _shortened(statement: ast.Statement) -> tuple[ast.Statement, set[int]]:
+    """The statement with one constant in place of each long list of integers, much as PostgreSQL 18 shows them; and
+    where the constants are written in its text."""
+    found, lists = _constants(statement.tree) if statement.constants else (set[int](), dict[int, int]())
+    places = sorted(place - statement.offset for place in found)
+    if not lists:
+        return statement, set(places)
+    pieces: list[str] = []
+    moved: set[int] = set()
+    done = shift = 0
+    ends = {place - statement.offset: place - statement.offset + size for place, size in lists.items()}
+    for place in places:
+        moved.add(place - shift)
+        if (end := ends.get(place)) is not None:
+            pieces += (statement.text[done:place], "0")
+            done, shift = end, shift + end - place - 1
+    pieces.append(statement.text[done:])
+    return replace(statement, text="".join(pieces)), moved
 
 
 def _spliced(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str] | None:
@@ -83,7 +103,7 @@ def _spliced(statement: ast.Statement, places: set[int], conforming: bool) -> tu
 
 def without_values(statement: ast.Statement, conforming: bool) -> str:
     """The text of any statement without constants and strings, whatever they are, as logs have it."""
-    places = {place - statement.offset for place in _constants(statement.tree)}
+    statement, places = _shortened(statement)
     strings = {token.start for token in _tokens(statement.text, conforming) if token.key in _STRINGS}
     return _replaced(statement, places | strings, conforming)[0]
 
@@ -146,9 +166,10 @@ def _hash(parts: Iterable[str]) -> int:
     return int.from_bytes(digest, "big", signed=True) or 1
 
 
-def _constants(tree: ast.Node) -> set[int]:
-    """Where the constants of a tree are written."""
+def _constants(tree: ast.Node) -> tuple[set[int], dict[int, int]]:
+    """Where the constants of a tree are written; and of those that are long lists of integers, how long."""
     found = set[int]()
+    lists: dict[int, int] = {}
     waiting: list[tuple[object, bool]] = [(tree, False)]  # and whether numbers in it name columns
     while waiting:
         value, names_columns = waiting.pop()
@@ -157,6 +178,9 @@ def _constants(tree: ast.Node) -> set[int]:
         elif isinstance(value, ast.Literal):
             if not (names_columns and value.kind == "integer"):
                 found.add(value.location)
+        elif isinstance(value, ast.IntegerList):
+            found.add(value.location)
+            lists[value.location] = len(value.text)
         elif isinstance(value, ast.SortBy):
             waiting.append((value.expression, names_columns))
         elif isinstance(value, ast.Node):
@@ -164,7 +188,7 @@ def _constants(tree: ast.Node) -> set[int]:
                 part = getattr(value, name)
                 if part is not None and part != ():
                     waiting.append((part, naming))
-    return found
+    return found, lists
 
 
 def _parts_of(kind: type[object]) -> tuple[tuple[str, bool], ...]:

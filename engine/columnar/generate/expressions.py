@@ -10,7 +10,7 @@ from catalog.functions.composites import ALL_NULL, FIELD, MAKE, NONE_NULL
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import oids
 from catalog.types.array import MAX_ELEMENTS
-from catalog.types.base import TypeRef
+from catalog.types.base import Array, TypeRef
 from engine.columnar.generate.calls import call, elements
 from engine.columnar.generate.comparisons import (
     COMPARISONS,
@@ -33,6 +33,7 @@ from engine.columnar.generate.forms import (
     unify,
     unify_pieces,
 )
+from engine.columnar.generate.literals import INTEGERS, MANY
 from engine.columnar.generate.state import Scope, Source, expression, makes, scaled_expression
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import is_composite, row_signature
@@ -409,6 +410,9 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
         left = left._replace(sql=scope.generation.alias())
     pieces = [left, Piece(name, array.form[:-2])]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
+    if _is_long_list(node, element) and is_native(left, node.left.type.oid):
+        word = "IN" if node.use_or else "NOT IN"  # a join; = ANY would go through the list for each row
+        return Piece(f"({whole} {word} (SELECT unnest({array.sql})))", "BOOLEAN")
     if COMPARISONS.get(node.function.source) == "=" and node.use_or and is_native(left, node.left.type.oid):
         comparable_element(element, array.form[:-2])
         if not isinstance(node.right, tree.Const) or node.right.value is None:
@@ -427,6 +431,14 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     if left.sql != whole:
         sql = f"list_transform([{whole}], lambda {left.sql}: {sql})[1]"
     return Piece(sql, "BOOLEAN")
+
+
+def _is_long_list(node: tree.ScalarArrayOp, element: int) -> bool:
+    """Whether it is IN or NOT IN over many integers."""
+    array = node.right.value if isinstance(node.right, tree.Const) else None
+    symbol = COMPARISONS.get(node.function.source)
+    same = symbol == ("=" if node.use_or else "<>")
+    return same and isinstance(array, Array) and element in INTEGERS and len(array.elements) >= MANY
 
 
 def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: list[tuple[Piece, TypeRef]]) -> Piece:

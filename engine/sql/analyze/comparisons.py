@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
-from catalog.types.base import TypeRef
+from catalog.types.base import Array, TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
@@ -17,6 +18,10 @@ from engine.sql.analyze.resolve import argument, make_operator, operator_for, op
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import BOOL, BOOL_REF, RECORD, TEXT_REF, UNKNOWN, UNKNOWN_REF, array_type, element_type
 from engine.sql.analyze.walk import expressions_in
+
+_INTEGERS = frozenset((typeinfo.INT2, typeinfo.INT4, typeinfo.INT8))
+_AT_ONCE = 1024
+_ITEM = re.compile(r"-?[0-9]+")
 
 
 def _is_null(node: ast.Node | None) -> bool:
@@ -66,11 +71,16 @@ def scalar_array_op(
 
 def in_list(state: State, node: ast.Expression) -> tree.Expr:
     """x IN (a, b, ...): an array comparison over the items without variables, an equality for each of the others."""
-    assert node.left is not None and isinstance(node.right, ast.ListExpr)
+    assert node.left is not None and isinstance(node.right, ast.ListExpr | ast.IntegerList)
     use_or = node.kind == "in"
     names = node.operator or (("=",) if use_or else ("<>",))
     left = _with_row(state, node.left)
-    items = [_with_row(state, item) for item in node.right.items]
+    if isinstance(node.right, ast.IntegerList):
+        if left.type.oid in _INTEGERS:
+            return scalar_array_op(state, names, use_or, left, _integers(node.right, left.type.oid), node.location)
+        items = [walk(state, item) for item in _literals(node.right)]
+    else:
+        items = [_with_row(state, item) for item in node.right.items]
     result: list[tree.Expr] = []
     constant = [item for item in items if not _has_variables(item)]
     rest = items
@@ -91,6 +101,22 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
     if len(result) == 1:
         return result[0]
     return tree.BoolExpr("or" if use_or else "and", tuple(result), BOOL_REF, node.location)
+
+
+def _integers(node: ast.IntegerList, left: int) -> tree.Const:
+    """All items as one constant, of the type that is common to them and to the left side's. A slice at a time: other
+    threads get the interpreter between them."""
+    items = node.text.split(",")
+    numbers = [n for start in range(0, len(items), _AT_ONCE) for n in list(map(int, items[start : start + _AT_ONCE]))]
+    large = left == typeinfo.INT8 or not -(2**31) <= min(numbers) <= max(numbers) < 2**31
+    array = array_type(typeinfo.INT8 if large else typeinfo.INT4)
+    return tree.Const(Array.of(tuple(numbers)), TypeRef(array), node.location)
+
+
+def _literals(node: ast.IntegerList) -> Iterator[ast.Literal]:
+    """The items one by one, as the parser would have read them."""
+    for item in _ITEM.finditer(node.text):
+        yield ast.Literal("integer", item[0], location=node.location + item.start())
 
 
 def row_elements(state: State, row: ast.RowExpr) -> tuple[tree.Expr, ...]:

@@ -79,6 +79,7 @@ from engine.sql.ast.expressions import (
     FuncCall,
     GroupingFunc,
     Indirection,
+    IntegerList,
     ListExpr,
     Literal,
     MinMaxExpr,

@@ -68,8 +68,8 @@ class Expression(Node):
     'not_between_sym'.
 
     operator: its name parts, ('+',) or ('pg_catalog', '~'). left is None for a prefix operator. For in: right is a
-    tuple of nodes in ListExpr. For between: right is a ListExpr of two. For like/similar with ESCAPE: right is a
-    FuncCall like_escape(pattern, escape) / similar_to_escape(...), as in PostgreSQL.
+    tuple of nodes in ListExpr, or IntegerList. For between: right is a ListExpr of two. For like/similar with ESCAPE:
+    right is a FuncCall like_escape(pattern, escape) / similar_to_escape(...), as in PostgreSQL.
     """
 
     kind: str
@@ -81,6 +81,14 @@ class Expression(Node):
 @dataclass(frozen=True, slots=True)
 class ListExpr(Node):
     items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerList(Node):
+    """The items of a long IN list of nothing but integers that fit int8, as they are written: with the commas and the
+    space between them. `location` is the first one's."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ Nesting is bounded by Python's recursion limit: deeper text is 54001.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -23,12 +24,14 @@ from sqlglot.parsers.postgres import PostgresParser
 
 from catalog.errors import SqlError
 from engine.sql import ast
-from engine.sql.parser.lexer import Scanner, Token
+from engine.sql.parser.lexer import LONG_LIST, Scanner, Token
 from engine.sql.parser.statements import Statements
 
 __all__ = ["parse", "parse_expression", "parse_select", "parse_type_name"]
 
 _T = TypeVar("_T")
+# What has its long lists of integers read as wholes: what is not kept as an expression, to be shown as it was written.
+_QUERY = re.compile(r"[\s(]*(?:select|with|insert|update|delete|merge|explain|copy|declare|prepare)\b", re.IGNORECASE)
 
 
 class Shoal(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
@@ -48,8 +51,19 @@ _DIALECT = Shoal()
 
 
 def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming: bool = True) -> _T:
+    lists = len(sql) > LONG_LIST and _QUERY.match(sql) is not None
+    tokens = Scanner(sql, conforming, lists).scan()
+    try:
+        return _parsed(tokens, sql, rule, whole)
+    except SqlError:
+        if not lists or all(token.key != "INTEGERS" for token in tokens):
+            raise
+        return _parsed(Scanner(sql, conforming).scan(), sql, rule, whole)  # errors point at single items
+
+
+def _parsed(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whole: bool) -> _T:
     parser: Statements = Shoal.Parser(dialect=_DIALECT)
-    parser.open(Scanner(sql, conforming).scan(), sql)
+    parser.open(tokens, sql)
     try:
         node = rule(parser)
         if whole:

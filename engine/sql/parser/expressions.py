@@ -272,6 +272,13 @@ class Expressions(FunctionSyntax):
     def _in(self, left: ast.Node, token: Token, negated: bool) -> ast.Node:
         self.expect("in", "(")
         start = self._curr.start
+        kind, operator = ("not_in", "<>") if negated else ("in", "=")
+        if self._curr.key == "INTEGERS":
+            integers = ast.IntegerList(self._curr.text, location=start)
+            self._constants = True
+            self.advance()
+            self.expect(")")
+            return ast.Expression(kind, (operator,), left, integers, location=token.start)
         first = self.select_or_expression()
         if isinstance(first, ast.SelectStmt):
             self.expect(")")
@@ -281,7 +288,6 @@ class Expressions(FunctionSyntax):
         while self.accept(","):
             items.append(self.expression())
         self.expect(")")
-        kind, operator = ("not_in", "<>") if negated else ("in", "=")
         choices = ast.ListExpr(tuple(items), location=start)
         return ast.Expression(kind, (operator,), left, choices, location=token.start)
 

@@ -9,6 +9,7 @@ A token's `key` is the terminal that the grammar sees:
     ERROR                    what cannot be scanned; `text` is the message. It is the last token, and only becomes an
                              error when the parser reaches it, since PostgreSQL scans as it parses.
     ''                       the end
+    INTEGERS                 where the parser wants it: what stands in IN (1, 2, 3, ...), if that is long
 
 `start` and `end` are character offsets (end is past the token). sqlglot's scanner goes character by character and
 knows neither operators of any length nor keyword categories, so one regular expression takes its place here.
@@ -44,6 +45,11 @@ _TOKEN: Final = re.compile(
 # Without standard_conforming_strings no string is taken by the expression: each is read as one of E''.
 _ESCAPING: Final = re.compile(_TOKEN.pattern.replace("('[^']*+(?:''", "(?!)('[^']*+(?:''"), re.VERBOSE | re.DOTALL)
 _WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, _OTHER = range(1, 10)
+
+LONG_LIST = 2048  # characters
+# In steps, for the interpreter goes to other threads between them; of each integer so many digits that int8 has it.
+_SOME_INTEGERS: Final = re.compile(r"(?:[ \t\n\r\f]*+-?[0-9]{1,18}+[ \t\n\r\f]*+,){1,512}")
+_LAST_INTEGER: Final = re.compile(r"[ \t\n\r\f]*+-?[0-9]{1,18}+(?=[ \t\n\r\f]*+\))")
 
 _STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+)*+'")
 _ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)
@@ -144,17 +150,28 @@ class ErrorToken(Token):
         self.error = SqlError(error.sqlstate, message, detail=error.detail, hint=error.hint, position=position)
 
 
+def _end_of_integers(sql: str, start: int) -> int:
+    """Where a long list of integers that begins here ends, before its closing parenthesis; 0 if it is none."""
+    end = start
+    while found := _SOME_INTEGERS.match(sql, end):
+        end = found.end()
+    last = _LAST_INTEGER.match(sql, end)
+    return last.end() if last is not None and last.end() - start >= LONG_LIST else 0
+
+
 class Scanner:
     """Scans one string once; `scan` gives all its tokens, the last one being the end or an error. `conforming`: a
-    backslash in a plain string is nothing special (standard_conforming_strings)."""
+    backslash in a plain string is nothing special (standard_conforming_strings). `lists`: long lists of integers behind
+    IN are one token each (INTEGERS)."""
 
-    def __init__(self, sql: str, conforming: bool = True) -> None:
+    def __init__(self, sql: str, conforming: bool = True, lists: bool = False) -> None:
         self._sql = sql
         self._conforming = conforming
+        self._lists = lists and len(sql) > LONG_LIST
         self._tokens: list[Token] = []
 
     def scan(self) -> list[Token]:
-        sql, tokens = self._sql, self._tokens
+        sql, tokens, lists = self._sql, self._tokens, self._lists
         match_at, keywords, size = (_TOKEN if self._conforming else _ESCAPING).match, KEYWORDS, len(sql)
         position = 0
         while found := match_at(sql, position):
@@ -175,6 +192,11 @@ class Scanner:
             elif group == _PUNCTUATION:
                 text = found[5]
                 tokens.append(Token(text, text, start, position))
+                if lists and text == "(" and tokens[-2:-1] and tokens[-2].key == "in":
+                    end = _end_of_integers(sql, position)
+                    if end:
+                        tokens.append(Token("INTEGERS", sql[position:end], position, end))
+                        position = end
             elif group == _STRING:
                 tokens.append(Token("SCONST", found[3][1:-1].replace("''", "'"), start, position))
             elif group == _OPERATOR and (text := found[4]) in _KNOWN_OPERATORS:

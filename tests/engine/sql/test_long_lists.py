@@ -1,0 +1,145 @@
+"""IN over thousands of integers: the same rows and errors as PostgreSQL's, by plans that hold them as one constant."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from engine.sql import ast
+from engine.sql.normalize import normalized
+from engine.sql.parser import parse
+from engine.sql.parser.lexer import LONG_LIST
+from tests.oracle import PostgresServer
+from tests.server import ShoalServer
+
+ITEMS = [*range(-700, 700, 7), *range(10_000, 12_000)]
+LARGE = [*ITEMS, 1 << 40]
+ROWS = 1500
+NULL = ROWS  # the id of a row of NULLs
+
+
+def listed(items: list[int], separator: str = ", ") -> str:
+    found = separator.join(map(str, items))
+    assert len(found) >= LONG_LIST
+    return found
+
+
+def where(text: str) -> ast.Node | None:
+    (statement,) = parse(text)
+    assert isinstance(statement.tree, ast.SelectStmt)
+    return statement.tree.where
+
+
+@pytest.mark.parametrize("separator", [",", ", ", " \n,\t"])
+def test_a_long_list_of_integers_is_one_node(separator: str) -> None:
+    found = where(f"SELECT 1 FROM t WHERE a IN ( {listed(ITEMS, separator)} )")
+    assert isinstance(found, ast.Expression)
+    assert isinstance(found.right, ast.IntegerList)
+    assert [int(item) for item in found.right.text.split(",")] == ITEMS
+
+
+@pytest.mark.parametrize("item", ["x", "NULL", "1.5", "'7'", "1 + 1", "/* ten */ 10", "9999999999999999999", "--5\n+5"])
+def test_a_list_with_anything_else_is_read_item_by_item(item: str) -> None:
+    for text in (f"{listed(ITEMS)}, {item}", f"{item}, {listed(ITEMS)}", f"{listed(ITEMS)}, {item}, {listed(ITEMS)}"):
+        found = where(f"SELECT 1 FROM t WHERE a IN ({text})")
+        assert isinstance(found, ast.Expression)
+        assert isinstance(found.right, ast.ListExpr)
+        assert len(found.right.items) in (len(ITEMS) + 1, 2 * len(ITEMS) + 1)
+
+
+def test_a_definition_keeps_every_item() -> None:
+    (statement,) = parse(f"CREATE VIEW v AS SELECT 1 FROM t WHERE a IN ({listed(ITEMS)})")
+    assert isinstance(statement.tree, ast.ViewStmt)
+    found = statement.tree.query.where
+    assert isinstance(found, ast.Expression)
+    assert isinstance(found.right, ast.ListExpr)
+
+
+def test_statistics_show_one_constant_for_a_long_list() -> None:
+    text = "SELECT 5, a FROM t WHERE a IN (%s) AND b NOT IN (%s) AND c = 'x'"
+    (long,) = parse(text % (listed(ITEMS), listed(LARGE)))
+    (short,) = parse(text % (1, 2))
+    expected = "SELECT $1, a FROM t WHERE a IN ($2) AND b NOT IN ($3) AND c = $4"
+    assert normalized(long, (), True) == normalized(short, (), True)
+    assert normalized(long, (), True)[1] == expected
+    (quoted,) = parse(text.replace(" a ", ' "a" ') % (listed(ITEMS), listed(LARGE)))  # scanned, not spliced
+    assert normalized(quoted, (), True)[1] == expected.replace(" a ", ' "a" ')
+
+
+@pytest.fixture(scope="module")
+def table(shoal: ShoalServer, postgres_server: PostgresServer) -> None:
+    for server in (shoal, postgres_server):
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("CREATE TABLE long_lists (id int PRIMARY KEY, small int2, large int8, exact numeric)")
+            connection.execute(
+                f"INSERT INTO long_lists SELECT i, i - 700, i, i FROM generate_series(0, {ROWS - 1}) i".encode()
+            )
+            connection.execute(f"INSERT INTO long_lists (id) VALUES ({NULL})".encode())
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("path", ["auto", "columnar"])
+@pytest.mark.parametrize("items", [ITEMS, LARGE, [*ITEMS, *range(20_000, 25_000)]], ids=["int4", "int8", "many"])
+def test_rows_are_those_of_the_list(server: ShoalServer | PostgresServer, items: list[int], path: str) -> None:
+    numbers = listed(items)
+    members = set(items)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        if isinstance(server, ShoalServer):
+            connection.execute(f"SET shoal.path = {path}".encode())
+
+        def ids(condition: str) -> list[int]:
+            text = f"SELECT id FROM long_lists WHERE {condition} ORDER BY id"
+            return [row[0] for row in connection.execute(text.encode())]
+
+        inside = [number for number in range(ROWS) if number in members]
+        assert ids(f"id IN ({numbers})") == inside
+        assert ids(f"large IN ({numbers})") == inside
+        assert ids(f"id - 1 IN ({numbers}) AND id > 5") == [n for n in range(6, ROWS + 1) if n - 1 in members]
+        assert ids(f"small IN ({numbers})") == [number for number in range(ROWS) if number - 700 in members]
+        outside = [number for number in range(ROWS) if number not in members]
+        assert ids(f"id NOT IN ({numbers})") == [*outside, NULL]
+        assert ids(f"large NOT IN ({numbers})") == outside  # NULL is neither
+        assert ids(f"NOT (large IN ({numbers}))") == outside
+        assert ids(f"(large IN ({numbers})) IS NULL") == [NULL]
+        shown = f"SELECT id IN ({numbers}), large IN ({numbers}), large NOT IN ({numbers}) FROM long_lists"
+        rows = connection.execute(f"{shown} WHERE id IN (7, 8, {NULL}) ORDER BY id".encode()).fetchall()
+        assert rows == [(True, True, False), (False, False, True), (False, None, None)]
+
+
+@pytest.mark.usefixtures("table")
+def test_other_types_take_the_items_one_by_one(server: ShoalServer | PostgresServer) -> None:
+    even = list(range(0, ROWS, 2))
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        text = f"SELECT count(*) FROM long_lists WHERE exact IN ({listed(even)})"
+        assert connection.execute(text.encode()).fetchone() == (len(even),)
+
+
+@pytest.mark.usefixtures("table")
+def test_errors_point_at_what_is_wrong(server: ShoalServer | PostgresServer) -> None:
+    numbers = listed(ITEMS)
+    found = []
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        for text in (
+            f"SELECT 1 FROM long_lists WHERE id::text IN ({numbers})",
+            f"SELECT 1 FROM long_lists WHERE id IN ({numbers} FROM x",
+            f"SELECT 1 FROM long_lists WHERE id IN ({numbers}) AND nothing = 1",
+        ):
+            with pytest.raises(psycopg.Error) as raised:
+                connection.execute(text.encode())
+            diagnosis = raised.value.diag
+            found.append((diagnosis.sqlstate, diagnosis.message_primary, diagnosis.statement_position))
+    at = len("SELECT 1 FROM long_lists WHERE id IN (") + len(numbers)
+    assert [state for state, _, _ in found] == ["42883", "42601", "42703"]
+    assert [int(str(place)) for _, _, place in found[1:]] == [at + 2, at + len(") AND ") + 1]
+
+
+@pytest.mark.usefixtures("table")
+def test_changes_take_long_lists(server: ShoalServer | PostgresServer) -> None:
+    with psycopg.connect(server.dsn) as connection:
+        cursor = connection.execute(f"UPDATE long_lists SET large = large + 1 WHERE id IN ({listed(ITEMS)})".encode())
+        expected = len(set(ITEMS) & set(range(ROWS)))
+        assert cursor.rowcount == expected
+        assert connection.execute(f"DELETE FROM long_lists WHERE id NOT IN ({listed(ITEMS)})".encode()).rowcount == (
+            ROWS + 1 - expected
+        )
+        connection.rollback()
