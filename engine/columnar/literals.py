@@ -23,6 +23,7 @@ _PIECES = re.compile(r"""('[^']*+(?:''[^']*+)*+'|"[^"]*+(?:""[^"]*+)*+")|\$([0-9
 
 _DATE_MIN, _DATE_MAX = -(2**31), 2**31 - 1
 _TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
+_LONGEST_KEPT = 1 << 16  # characters of a query that is split once for all
 _EPOCH_MICROSECONDS = 946_684_800_000_000
 _EPOCH_DAYS = 10957
 
@@ -45,7 +46,7 @@ def _split(sql: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 def fill(sql: str, relations: Mapping[str, str], parameters: Sequence[str]) -> str:
     """A ColumnarQuery's `sql` with `{name}` replaced from `relations` and `$n` by `parameters[n - 1]` (SQL both)."""
-    texts, numbers = _split(sql)
+    texts, numbers = _split(sql) if len(sql) <= _LONGEST_KEPT else _split.__wrapped__(sql)
     filled = [texts[0].format_map(relations)]
     for number, text in zip(numbers, texts[1:], strict=True):
         filled.append(parameters[number - 1])

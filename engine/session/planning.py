@@ -44,6 +44,7 @@ QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteSt
 UNKNOWN, RECORD = 705, 2249
 LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": UNKNOWN}
 LONG_TEXT = 4096  # bytes of a statement that takes milliseconds to parse and plan, which is done in a thread
+LONGEST_KEPT = 1 << 16  # characters of a statement whose plan is kept by its text
 COMMANDS = {
     tree.Query: "SELECT",
     tree.Insert: "INSERT",
@@ -82,8 +83,13 @@ def plan_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
 
 
 def cacheable(prepared: Prepared) -> bool:
-    """Utility statements but transaction control depend on more than their text."""
-    return prepared.lasting and (prepared.kind != "utility" or isinstance(prepared.statement.tree, ast.TransactionStmt))
+    """Utility statements but transaction control depend on more than their text. A thousand texts of a megabyte would
+    be more memory than planning them again is worth."""
+    return (
+        prepared.lasting
+        and len(prepared.statement.text) <= LONGEST_KEPT
+        and (prepared.kind != "utility" or isinstance(prepared.statement.tree, ast.TransactionStmt))
+    )
 
 
 def prepare(

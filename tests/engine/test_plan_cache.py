@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
+
+import pytest
 
 from engine.node import PLANS_PER_KEY, PlanCache
+from engine.session.planning import LONGEST_KEPT, cacheable
 from engine.session.prepared import Prepared
 from engine.session.settings import PlanKey
+from engine.sql import ast
 
 PLAN = cast(Prepared, object())
 
@@ -36,3 +40,9 @@ def test_texts_that_come_once_push_nothing_out() -> None:
     for number in range(3 * PLANS_PER_KEY):
         plans.put(number, PLAN)
     assert plans.plans == {"used": PLAN}
+
+
+@pytest.mark.parametrize(("length", "kept"), [(LONGEST_KEPT, True), (LONGEST_KEPT + 1, False)])
+def test_plans_of_very_long_texts_are_not_kept(length: int, kept: bool) -> None:
+    statement = ast.Statement(ast.Node(), "x" * length)
+    assert cacheable(Prepared("row", statement, (), None, cast(Any, None), cast(Any, None))) is kept
