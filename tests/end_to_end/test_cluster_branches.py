@@ -61,3 +61,27 @@ def test_followers_and_the_next_leader_have_them() -> None:
         _run(cluster, follower, "postgres", "DROP DATABASE a")
         cluster.wait_for_applied()
         assert _read(cluster, leader, "b") == changed
+
+
+def test_a_branch_of_what_only_the_store_keeps() -> None:
+    """Asked for on a follower; every node has it, and the next leader goes on keeping what it needs."""
+    with ShoalCluster(2, settings={"past_window": 0.0}) as cluster:
+        leader = cluster.leader()
+        follower = next(node for node in cluster.nodes if node != leader)
+        _run(cluster, leader, "postgres", "CREATE DATABASE a")
+        _run(
+            cluster, leader, "a", "CREATE TABLE t (id int PRIMARY KEY, x text)",
+            "INSERT INTO t SELECT i, 'a' FROM generate_series(1, 4000) i",
+        )  # fmt: skip
+        cluster.wait_for_applied()
+        expected = _read(cluster, leader, "a")
+        found = _run(cluster, leader, "a", "SELECT pg_current_wal_lsn() - '0/0'")
+        assert isinstance(found, tuple)
+        _run(cluster, leader, "a", "UPDATE t SET x = 'later' WHERE id < 9", "DELETE FROM t WHERE id > 3000")
+        _run(cluster, follower, "postgres", f"CREATE DATABASE b FROM a AS OF LSN {found[0]}")
+        cluster.wait_for_applied()
+        assert _read(cluster, leader, "b") == _read(cluster, follower, "b") == expected
+        cluster.kill(leader)
+        assert cluster.leader(not_this=leader) == follower
+        _run(cluster, follower, "a", "UPDATE t SET x = 'much later'", "DELETE FROM t WHERE id = 2000")
+        assert _read(cluster, follower, "b") == expected
