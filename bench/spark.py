@@ -5,6 +5,11 @@ every row and keeps none.
 
     JDBC read, JDBC write     PostgreSQL's time / Shoal's, both by stock JDBC
     shoal read, shoal write   the time of stock JDBC on Shoal / that of the data source
+    memory, 10,000,000 rows   with --big: the most memory of the server's processes while they are written; pages of
+                              files that are mapped, which the kernel may take back, are told apart
+
+A second table says what a row costs the servers in processor time, which depends less than seconds do on what else the
+machine does. No job may take longer than LIMIT, no round begins after --minutes: the bench ends by itself.
 
 Exit status: 0 when every measure is at its floor or better, 1 when one is below.
 """
@@ -14,11 +19,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable
 
+import psutil
 import psycopg
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,6 +42,9 @@ EXAMPLES = """examples:
 """
 JDBC_DRIVER = "/usr/share/java/postgresql.jar"
 BIG_ROWS = 10_000_000
+SETTLE = 1.0  # seconds until what a server does behind a job is counted with it
+PROGRESS = 10.0
+LIMIT = 900.0  # seconds of a job; one that takes longer is cancelled, and ends the bench
 MEMORY_FLOOR = 1024  # megabytes
 _COLUMNS = (
     "id", "cast(id % 1000 as int) as g", "cast(id % 7 as smallint) as s", "id / 3 as f", "id % 2 = 0 as b",
@@ -92,7 +102,7 @@ class Ways:
         writer = frame.write.format("jdbc" if by_jdbc else "shoal").options(
             **self._options(server, by_jdbc, "bench_spark")
         )
-        return _seconds(lambda: writer.mode("append").save())
+        return self._seconds(lambda: writer.mode("append").save())
 
     def read(self, server: Server, by_jdbc: bool) -> float:
         """Reads all rows, by JDBC in four parts."""
@@ -101,13 +111,38 @@ class Ways:
         if by_jdbc:
             options |= {"partitionColumn": "id", "lowerBound": "0", "upperBound": str(self._count)}
         frame = self._spark.read.format("jdbc" if by_jdbc else "shoal").options(**options).load()
-        return _seconds(lambda: frame.write.format("noop").mode("overwrite").save())
+        return self._seconds(lambda: frame.write.format("noop").mode("overwrite").save())
+
+    def _seconds(self, action: Callable[[], object]) -> float:
+        guard = threading.Timer(LIMIT, self._spark.sparkContext.cancelAllJobs)
+        guard.start()
+        started = time.perf_counter()
+        try:
+            action()
+        finally:
+            guard.cancel()
+        return time.perf_counter() - started
 
 
-def _seconds(action: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
+def _process(server: Server) -> psutil.Process:
+    """The server's first process."""
+    if isinstance(server, ShoalServer):
+        return psutil.Process(server.pid)
+    with psycopg.connect(server.dsn) as connection:
+        row = connection.execute("SELECT pg_read_file('postmaster.pid')").fetchone()
+    assert row is not None
+    return psutil.Process(int(row[0].splitlines()[0]))
+
+
+def processor_time(server: Server) -> float:
+    """Seconds of the processor that the server's processes have had, those that have ended with them."""
+    first = _process(server)
+    total = 0.0
+    for process in (first, *first.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # ended meanwhile
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 def _own(line: Line) -> str:
@@ -120,48 +155,88 @@ def _sides(shoal: Server, postgres: Server) -> tuple[tuple[Server, bool], ...]:
     return (postgres, True), (shoal, True), (shoal, False)
 
 
-def compare(ways: Ways, shoal: Server, postgres: Server, rounds: int) -> list[Line]:
-    """Every round: each write, then reads of what was written."""
+SIDES = ("JDBC on PostgreSQL", "JDBC on Shoal", "shoal on Shoal")  # in the order of `_sides`
+
+
+class Costs:
+    """What the servers' processors do for a row."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._found: dict[str, dict[str, list[float]]] = {}
+
+    def measured(self, name: str, side: str, server: Server, run: Callable[[], float]) -> float:
+        """What `run` gives, the server's cost noted."""
+        before = processor_time(server)
+        seconds = run()
+        time.sleep(SETTLE)
+        cost = (processor_time(server) - before) / self._count * 1e6
+        self._found.setdefault(name, {}).setdefault(side, []).append(cost)
+        print(f"{name}, {side}: {seconds:.1f} s, {cost:.2f} us of the server a row", file=sys.stderr, flush=True)
+        return seconds
+
+    def text(self) -> str:
+        """The table."""
+        lines = [f"{'server, us of processor a row':<34}" + "".join(f"{side:>20}" for side in SIDES)]
+        for name, sides in self._found.items():
+            lines.append(f"{name:<34}" + "".join(f"{statistics.median(sides[side]):>20.2f}" for side in SIDES))
+        return "\n".join(lines)
+
+
+def compare(ways: Ways, shoal: Server, postgres: Server, rounds: int, costs: Costs, until: float) -> list[Line]:
+    """Every round: each write, then reads of what was written; no round begins after `until` (time.monotonic()) but
+    the first one."""
     lines = {
         name: Line(Measure(name, "time", floor, lambda _: Result(0.0)))
         for name, floor in (("JDBC write", 0.6), ("JDBC read", 0.7), ("shoal write", 2.0), ("shoal read", 2.0))
     }
-    for _ in range(rounds):
+    for number in range(rounds):
+        if number and time.monotonic() > until:
+            print(f"no time is left after {number} of {rounds} rounds", file=sys.stderr, flush=True)
+            break
+        print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
         for way in (ways.write, ways.read):
             name = way.__name__
-            theirs, stock, own = (Result(way(server, by_jdbc)) for server, by_jdbc in _sides(shoal, postgres))
-            said = f"JDBC on PostgreSQL {theirs.value:.1f} s, on Shoal {stock.value:.1f} s; shoal {own.value:.1f} s"
-            print(f"{name}: {said}", file=sys.stderr, flush=True)
+            theirs, stock, own = (
+                Result(costs.measured(name, side, server, lambda w=way, s=server, j=by_jdbc: w(s, j)))  # type: ignore[misc]
+                for side, (server, by_jdbc) in zip(SIDES, _sides(shoal, postgres), strict=True)
+            )
             lines[f"JDBC {name}"].postgres.append(theirs)
             lines[f"JDBC {name}"].shoal.append(stock)
             lines[f"shoal {name}"].postgres.append(stock)
             lines[f"shoal {name}"].shoal.append(own)
+    print(HEADER)
     for name, line in lines.items():
         print(line.text() if name.startswith("JDBC") else _own(line), flush=True)
     return list(lines.values())
 
 
-def peak_memory(spark: SparkSession) -> Line:
-    """The most that the server's processes take together while ten million rows are written by the data source."""
-    line = Line(Measure("memory, 10M rows by shoal", "size", MEMORY_FLOOR, lambda _: Result(0.0)))
+def peak_memory(spark: SparkSession, count: int) -> Line:
+    """The most that the server's processes take together while so many rows are written by the data source."""
+    line = Line(Measure(f"memory, {count:,} rows by shoal", "size", MEMORY_FLOOR, lambda _: Result(0.0)))
     with ShoalServer() as server:
-        done, peak = threading.Event(), 0.0
+        done, own, resident = threading.Event(), 0.0, 0.0
 
         def watch() -> None:
-            nonlocal peak
+            nonlocal own, resident
+            told = time.monotonic()
             while not done.wait(0.2):
                 with contextlib.suppress(OSError):
-                    peak = max(peak, total_memory([server.pid, *server.children()])["Pss_Anon"])
+                    now = total_memory([server.pid, *server.children()])
+                    own, resident = max(own, now["Pss_Anon"]), max(resident, now["Rss"])
+                if time.monotonic() > told + PROGRESS:
+                    told = time.monotonic()
+                    print(f"writing {count} rows: {own:.0f} MB so far", file=sys.stderr, flush=True)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            Ways(spark, BIG_ROWS).write(server, False)
+            Ways(spark, count).write(server, False)
         finally:
             done.set()
             watcher.join()
-    line.shoal.append(Result(peak))
-    print(line.text(), flush=True)
+    line.shoal.append(Result(own))
+    print(f"{line.text()}   (resident with pages of mapped files: {resident:.0f} MB)", flush=True)
     return line
 
 
@@ -173,22 +248,29 @@ def main() -> int:
     )  # fmt: skip
     top.add_argument("--rows", type=int, default=1_000_000, help="rows to write and read (default 1000000)")
     top.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts (default 3)")
+    top.add_argument("--minutes", type=float, default=20.0, help="no round begins after so many (default 20)")
     top.add_argument("--big", action="store_true", help="also write ten million rows and watch the server's memory")
+    top.add_argument("--big-rows", type=int, default=BIG_ROWS, help=f"rows of --big (default {BIG_ROWS})")
     options = top.parse_args()
+    until = time.monotonic() + options.minutes * 60
+    costs = Costs(options.rows)
+    print("starting Spark and both servers", file=sys.stderr, flush=True)
     spark = session()
     try:
-        print(HEADER)
         with ShoalServer() as shoal, PostgresServer(()) as postgres:
             for server, by_jdbc in _sides(shoal, postgres):  # what a session's first jobs wait for is not measured
                 for way in (Ways(spark, 10_000).write, Ways(spark, 10_000).read):
                     way(server, by_jdbc)
-            lines = compare(Ways(spark, options.rows), shoal, postgres, options.rounds)
+            lines = compare(Ways(spark, options.rows), shoal, postgres, options.rounds, costs, until)
+        print(costs.text(), flush=True)
         if options.big:
-            lines.append(peak_memory(spark))
+            lines.append(peak_memory(spark, options.big_rows))
     finally:
         spark.stop()
     print(f"every round: {write_json(lines, {'rows': options.rows, 'rounds': options.rounds})}")
-    return 0 if all(line.holds() for line in lines) else 1
+    below = [line.measure.name for line in lines if not line.holds()]
+    print(f"below the floor: {', '.join(below)}" if below else "all at their floors or better")
+    return 1 if below else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ cut it, as in JDBC.
 from __future__ import annotations
 
 import datetime
+import gc
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -103,6 +104,7 @@ class ShoalReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the part's rows."""
         assert isinstance(partition, Part)
+        keep_modules()
         names = self._schema.fieldNames()
         listed = ", ".join(map(quoted, names)) or "1 AS shoal_nothing"
         where = " AND ".join(f"({item})" for item in (*self._conditions, partition.value))
@@ -119,6 +121,13 @@ class ShoalReader(DataSourceReader):
                     pass  # what ends the COPY stands behind what ends the stream
             connection.execute("COMMIT")
             begin_at(connection, partition.snapshot)  # the moment lasts on from here
+
+
+def keep_modules() -> None:
+    """Once in a worker's life: what is imported by now stays. Spark's workers look through all objects for garbage
+    after each task (pyspark/daemon.py), 40 ms for what has been imported, as long as the task itself may take."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 class FilteringReader(ShoalReader):

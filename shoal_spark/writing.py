@@ -30,6 +30,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from shoal_spark.options import OptionError, ShoalOptions, listed, quoted
+from shoal_spark.reading import keep_modules
 from shoal_spark.types import sql_type
 
 _KEY = """
@@ -130,6 +131,7 @@ class ShoalWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """In a task: hands its rows in as a part of its own."""
+        keep_modules()
         context = TaskContext.get()
         assert context is not None
         part = f"{context.partitionId()}.{context.taskAttemptId()}"
