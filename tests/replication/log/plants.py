@@ -20,7 +20,8 @@ from replication.log.groups import Group, Multi
 from replication.log.layout import encode_head, paths
 from replication.log.leader import LeaderLog
 from replication.log.ledgers import Ledgers
-from tests.replication.log.world import NodeSession, World
+from tests.replication.log.links import NodeSession
+from tests.replication.log.world import World
 from tests.replication.memory_store import MemoryStore
 
 SYNCED_EVERY = 8  # objects of a store that loses what it has not synced
