@@ -6,17 +6,16 @@ import pathlib
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
+from tests import forks
 from tests.oracle import free_port
 from tests.replication.stores.certificates import Certificate, make_certificate
-from tests.server import ROOT, ShoalServer
+from tests.server import ShoalServer
 
 RULES = """
 host      all  postgres      127.0.0.1/32  trust
@@ -207,8 +206,7 @@ def test_a_flood_before_the_session_is_cut_off(guarded: GuardedServer) -> None:
 
 def test_a_server_without_a_password_rule_stays_on_this_machine(tmp_path: pathlib.Path) -> None:
     def start(*options: str) -> str:
-        command = [sys.executable, "-m", "shoal", "serve", "--data", str(tmp_path / "data"), *options]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        done = forks.run("serve", "--data", str(tmp_path / "data"), *options)
         assert done.returncode != 0
         return done.stderr.splitlines()[-1]
 

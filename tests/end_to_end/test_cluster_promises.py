@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 import select
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ import pytest
 from psycopg import errors
 
 from tests import forks
-from tests.cluster import PATIENCE, ROOT, NotStartedError, ShoalCluster
+from tests.cluster import PATIENCE, NotStartedError, ShoalCluster
 from tests.zookeeper_server import ZooKeeper
 
 RETRYABLE = ("40001", "57P01", "57P03", "08006", "08007")  # with them the whole transaction may be tried again
@@ -29,7 +28,8 @@ AFTER_EACH = 15  # commits of every client that follow each change
 def routed(cluster: ShoalCluster) -> Iterator[str]:
     """The connection string of a router in front of the cluster."""
     command = [sys.executable, "-m", "shoal", "router", "--cluster", cluster.url, "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    with (cluster.directory / "router.log").open("a") as log:
+        process = forks.start(command, stderr=log)
     assert process.stdout is not None
     try:
         assert select.select([process.stdout], [], [], PATIENCE)[0], "the router does not start"

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,7 +26,8 @@ from replication.stores.files import FileStore
 from replication.stores.log_client import LogStore
 from replication.stores.log_protocol import CRC, PIECE, crc32c, crc_header
 from replication.stores.log_server import LogServer
-from tests.replication.stores.log_process import ROOT, LogProcess
+from tests import forks
+from tests.replication.stores.log_process import LogProcess
 from tests.replication.stores.test_files import FaultyFiles
 
 
@@ -292,15 +291,7 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
         (["--data", str(tmp_path / "d"), "--secret-file", str(tmp_path / "none")], "cannot read the secret"),
     ):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_STORE")}
-        done = subprocess.run(
-            [sys.executable, "-m", "shoal", "logstore", *arguments],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = forks.run("logstore", *arguments, environment=environment)
         assert done.returncode == 1
         assert done.stderr.startswith("shoal: ") and told in done.stderr and done.stderr.count("\n") == 1
 

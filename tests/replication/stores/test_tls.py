@@ -5,8 +5,6 @@ from __future__ import annotations
 import pathlib
 import socket
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,8 +12,9 @@ import pytest
 from catalog.errors import SqlError
 from replication.interface import StoreUnavailableError
 from replication.stores import open_store
+from tests import forks
 from tests.replication.stores.certificates import Certificate, make_certificate
-from tests.replication.stores.log_process import ROOT, LogProcess
+from tests.replication.stores.log_process import LogProcess
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +124,5 @@ def test_files_that_cannot_be_used_are_one_line(folder: pathlib.Path, monkeypatc
         (["--tls-cert", str(folder / "none")], "cannot use the TLS files"),
         (["--tls-key", "x"], "need --tls-cert"),
     ):
-        command = [sys.executable, "-m", "shoal", "logstore", "--data", str(folder / "data"), *options]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        done = forks.run("logstore", "--data", str(folder / "data"), *options)
         assert done.returncode == 1 and told in done.stderr and len(done.stderr.splitlines()) == 1
