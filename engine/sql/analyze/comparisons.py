@@ -20,7 +20,7 @@ from engine.sql.analyze.typeinfo import BOOL, BOOL_REF, RECORD, TEXT_REF, UNKNOW
 from engine.sql.analyze.walk import expressions_in
 
 _INTEGERS = frozenset((typeinfo.INT2, typeinfo.INT4, typeinfo.INT8))
-_AT_ONCE = 1024
+_AT_ONCE = 1 << 13  # characters
 _ITEM = re.compile(r"-?[0-9]+")
 
 
@@ -106,9 +106,15 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
 def _integers(node: ast.IntegerList, left: int) -> tree.Const:
     """All items as one constant, of the type that is common to them and to the left side's. A slice at a time: other
     threads get the interpreter between them."""
-    items = node.text.split(",")
-    numbers = [n for start in range(0, len(items), _AT_ONCE) for n in list(map(int, items[start : start + _AT_ONCE]))]
-    large = left == typeinfo.INT8 or not -(2**31) <= min(numbers) <= max(numbers) < 2**31
+    text, start, numbers = node.text, 0, list[int]()
+    large = left == typeinfo.INT8
+    while start < len(text):
+        end = text.find(",", start + _AT_ONCE)
+        end = len(text) if end < 0 else end
+        some = list(map(int, text[start:end].split(",")))
+        large = large or not -(2**31) <= min(some) <= max(some) < 2**31
+        numbers += some
+        start = end + 1
     array = array_type(typeinfo.INT8 if large else typeinfo.INT4)
     return tree.Const(Array.of(tuple(numbers)), TypeRef(array), node.location)
 
