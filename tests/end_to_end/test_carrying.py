@@ -349,12 +349,15 @@ def test_timeouts_of_idle_sessions(nodes: TwoNodes) -> None:
     for setting, begin, expected in (
         ("idle_in_transaction_session_timeout", "BEGIN; INSERT INTO t VALUES (1, '')", "25P03"),
         ("idle_session_timeout", "INSERT INTO t VALUES (2, '')", "57P05"),
+        ("transaction_timeout", "BEGIN; INSERT INTO t VALUES (3, '')", "25P04"),
+        ("transaction_timeout", "BEGIN; SELECT 1", "25P04"),
     ):
         with closing(connect(nodes.follower)) as front:
             front.execute(f"SET {setting} = '100ms'".encode())
             front.execute(begin.encode())
             time.sleep(0.4)
             assert told(lambda client=front: client.execute("SELECT 1")) == expected  # type: ignore[misc]
+    assert rows(nodes.leader) == [2]  # what was in a transaction is undone
 
 
 @pytest.mark.parametrize("prepared", [False, True], ids=["simple", "prepared"])
