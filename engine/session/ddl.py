@@ -35,7 +35,7 @@ from engine.ddl.branches import Then
 from engine.ddl.context import Job
 from engine.ddl.objects import check_new_database, parent_of
 from engine.execute.context import ExecContext, Field
-from engine.session import planning, running
+from engine.session import planning, running, settings
 from engine.session.branches import Far, InBackup, Recent, branch_moment, in_backup
 from engine.session.prepared import Prepared
 from engine.sql import ast, tree
@@ -409,13 +409,24 @@ async def _change(session: Session, statement: ast.Node, then: Then | None = Non
     while True:
         context = SessionDdl(session, then)
         try:
-            return ddl.run(statement, context), context
+            tag = ddl.run(statement, context)
+            _check_setting(statement)
+            return tag, context
         except LockWait as wait:
             transaction.rollback_to(mark)
             transaction.changed_objects = dict(changed)
             transaction.catalog = None
             del transaction.dropped_storage[dropped:]
             await session.wait_for(wait)
+
+
+def _check_setting(statement: ast.Node) -> None:
+    """ALTER ROLE and ALTER DATABASE ... SET keep nothing that a session could not be given. Raises 42704, 22023,
+    55P02."""
+    change = statement.setting if isinstance(statement, ast.RoleStmt | ast.AlterDatabaseStmt) else None
+    if change is not None and not change.reset:
+        name = "TimeZone" if change.name.lower() == "time zone" else change.name
+        settings.check(name, ", ".join(change.values) if change.values else None)
 
 
 async def create_table_as(

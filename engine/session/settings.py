@@ -457,6 +457,16 @@ def not_permitted(name: str) -> SqlError:
     return SqlError("42501", f'permission denied to set parameter "{name}"')
 
 
+def check(name: str, value: str | None) -> str | None:
+    """The value as it is kept, None for the default's. Raises 42704, 22023, 55P02 (cannot be changed)."""
+    definition = DEFINITIONS.get(name.lower())
+    if definition is None and not _is_custom(name.lower()):
+        raise _unknown(name)
+    if definition is not None and definition.context == "internal":
+        raise SqlError("55P02", f'parameter "{definition.name}" cannot be changed')
+    return value if definition is None or value is None else definition.check(definition.name, value)
+
+
 class SettingsState(NamedTuple):
     """Values, and those that stay when the transaction commits: the same (None) before the first SET LOCAL."""
 
@@ -498,15 +508,8 @@ class Settings:
     def set(self, name: str, value: str | None, *, local: bool = False, in_transaction: bool = False) -> None:
         """Sets it, to its default with None. Raises 42704, 22023, 55P02 (cannot be changed)."""
         key = name.lower()
-        definition = DEFINITIONS.get(key)
-        if definition is None and not _is_custom(key):
-            raise _unknown(name)
-        if definition is not None and definition.context == "internal":
-            raise SqlError("55P02", f'parameter "{definition.name}" cannot be changed')
-        if value is None:
-            canonical = self._session_defaults.get(key, "")
-        else:
-            canonical = definition.check(definition.name, value) if definition else value
+        checked = check(name, value)
+        canonical = self._session_defaults.get(key, "") if checked is None else checked
         if in_transaction and self._at_begin is None:
             self._at_begin = dict(self._values)
         if local and self._lasting is None:

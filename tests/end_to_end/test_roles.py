@@ -151,3 +151,18 @@ def test_a_role_without_login(server: ShoalServer | PostgresServer, superuser: C
     superuser.execute("ALTER ROLE ann NOLOGIN")
     with pytest.raises(psycopg.OperationalError, match='role "ann" is not permitted to log in'):
         as_role(server, "ann")
+
+
+@pytest.mark.parametrize(
+    ("setting", "sqlstate"),
+    [
+        ("SET nonsense = 'true'", "42704"),
+        ("SET statement_timeout = 'soon'", "22023"),
+        ("SET server_version = '1'", "55P02"),
+    ],
+)
+def test_settings_that_no_session_could_have_are_refused(superuser: Connection, setting: str, sqlstate: str) -> None:
+    for subject in ("ROLE postgres", "DATABASE postgres"):
+        with pytest.raises(psycopg.Error) as caught:
+            superuser.execute(f"ALTER {subject} {setting}".encode())
+        assert caught.value.sqlstate == sqlstate

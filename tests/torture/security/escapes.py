@@ -145,6 +145,8 @@ ROUNDABOUT = (
     "SELECT set_config('local_preload_libraries', '{folder}/evil.so', false)",
     "SET session_preload_libraries = '{folder}/evil.so'",
     "ALTER SYSTEM SET archive_command = 'touch {folder}/out'",
+    "ALTER ROLE CURRENT_USER SET enable_external_access = 'true'",
+    "ALTER DATABASE postgres SET temp_directory = '{folder}'",
     "LOAD 'plpython3u'",
     "SELECT pg_read_server_files FROM pg_read_server_files('{file}')",
     "SELECT pg_current_logfile()",
