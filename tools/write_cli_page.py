@@ -15,6 +15,7 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 _INTRODUCTION = """\
 # The command line
 
+<!-- run -->
 ```sh
 shoal init --data ./shoal-data
 shoal sql --data ./shoal-data "SELECT version()"

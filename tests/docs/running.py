@@ -10,7 +10,8 @@ A page runs in namespaces of its own (keeper.py), so that addresses and director
 
 `shoal` and `python` on the PATH are forks of a process that has imported all of it. What serves for ever is started in
 the background, and the command is over when it says that it is ready. A server takes the place of the one that was
-started before with the same address. A page that does not begin with one gets one on 127.0.0.1:5432.
+started before with the same address. A page that does not begin with one, or with its directory, gets one on
+127.0.0.1:5432.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def _import_all() -> None:
     import shoal.commands.backup
     import shoal.commands.changes
     import shoal.commands.check
+    import shoal.commands.compact
     import shoal.commands.sql
     import shoal.commands.status
     import shoal.commands.store
@@ -162,7 +164,7 @@ def _run(page: str) -> int:
             zookeeper.servers[0].port = 2181
             beside.enter_context(zookeeper)
         try:
-            if not found[0][2].startswith("shoal serve"):
+            if not found[0][2].startswith(("shoal serve", "shoal init")):
                 _do(["shoal", "serve"], "")
             for end, kind, text in found:
                 if "now() - interval '1 s'" in text:
