@@ -187,6 +187,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return serve(in_force)
     except (ConfigError, SqlError, OSError) as error:
         message = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            message = f"{error.filename}: {error.strerror}"
         if isinstance(error, SqlError):
             message = error.message if error.hint is None else f"{error.message}. {error.hint}"
         print(f"shoal: {message}", file=sys.stderr)

@@ -58,7 +58,12 @@ class DirectoryInUse(SqlError):  # noqa: N818 - named for what is the matter
     """Another process has this directory open (55006)."""
 
     def __init__(self, path: str, owner: str) -> None:
-        super().__init__("55006", f'directory "{path}" is in use by another process', detail=owner or None)
+        holder = f"Stop process {owner}" if owner else "Stop it"
+        super().__init__(
+            "55006",
+            f'directory "{path}" is in use by another process',
+            hint=f"{holder}, connect to the server that it may be, or choose another directory.",
+        )
 
 
 class Tablespace:
@@ -758,7 +763,7 @@ def lock_directory(path: str) -> int:
     except OSError as error:
         owner = os.pread(fd, 100, 0).decode(errors="replace").strip()
         os.close(fd)
-        raise DirectoryInUse(path, f"Process {owner} holds it." if owner else "") from error
+        raise DirectoryInUse(path, owner) from error
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd

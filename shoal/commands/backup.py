@@ -27,6 +27,7 @@ from shoal.commands.showing import Bars
 from shoal.config import ConfigError
 
 PATIENCE = 7 * 24 * 3600.0  # seconds
+DAMAGED = "XX001"
 LOOK = 0.3  # seconds between two looks at how far it is
 TIMEOUT = 60.0  # seconds for a call of the store
 STEPS = {"looking": "looking at the store", "checkpoint": "rows", "changelog": "changelog"}
@@ -152,7 +153,15 @@ async def run_restore(options: argparse.Namespace) -> int:
     async with _opened(archive_url(options.source), options.source) as found:
         spaces = await plan(found, target)
         with Bars() as bars:
-            await restore(spaces, options.data, bars.show)
+            try:
+                await restore(spaces, options.data, bars.show)
+            except SqlError as error:
+                if error.sqlstate == DAMAGED:
+                    error.hint = error.hint or (
+                        f"`shoal verify {options.source}` lists all that is. Take a whole copy of the backup, or a "
+                        "moment that needs none of it (--to-lsn)."
+                    )
+                raise
     first = spaces[0]
     if options.json:
         print(orjson.dumps({

@@ -229,7 +229,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(DirectoryInUse) as error:
         Store(tmp_path)
     assert error.value.sqlstate == "55006"
-    assert str(os.getpid()) in (error.value.detail or "")
+    assert str(os.getpid()) in (error.value.hint or "")
     store.close()
     Store(tmp_path).close()
 

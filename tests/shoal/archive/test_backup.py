@@ -154,6 +154,17 @@ def test_damage_is_found(made: Made, tmp_path: Path, pattern: str) -> None:
     assert "WRONG: " in told.stdout
 
 
+def test_a_restore_of_what_is_damaged_says_what_to_do(made: Made, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(made.backups, copy)
+    for victim in copy.glob("*/checkpoint-*/**/*.parquet"):
+        victim.write_bytes(victim.read_bytes()[::-1])
+    told = _run("restore", str(copy), "--data", str(tmp_path / "again"))
+    assert told.returncode == 1 and not (tmp_path / "again").exists()
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("shoal: checkpoint is damaged: ") and f"`shoal verify {copy}`" in line
+
+
 def test_what_is_no_backup_is_told_in_a_line(made: Made, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("x")

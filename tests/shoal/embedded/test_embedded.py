@@ -263,7 +263,7 @@ def test_clients_of_postgresql_are_let_in_beside(accounts: shoal.Database) -> No
 def test_a_second_process_is_told_who_has_the_directory(db: shoal.Database, directory: Path) -> None:
     code = f"import shoal; shoal.open({str(directory)!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert f"in use by another process\nDETAIL: Process {os.getpid()} holds it." in done.stderr
+    assert f"in use by another process\nHINT: Stop process {os.getpid()}, " in done.stderr
     assert "shoal.embedded.errors.OperationalError" in done.stderr
 
 
