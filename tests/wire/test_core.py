@@ -202,7 +202,7 @@ def test_during_copy_only_its_messages_may_come() -> None:
     assert "unexpected message type 0x51" in refusal(machine, CONVERSATION[0]).message
 
 
-@pytest.mark.parametrize("length", [-1, 0, 7, core.STARTUP_LIMIT + 1, 2**31 - 1])
+@pytest.mark.parametrize("length", [-1, 0, 7, 10_001, 2**31 - 1])
 def test_startup_packets_of_impossible_length(length: int) -> None:
     assert refusal(ProtocolCore(), struct.pack(">ii", length, core.PROTOCOL_3_0)).sqlstate == "08P01"
 

@@ -31,6 +31,10 @@ RULES = parse(
         (True, "fd00::7%eth0", "ann", "ann", (), "scram-sha-256"),
         (True, "fd00::7", "ann", "bob", (), None),
         (True, "10.9.0.1", "other", "web", (), "reject"),
+        # Two rules fit each of these, and the later one would say otherwise.
+        (False, "127.0.0.1", "other", "web", (), "trust"),
+        (True, "10.9.0.1", "shop", "boss", (), "scram-sha-256"),
+        (False, "10.9.0.1", "other", "web", (), "reject"),
         (False, "192.0.2.1", "other", "web", (), "scram-sha-256"),
         (True, "192.0.2.1", "other", "web", (), None),
     ],
