@@ -9,11 +9,10 @@ It evaluates what users wrote, in a large library of C++, so it is treated as th
   inherited;
 - no new privileges, no core dumps (they would hold users' rows), first choice of the kernel's out-of-memory killer,
   so that the engine is not;
-- its place at the processors. A query may keep all of them busy for minutes, and beside it the engine's thread is to
-  commit and to answer point reads. SCHED_BATCH, turns of 100 ms (sched_setattr(2); Linux 6.12 and later read them) and
-  nice 5: whoever wakes up with a short turn to ask for goes first, and a query that is alone loses nothing. Not more,
-  for where the machine is full a query still has to end. Its session's autogroup is left as it is: there is no telling
-  how many others there are;
+- its place at the processors: SCHED_BATCH and nice 5. A query may keep all of them busy for minutes, and beside it the
+  engine's thread is to commit and to answer point reads. Not more, for where the machine is full a query still has to
+  end. Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only: then the
+  group of this process, which is a session of its own, gets it as well;
 - memory: RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it comes from brk or mmap.
   RLIMIT_AS would also count LMDB's map, which is as large as the database may grow, and could not be used beside it.
   DuckDB's own memory_limit is lower and ends a query with 53200; the resource limit is for what it does not count
@@ -28,7 +27,6 @@ import contextlib
 import ctypes
 import os
 import resource
-import struct
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
@@ -36,9 +34,6 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 SLACK_BYTES = 1 << 30
 NICENESS = 5  # a third of what a process of niceness 0 gets where both want the same processor
-TURN = 100_000_000  # nanoseconds, the longest that Linux gives
-_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-_SCHED_ATTR = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, runtime, deadline, period
 
 
 def enter(keep: int, memory_limit: int) -> bool:
@@ -48,7 +43,7 @@ def enter(keep: int, memory_limit: int) -> bool:
     """
     _close_descriptors(keep)
     libc = ctypes.CDLL(None, use_errno=True)
-    _stand_back(libc)
+    _stand_back()
     alone: bool = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -62,14 +57,14 @@ def enter(keep: int, memory_limit: int) -> bool:
     return alone
 
 
-def _stand_back(libc: ctypes.CDLL) -> None:
+def _stand_back() -> None:
     """Leaves the processors to others that want them. Threads that are started later do the same."""
     niceness = os.nice(NICENESS)
-    attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.SCHED_BATCH, 0, niceness, 0, TURN, 0, 0)
-    number = _SCHED_SETATTR.get(os.uname().machine)
-    if number is None or libc.syscall(number, 0, attributes, 0) != 0:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if os.getsid(0) == os.getpid():  # never the group of whoever else is in the session
+        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
+            file.write(str(niceness))
 
 
 def _close_descriptors(keep: int) -> None:

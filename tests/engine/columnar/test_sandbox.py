@@ -42,24 +42,29 @@ import os, threading
 from engine.columnar.worker import sandbox
 sandbox.enter({keep}, 1 << 30)
 def show():
-    with open("/proc/thread-self/sched") as file:
-        turn = [line.split()[-1] for line in file if line.startswith("se.slice")]
-    print(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0), *turn)
+    with open("/proc/self/autogroup") as file:
+        group = file.read().split()[-1:]
+    print(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0), *group)
 thread = threading.Thread(target=show)
 thread.start()
 thread.join()
 """
 
 
-def test_the_process_and_its_threads_stand_back_from_processors_that_others_want() -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_process_and_its_threads_stand_back_from_processors_that_others_want(alone: bool) -> None:
     ours, theirs = socket.socketpair()
+    with open("/proc/self/autogroup") as file:
+        before = int(file.read().split()[-1])
     with ours, theirs:
-        program = STANDING.format(keep=theirs.fileno())
-        command = [sys.executable, "-c", program]
-        done = subprocess.run(command, pass_fds=(theirs.fileno(),), capture_output=True, text=True, check=True)
-    niceness, policy, *turn = map(int, done.stdout.split())
+        command = [sys.executable, "-c", STANDING.format(keep=theirs.fileno())]
+        done = subprocess.run(
+            command, pass_fds=(theirs.fileno(),), capture_output=True, text=True, check=True, start_new_session=alone
+        )
+    niceness, policy, *group = map(int, done.stdout.split())
     assert (niceness, policy) == (min(os.nice(0) + sandbox.NICENESS, 19), os.SCHED_BATCH)
-    assert turn in ([], [sandbox.TURN])  # as far as the kernel shows it
+    if not alone:
+        assert group == [before]  # others are in it
 
 
 def test_the_process_gives_up_network_descriptors_and_memory() -> None:
