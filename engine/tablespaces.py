@@ -184,6 +184,8 @@ class NodeTablespaces:
         stores.on_durable(self._node.changes.moved, space.slot)
         self._node.changes.forget()
         self._node.columnar.add_tablespace(space)
+        if self._node.past is not None:
+            self._node.past.look_at_spaces()
         if self._storage is not None:
             self._storage.attached(space)
 

@@ -72,7 +72,7 @@ class Past:
         self._notes: deque[tuple[float, Lsn]] = deque()
         self._found: dict[tuple[int | None, int | None], Lsn] = {}  # the moments that had to be looked for
         self._timer: asyncio.TimerHandle | None = None
-        self._look_at_spaces()
+        self.look_at_spaces()
 
     def start(self) -> None:
         """From now on the recent past is kept. In the node's event loop."""
@@ -96,7 +96,7 @@ class Past:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(TICK, self._tick)
         now, notes, store = loop.time(), self._notes, self._node.store
-        self._look_at_spaces()
+        self.look_at_spaces()
         notes.append((now, store.durable_lsn))
         while len(notes) > 1 and notes[1][0] <= now - self._window:
             notes.popleft()
@@ -110,10 +110,13 @@ class Past:
         store = self._node.store
         return store.open_spaces() if isinstance(store, Stores) else [store]
 
-    def _look_at_spaces(self) -> None:
+    def look_at_spaces(self) -> None:
+        """There may be a tablespace that was not there before: what happens in it from now on is kept."""
         for space in self._spaces():
             if space not in self._since:
                 self._since[space] = self._node.clock(), space.durable_lsn
+                if self._timer is not None:
+                    space.keep_from(space.durable_lsn)
 
     # ---- LSNs and times -----------------------------------------------------------------------------------------
 

@@ -521,9 +521,10 @@ class Tablespace:
         return Snapshot(at, layers, generation, self._release)
 
     def keep_from(self, lsn: int) -> None:
-        """From now on readers at this LSN, which only grows, and at later ones find what they saw then: `snapshot`."""
-        self._kept_from = lsn
-        self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn, lsn)
+        """From now on readers at this LSN, which only grows, and at later ones find what they saw then: `snapshot`.
+        What was let go of before stays gone: the oldest that is left is kept then."""
+        self._kept_from = max(lsn, self._horizon)
+        self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn, self._kept_from)
         self._forget_history()
 
     @property

@@ -49,6 +49,18 @@ def test_every_lsn_that_is_kept_reads_as_it_did(tmp_path: Path, seed: int) -> No
     store.close()
 
 
+def test_what_was_let_go_of_before_is_not_promised(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for _ in range(5):
+        store.commit({key(0): b"x"})
+    store.space.keep_from(0)
+    store.commit({key(0): b"y"})
+    assert _content(store, store.space.readable_from) == {key(0): b"x"}
+    with pytest.raises(SqlError, match="72000"):
+        store.space.snapshot(store.space.readable_from - 1)
+    store.close()
+
+
 def test_a_flush_lets_go_of_what_is_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.space.keep_from(0)
