@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -176,3 +177,25 @@ def test_no_transaction_is_seen_in_half(server: ShoalServer, connection: psycopg
     for moment, expected in seen.items():
         rows = " UNION ALL ".join(f"SELECT id, n FROM {name} AS OF {moment}" for name in TABLES)
         assert connection.execute(f"SELECT sum(n), sum(n::bigint * n * id) FROM ({rows}) x").fetchall() == expected
+
+
+def test_a_block_in_the_past_stays_there_when_the_node_gets_a_second_tablespace(tmp_path: Path) -> None:
+    with (
+        Remembering(tmp_path / "data") as server,
+        psycopg.connect(server.dsn, autocommit=True) as present,
+        psycopg.connect(server.dsn, autocommit=True) as past,
+    ):
+        present.execute("CREATE TABLE t (id int PRIMARY KEY, n int)")
+        present.execute("INSERT INTO t VALUES (1, 10)")
+        then = lsn(present)
+        present.execute("UPDATE t SET n = 20")
+        past.execute(f"SET as_of = 'lsn {then}'")
+        past.execute("BEGIN")
+        assert past.execute("SELECT n FROM t").fetchall() == [(10,)]
+        present.execute("CREATE TABLESPACE one")
+        present.execute("UPDATE t SET n = 30")
+        assert past.execute("SELECT n FROM t").fetchall() == [(10,)]
+        past.execute("COMMIT")
+        assert past.execute("SELECT n FROM t").fetchall() == [(10,)]
+        past.execute("RESET as_of")
+        assert past.execute("SELECT n FROM t").fetchall() == [(30,)]
