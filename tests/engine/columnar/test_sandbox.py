@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,8 +43,10 @@ import os, threading
 from engine.columnar.worker import sandbox
 sandbox.enter({keep}, 1 << 30)
 def show():
-    with open("/proc/self/autogroup") as file:
-        group = file.read().split()[-1:]
+    group = []
+    if os.path.exists("/proc/self/autogroup"):  # not every kernel has them
+        with open("/proc/self/autogroup") as file:
+            group = file.read().split()[-1:]
     print(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0), *group)
 thread = threading.Thread(target=show)
 thread.start()
@@ -54,8 +57,8 @@ thread.join()
 @pytest.mark.parametrize("alone", [False, True])
 def test_the_process_and_its_threads_stand_back_from_processors_that_others_want(alone: bool) -> None:
     ours, theirs = socket.socketpair()
-    with open("/proc/self/autogroup") as file:
-        before = int(file.read().split()[-1])
+    place = Path("/proc/self/autogroup")
+    before = [int(place.read_text().split()[-1])] if place.exists() else []
     with ours, theirs:
         command = [sys.executable, "-c", STANDING.format(keep=theirs.fileno())]
         done = subprocess.run(
@@ -64,7 +67,7 @@ def test_the_process_and_its_threads_stand_back_from_processors_that_others_want
     niceness, policy, *group = map(int, done.stdout.split())
     assert (niceness, policy) == (min(os.nice(0) + sandbox.NICENESS, 19), os.SCHED_BATCH)
     if not alone:
-        assert group == [before]  # others are in it
+        assert group == before  # others are in it
 
 
 def test_the_process_gives_up_network_descriptors_and_memory() -> None:
