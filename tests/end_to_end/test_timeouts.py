@@ -16,7 +16,7 @@ from tests.server import ShoalServer
 Server = ShoalServer | PostgresServer
 Connection = psycopg.Connection
 SHORT = "150ms"
-LONG = """SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 3000) b, generate_series(1, 300) c
+LONG = """SELECT count(*) FROM generate_series(1, 20000) a, generate_series(1, 20000) b, generate_series(1, 300) c
           WHERE a.a * b.b % 7 = c.c"""
 
 

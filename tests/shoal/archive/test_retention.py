@@ -47,7 +47,7 @@ class Kept:
         self.node.bootstrap()
         self.log = self.logs[self.space.tablespace_id]
         self.history = LocalHistory(self.node, self.logs.__getitem__, data, retention, limit)
-        self.far = FarPast(self.node, self.history.past(), str(data / "past"))
+        self.far = FarPast(self.node, self.history.past, str(data / "past"))
         self.recorded: dict[int, dict[bytes, bytes]] = {}
 
     async def write(self, count: int) -> None:

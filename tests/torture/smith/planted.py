@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from typing import Any
 
 from engine.session import planning
 from engine.session.planning import Prepared
@@ -38,13 +38,7 @@ class PlantedServer(ShoalServer):
 def plant(fault: str) -> None:
     """Makes this process faulty."""
 
-    def prepare(
-        session: Session,
-        statement: ast.Statement,
-        types: Sequence[int],
-        with_places: bool = False,
-        literals: int = 0,
-    ) -> Prepared:
+    def prepare(session: Session, statement: ast.Statement, *rest: Any, **options: Any) -> Prepared:
         if "ref_0" in statement.text:
             if fault == "defect":
                 raise KeyError("planted")
@@ -52,7 +46,7 @@ def plant(fault: str) -> None:
                 os.kill(os.getpid(), signal.SIGSTOP)
             else:
                 os._exit(1)
-        return _prepare(session, statement, types, with_places, literals)
+        return _prepare(session, statement, *rest, **options)
 
     planning.prepare = prepare
 
