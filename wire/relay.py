@@ -282,7 +282,7 @@ class Relay:
                     status = await self._run(cycle)
                 except (_LeaderGoneError, ConnectionLostError) as error:
                     refused = isinstance(error, _RefusedError)
-                    if begun or (cycle.sent and not refused):
+                    if begun or (cycle.sent and not (refused and cycle.repeatable)):
                         await self._broken(cycle, error)
                         return
                     cycle = await self._again(tablespace, image, cycle, end, refused)
@@ -657,7 +657,7 @@ class Relay:
                 self._host.send(frame.data)
                 await self._host.drained()
             elif kind != 0x5A:
-                if kind == 0x45 and cycle.repeatable and _refuses(frame):
+                if kind == 0x45 and not cycle.completed and _refuses(frame):
                     raise _RefusedError("the node does not lead any more")
                 if self._shown(cycle, frame):
                     cycle.answered = cycle.answered or kind not in _ASIDES
@@ -693,6 +693,7 @@ class Relay:
         elif kind == 0x53:
             return self._report(frame)
         elif kind == 0x43:
+            cycle.completed = True
             self._command(client_core.strings(frame.body)[0])
         elif kind == 0x47:
             cycle.begin_copy()

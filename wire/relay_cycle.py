@@ -39,6 +39,7 @@ class Cycle:
         self.over = False  # the leader has answered all of it
         self.effects = 0  # of what it executes
         self.answered = False  # the client has been sent something of the answer
+        self.completed = False  # a statement of it has come to its end
         self.quiet: asyncio.Future[bool] | None = None  # until the relay's own Sync is answered: whether it went well
         self.quiet_failed = False
         self.kept: list[Frame] = []  # its messages, while they are small

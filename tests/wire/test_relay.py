@@ -11,9 +11,9 @@ import pytest
 from catalog.errors import SqlError
 from tests.server import ShoalServer
 from tests.wire.leader_proxy import LeaderProxy
-from wire import client_core, core
+from wire import client_core, core, messages
 from wire.client_core import Frame, FrameStream
-from wire.relay import ClientGoneError, Relay, SessionImage, Target
+from wire.relay import NOT_LEADING, ClientGoneError, Relay, SessionImage, Target
 
 IMAGE = SessionImage({"user": "postgres", "database": "postgres"}, {})
 DONE = 30.0  # seconds that a test may take
@@ -468,6 +468,41 @@ async def test_a_commit_whose_outcome_is_unknown_is_08007(
     with pytest.raises(SqlError) as caught:
         await task
     assert (caught.value.sqlstate, caught.value.severity) == ("08007", "FATAL")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"", "end_block"),  # it was run at the next leader: the block had not done anything
+        (messages.BIND_COMPLETE, "fail_block"),
+        (messages.BIND_COMPLETE + messages.command_complete("COMMIT"), "08007"),
+    ],
+)
+async def test_a_commit_that_a_leader_refuses_is_not_in_doubt(rig: Rig, answer: bytes, told: str) -> None:
+    """It leads no more when it comes to the COMMIT, whose Bind it may have answered."""
+    going = SqlError("57P01", "this node leads no more", severity="FATAL", routine=NOT_LEADING)
+
+    async def leader(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big") - 4)
+        writer.write(messages.AUTHENTICATION_OK + messages.READY["I"])
+        for part in (messages.command_complete("BEGIN") + messages.READY["T"], b"", b""):
+            await reader.readexactly(1)
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big") - 4)
+            writer.write(part)
+        writer.write(answer + messages.error_response(going, "FATAL"))
+        writer.close()
+
+    async with await asyncio.start_server(leader, "127.0.0.1", 0) as server:
+        rig.locator.targets = [Target("b", "127.0.0.1", server.sockets[0].getsockname()[1])]
+        task = rig.carry(fed=extended(b"COMMIT"), image=BEGIN)
+        try:
+            await task
+        except SqlError as error:
+            assert error.sqlstate == told
+            return
+    assert rig.front.events == [told if told == "end_block" else (told, None)]
+    if told == "fail_block":
+        assert "E 40001" in await rig.front.until(b"E")
 
 
 async def test_one_statement_outside_a_block_is_a_commit_too(rig: Rig, shoal: ShoalServer) -> None:

@@ -130,7 +130,7 @@ async def test_a_member_that_hangs_is_stood_in_for(cluster: Cluster, caplog: pyt
     store = cluster.quorum("a b c", 2, 2, 2)
     hung = cluster.members[store.order("x/1")[0].url]
     hung.decide = lambda number, operation, name: Fault("delay")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "shoal"):
         for number in range(5):
             await store.put(f"x/{number}", b"1")
     assert all(len(cluster.holders(f"x/{number}").split()) == 2 for number in range(5))
