@@ -28,6 +28,13 @@ def pgbench(cluster: ShoalCluster, node: str, *options: str) -> subprocess.Popen
     )
 
 
+def clients(cluster: ShoalCluster, node: str) -> int:
+    """How many of pgbench's sessions a node has."""
+    with cluster.connect(node) as connection:
+        [(count,)] = rows(connection, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'")
+    return int(str(count))
+
+
 def test_leaders_are_moved_by_command_under_pgbench(cluster: ShoalCluster) -> None:
     pgbench(cluster, cluster.leader(), "-i", "-q").communicate(timeout=60)
     cluster.wait_for_applied()
@@ -35,6 +42,9 @@ def test_leaders_are_moved_by_command_under_pgbench(cluster: ShoalCluster) -> No
     loads = [pgbench(cluster, node, *options) for node in cluster.nodes]
     led = [cluster.leader()]
     try:
+        cluster.wait_until(lambda: all(clients(cluster, node) >= 3 for node in cluster.nodes), "all clients are there")
+        begun = cluster.head().lsn  # pgbench takes no error of the first use of a statement, when it is prepared
+        cluster.wait_until(lambda: cluster.head().lsn > begun + 300, "every client has committed")
         for _ in range(ROUNDS):
             before = cluster.head().lsn
             to = cluster.followers()[0]
