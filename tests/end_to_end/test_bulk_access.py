@@ -28,6 +28,11 @@ def connect(shoal: ShoalServer) -> Iterator[Callable[..., psycopg.Connection]]:
     yield made
     for connection in opened:
         connection.close()
+    with psycopg.connect(shoal.dsn, autocommit=True) as connection:  # other tests list the roles of this server
+        for (name,) in connection.execute(
+            "SELECT rolname FROM pg_roles WHERE rolname IN ('stager', 'stranger')"
+        ).fetchall():
+            connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())
 
 
 @pytest.fixture
