@@ -176,10 +176,10 @@ class FarPast:
         try:
             for number, part in enumerate(parts):
                 place = os.path.join(path, part.tablespace.hex()) if number else path
-                spaces.append(await asyncio.to_thread(open_still, place, loop, _ignore))
+                spaces.append(await asyncio.to_thread(open_still, place, loop))
             columnar = WorkerClient(spaces[0], os.path.join(path, "columnar"), memory_limit=WORKER_MEMORY, threads=1)
             store = spaces[0] if isinstance(at, int) else self._joined(spaces, columnar)
-            node = PastNode(store, columnar, self._present, at, _nothing)
+            node = PastNode(store, columnar, self._present, at)
             node.read_catalogs()
             if isinstance(store, Stores):
                 _route(store, node, {part.tablespace: space for part, space in zip(parts, spaces, strict=True)})
@@ -332,11 +332,3 @@ async def _close(made: _Made) -> None:
     for space in made.spaces:
         space.close()
     await asyncio.to_thread(shutil.rmtree, made.path, ignore_errors=True)
-
-
-def _ignore(_: BaseException) -> None:
-    return
-
-
-def _nothing() -> None:
-    return

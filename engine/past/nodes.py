@@ -231,10 +231,12 @@ def _begin_read_only(
 class PastNode(Node):
     """`release` is called by `close`, once."""
 
-    def __init__(self, store: Any, columnar: Any, present: Node, at: Lsn, release: Callable[[], None]) -> None:
+    def __init__(
+        self, store: Any, columnar: Any, present: Node, at: Lsn, release: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(store, columnar, present.clock)
         self._stand_at(store, at, present)
-        self._release: Callable[[], None] | None = release
+        self._release = release
         self.new_transaction = _begin_read_only
         self.sessions, self.secrets = present.sessions, present.secrets
         self.listeners, self.advisory_locks = present.listeners, present.advisory_locks

@@ -66,7 +66,9 @@ class NoChangelog(UnwritableLog):
             os.unlink(self.bulk_path(name))
 
 
-def open_still(path: str, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], None]) -> Tablespace:
+def open_still(
+    path: str, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], None] | None = None
+) -> Tablespace:
     """The tablespace of a directory, over no changelog. `failed` is told once when a write has failed. Raises what
     Tablespace.open does."""
     log = NoChangelog(os.path.join(path, BULK))

@@ -252,9 +252,9 @@ async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBa
             if known in node.shared_catalog.databases:  # the server had no time to remove it
                 await asyncio.to_thread(backups.let_go, known)
         path = await backups.fill(statement.backup, moment.lsn, moment.time, name, status.report)
-        space = await asyncio.to_thread(open_still, path, asyncio.get_running_loop(), _ignore)
+        space = await asyncio.to_thread(open_still, path, asyncio.get_running_loop())
         try:
-            found = PastNode(space, node.columnar, node, space.durable_lsn, _nothing)
+            found = PastNode(space, node.columnar, node, space.durable_lsn)
             found.read_catalogs()
             text = f'database "{name}" is "{database}" as of LSN {found.lsn}'
             session.notices.append(SqlError("00000", text, severity="NOTICE"))
@@ -265,11 +265,3 @@ async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBa
     except BaseException:
         del node.restores[name]
         raise
-
-
-def _ignore(_: BaseException) -> None:
-    return
-
-
-def _nothing() -> None:
-    return

@@ -232,6 +232,15 @@ class PastWait(Exception):  # noqa: N818 - not an error: the statement is planne
         self.ready = ready
 
 
+async def once_known(plan: Callable[[], Prepared]) -> Prepared:
+    """What `plan` gives once all of the past that it asks for is there: the moment of a time, then the state of it."""
+    while True:
+        try:
+            return plan()
+        except PastWait as wait:
+            await wait.ready()
+
+
 class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from engine.execute.context import RowPathFull, RowPathHeavy
 from engine.session import planning, serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
-from engine.session.prepared import PastWait, Portal, Prepared, RunRow, StalePlan, may_read_past, utf8
+from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
 from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
@@ -53,12 +54,7 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
         if long and len(statements) == 1 and not may_read_past(statement.text):
             prepared = await asyncio.to_thread(planning.prepare, session, statement, ())
         else:
-            while True:
-                try:
-                    prepared = planning.prepare(session, statement, (), brief=brief)
-                    break
-                except PastWait as wait:  # for the moment of a time, then for the state of that moment
-                    await wait.ready()
+            prepared = await once_known(partial(planning.prepare, session, statement, (), brief=brief))
         if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
             session.cache.put(sql, prepared)
         last = number == len(statements) or _ends_implicit(session, statement)

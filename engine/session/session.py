@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from time import perf_counter
 
@@ -34,7 +35,7 @@ from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error
 from engine.session.leadership import LedSession
 from engine.session.planning import LONG_TEXT
-from engine.session.prepared import PastWait, Portal, Prepared, RunRow, StalePlan, may_read_past, utf8
+from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
 from engine.session.system import SessionSurroundings
 from engine.session.transactions import ends_block, ends_transaction
 from engine.session.virtual_rows import VirtualRows
@@ -317,11 +318,7 @@ class Session(LedSession):
 
     async def _plan_past(self, sql: bytes, types: tuple[int, ...]) -> Prepared:
         """The plan of a text that reads the past, which may have to be made first."""
-        while True:
-            try:
-                return planning.plan_text(self, sql, types)
-            except PastWait as wait:  # for the moment of a time, then for the state of that moment
-                await wait.ready()
+        return await once_known(partial(planning.plan_text, self, sql, types))
 
     def _begins(self, sql: bytes) -> None:
         """This is what others see from now on."""

@@ -111,7 +111,6 @@ def test_ranges_are_for_who_may_read_the_table(
 ) -> None:
     connection.execute("DROP TABLE IF EXISTS ranged CASCADE")
     connection.execute("CREATE TABLE ranged (id int PRIMARY KEY)")
-    connection.execute("DROP ROLE IF EXISTS stranger")
     connection.execute("CREATE ROLE stranger LOGIN")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         _ranges(connect(user="stranger"), "ranged", 2)
@@ -296,7 +295,6 @@ def _files(shoal: ShoalServer) -> int:
 def test_who_may_use_a_stage(
     connection: psycopg.Connection, connect: Callable[..., psycopg.Connection], target: str
 ) -> None:
-    connection.execute("DROP ROLE IF EXISTS stager")
     connection.execute("CREATE ROLE stager LOGIN")
     token = _token(connection)
     _put(connection, target, token, "0", range(3))

@@ -32,15 +32,19 @@ def _read(cluster: ShoalCluster, node: str, database: str) -> list[object]:
         return found
 
 
+def _make_parent(cluster: ShoalCluster, leader: str) -> None:
+    _run(cluster, leader, "postgres", "CREATE DATABASE a")
+    _run(
+        cluster, leader, "a", "CREATE TABLE t (id int PRIMARY KEY, x text)",
+        "INSERT INTO t SELECT i, 'a' FROM generate_series(1, 4000) i",
+    )  # fmt: skip
+
+
 def test_followers_and_the_next_leader_have_them() -> None:
     with ShoalCluster(2) as cluster:
         leader = cluster.leader()
         follower = next(node for node in cluster.nodes if node != leader)
-        _run(cluster, leader, "postgres", "CREATE DATABASE a")
-        _run(
-            cluster, leader, "a", "CREATE TABLE t (id int PRIMARY KEY, x text)",
-            "INSERT INTO t SELECT i, 'a' FROM generate_series(1, 4000) i",
-        )  # fmt: skip
+        _make_parent(cluster, leader)
         _run(cluster, leader, "postgres", "CREATE DATABASE b FROM a")
         _run(cluster, leader, "a", "UPDATE t SET x = 'later' WHERE id = 7", "DELETE FROM t WHERE id > 3000")
         _run(cluster, leader, "b", "INSERT INTO t VALUES (9000, 'b')")
@@ -68,11 +72,7 @@ def test_a_branch_of_what_only_the_store_keeps() -> None:
     with ShoalCluster(2, settings={"past_window": 0.0}) as cluster:
         leader = cluster.leader()
         follower = next(node for node in cluster.nodes if node != leader)
-        _run(cluster, leader, "postgres", "CREATE DATABASE a")
-        _run(
-            cluster, leader, "a", "CREATE TABLE t (id int PRIMARY KEY, x text)",
-            "INSERT INTO t SELECT i, 'a' FROM generate_series(1, 4000) i",
-        )  # fmt: skip
+        _make_parent(cluster, leader)
         cluster.wait_for_applied()
         expected = _read(cluster, leader, "a")
         found = _run(cluster, leader, "a", "SELECT pg_current_wal_lsn() - '0/0'")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from tests.end_to_end.test_access import ends
 from tests.oracle import PostgresServer, free_port
 from tests.server import ROOT, ShoalServer
 from wire.scram import MECHANISM, Exchange
@@ -45,24 +46,12 @@ def raw(server: ShoalServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), 20)
 
 
-def until_the_end(connection: socket.socket) -> bytes:
-    found = b""
-    while True:
-        try:
-            data = connection.recv(1 << 16)
-        except ConnectionError:
-            return found
-        if not data:
-            return found
-        found += data
-
-
 def test_connections_beyond_the_cap_are_refused_unread(narrow: NarrowServer) -> None:
     """Those count that have said nothing yet."""
     held = [raw(narrow) for _ in range(3)]
     try:
         with raw(narrow) as beyond:
-            answer = until_the_end(beyond)
+            answer = ends(beyond)
             assert b"C53300\0" in answer and b"too many clients" in answer
     finally:
         for connection in held:
@@ -152,7 +141,7 @@ def test_a_nul_within_a_query_message_is_refused(server: ShoalServer | PostgresS
     with socket.create_connection((str(given["host"]), int(str(given["port"]))), 20) as connection:
         connection.sendall(struct.pack(">i", len(startup) + 4) + startup)
         connection.sendall(b"Q" + struct.pack(">i", len(text) + 4) + text + b"X\0\0\0\4")
-        answer = until_the_end(connection)
+        answer = ends(connection)
         # PostgreSQL reads up to the NUL, and then says that the message is too long.
         assert (b"C22021\0" if isinstance(server, ShoalServer) else b"C08P01\0") in answer
         assert b"CSELECT" not in answer
