@@ -27,6 +27,7 @@ from catalog.system.shared import acts_as
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from engine.ddl import names
+from engine.ddl.code_users import own_objects
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze.collations import collation_of, texts_of
@@ -231,8 +232,8 @@ def comment(context: DdlContext, name: tuple[str, ...], text: str | None) -> str
 
 
 def users(context: DdlContext, item: Collation) -> Iterator[tuple[SchemaObject, int]]:
-    """What depends on a collation: (object, number of the column or 0)."""
-    for other in list(context.catalog.objects.values()):
+    """What depends on a collation: (object, number of the column or 0). Other databases have others of its name."""
+    for other in own_objects(context):
         if isinstance(other, Table | Composite | View):
             for column in other.columns:
                 if column.collation == item.oid:

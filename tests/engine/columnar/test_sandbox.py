@@ -44,7 +44,7 @@ from engine.columnar.worker import sandbox
 sandbox.enter({keep}, 1 << 30)
 def show():
     group = []
-    if os.path.exists("/proc/self/autogroup"):  # not every kernel has them
+    if os.path.exists("/proc/self/autogroup"):  # not every kernel has them, nor every container's processes one
         with open("/proc/self/autogroup") as file:
             group = file.read().split()[-1:]
     print(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0), *group)
@@ -54,11 +54,16 @@ thread.join()
 """
 
 
+def niceness_of_group() -> list[int]:
+    """That of this process's scheduling group; nothing where the kernel has no such groups or it is in none."""
+    place = Path("/proc/self/autogroup")
+    return [int(word) for word in place.read_text().split()[-1:]] if place.exists() else []
+
+
 @pytest.mark.parametrize("alone", [False, True])
 def test_the_process_and_its_threads_stand_back_from_processors_that_others_want(alone: bool) -> None:
     ours, theirs = socket.socketpair()
-    place = Path("/proc/self/autogroup")
-    before = [int(place.read_text().split()[-1])] if place.exists() else []
+    before = niceness_of_group()
     with ours, theirs:
         command = [sys.executable, "-c", STANDING.format(keep=theirs.fileno())]
         done = subprocess.run(
