@@ -152,8 +152,7 @@ class Follower:
         while self.position.lsn < self.head.lsn:
             await self._catch_up(coordination, self.head)
         self._verify_end(self.head)
-        if not self._wake.is_set():
-            await self._sleep()
+        await self._sleep()
 
     async def _sleep(self) -> None:
         """Until the head has moved, or it is time to ask; then for a moment more.

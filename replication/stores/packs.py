@@ -44,8 +44,8 @@ SUFFIX = ".pack"
 ALIGN = 8
 MAX_NAMES = 200_000  # that are remembered, of all folders, unless one alone has more
 MAX_FOLDERS = 64
-FIRST_LOOK = 16 << 10  # bytes that are read where something new may be
-PIECE = 1 << 20
+FIRST_LOOK = 16 << 10  # bytes that are read where something new may be; four times as much each time that it was more
+PIECE = 1 << 20  # the most that is read at once, but for one larger record
 OLD = 2.0  # seconds without a write after which a pack's time stamp tells whether there has been another one
 MAX_TRIES = 10
 
@@ -191,7 +191,7 @@ class _Folder:
             pack.end = at + start
             if len(found) < wanted or (record is None and len(found) - start >= _MAX_HEAD):
                 return
-            wanted = PIECE if record is None else max(PIECE, record.end - start)
+            wanted = min(4 * wanted, PIECE) if record is None else max(min(4 * wanted, PIECE), record.end - start)
 
     def _add(self, pack: _Pack, offset: int, record: Record) -> None:
         place = (pack.number << _OFFSET_BITS | offset) << _SIZE_BITS | record.size

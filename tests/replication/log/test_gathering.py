@@ -82,6 +82,28 @@ async def test_commits_gather_until_somebody_waits(pair: Pair) -> None:
     assert follower.applied == leader.applied
 
 
+async def test_what_is_committed_during_a_look_gathers_too(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = pair.engines
+    await leader.commit(b"1")
+    get, looked = pair.store.get, asyncio.Event()
+
+    async def get_beside_a_commit(name: str) -> bytes:
+        if not looked.is_set():
+            looked.set()
+            await leader.commit(b"2")
+        return await get(name)
+
+    monkeypatch.setattr(pair.store, "get", get_beside_a_commit)
+    async with asyncio.timeout(10):
+        await pair.logs[1].wait_for(1)
+    await asyncio.sleep(0.05)
+    assert looked.is_set()
+    assert follower.applied == [b"1"]
+    async with asyncio.timeout(10):
+        await pair.logs[1].wait_for(2)
+    assert follower.applied == [b"1", b"2"]
+
+
 async def test_a_strong_read_does_not_wait_for_the_moment(pair: Pair) -> None:
     leader, follower = pair.engines
     await leader.commit(b"x")
