@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 logging.getLogger("shoal").addHandler(logging.NullHandler())  # a library's messages are for who asks for them
 
-_open: weakref.WeakSet[Database] = weakref.WeakSet()
+_open: set[Database] = set()  # held until each is closed: its thread must not outlive the interpreter
+_ended = threading.Event()  # the program is at its end, which closes what is open: nothing more may be opened
 
 
 class Database:
@@ -38,12 +40,18 @@ class Database:
         self.path = Path(path).absolute()
         self._user, self._database = user, database
         self._engine = EngineThread(Config(data=str(self.path), **settings))
-        self._engine.start()
         self._own = threading.local()
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._server: Server | None = None
         self._closed = False
+        if _ended.is_set():
+            raise InterfaceError("the program ends: no database can be opened any more")
         _open.add(self)
+        try:
+            self._engine.start()
+        except BaseException:
+            self.close()
+            raise
 
     def connect(self, *, autocommit: bool = False, user: str = "", database: str = "") -> Connection:
         """A PEP 249 connection. Raises OperationalError."""
@@ -106,16 +114,15 @@ class Database:
 
     def close(self) -> None:
         """Ends all connections; what they have not committed is rolled back. Does nothing the second time."""
-        if self._closed:
-            return
-        self._closed = True
-        _open.discard(self)
-        for connection in list(self._connections):
-            connection.close()
-        if self._server is not None:
-            with contextlib.suppress(OperationalError):
-                self._engine.call(self._server.stop)
+        if not self._closed:
+            self._closed = True
+            for connection in list(self._connections):
+                connection.close()
+            if self._server is not None:
+                with contextlib.suppress(OperationalError):
+                    self._engine.call(self._server.stop)
         self._engine.stop()
+        _open.discard(self)
 
     def __enter__(self) -> Self:
         return self
@@ -160,17 +167,32 @@ def connect(path: str | Path, **settings: Any) -> Connection:
     """PEP 249's: a connection to the database in a directory, which this process opens once and closes at its end."""
     where = Path(path).absolute()
     found = next((database for database in _open if database.path == where), None)
+    if found is not None and found._engine.failure is not None:
+        found.close()
+        found = None
     return (found or open(path, **settings)).connect()
 
 
 def _close_all() -> None:
-    for database in list(_open):
-        database.close()
+    """A thread of ours that woke in an interpreter that has ended would end the process by SIGSEGV."""
+    _ended.set()
+    with contextlib.ExitStack() as every:
+        for database in list(_open):
+            every.callback(database.close)
+
+
+def _leave_all() -> None:
+    """In a fork: what is open is the parent's, whose threads have stayed there. Nobody is to wait for them."""
+    for database in _open:
+        database._closed = True
+        database._engine.leave()
+    _open.clear()
 
 
 # What closes a database needs threads, and those of concurrent.futures end before atexit's functions are called: so it
 # is called where they are ended, before them (Python has no public name for that).
 getattr(threading, "_register_atexit", atexit.register)(_close_all)
+os.register_at_fork(after_in_child=_leave_all)
 
 
 __all__ = ["Database", "Transaction", "connect", "open"]

@@ -43,7 +43,7 @@ class EngineThread:
         self.server: Server
         self.loop = uvloop.new_event_loop()
         self.links: weakref.WeakSet[Link] = weakref.WeakSet()
-        self._stop: asyncio.Future[None]
+        self._stop: asyncio.Future[None] = self.loop.create_future()
         self._started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="shoal", daemon=True)
 
@@ -63,7 +63,12 @@ class EngineThread:
         if self._thread.is_alive():
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._end)
-        self._thread.join()
+            self._thread.join()
+
+    def leave(self) -> None:
+        """In a fork: the thread has stayed in the process that opened the directory, and no connection works here."""
+        for link in self.links:
+            link.lose()
 
     def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """What `work` gives, called on the engine's thread; if that is awaitable, what it ends with."""
@@ -98,7 +103,6 @@ class EngineThread:
                 link.give_up()
 
     async def _serve(self) -> None:
-        self._stop = self.loop.create_future()
         async with alone(self.config, self._fatal) as node:
             node.default_settings = self.config.default_settings
             self.server = Server(node, *self.config.address, self.config.max_connections)
@@ -181,6 +185,10 @@ class Link(asyncio.Transport):
         """Ends the session; its transaction is rolled back."""
         with contextlib.suppress(OperationalError):
             self._on_engine(self._receive, client_core.TERMINATE)
+        self._lost = True
+
+    def lose(self) -> None:
+        """In a fork: the other side is not here."""
         self._lost = True
 
     def _on_engine(self, callback: Callable[..., None], *arguments: Any) -> None:

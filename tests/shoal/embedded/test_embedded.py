@@ -300,6 +300,76 @@ connection.execute("INSERT INTO t VALUES (1)")
         assert connection.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
 
 
+@pytest.mark.parametrize("how", ["shoal.connect({path!r})", "shoal.open({path!r}).connect()"])
+def test_no_thread_of_a_database_outlives_the_interpreter(tmp_path: Path, how: str) -> None:
+    """The C library's end waits here for longer than the engine's loop ever sleeps: a thread of the engine that was
+    still there would wake in an interpreter that is gone."""
+    code = f"""
+import atexit, ctypes, threading
+import shoal
+connection = {how.format(path=str(tmp_path))}
+connection.execute("CREATE TABLE t (a int)")
+connection.commit()
+atexit.register(lambda: print([thread.name for thread in threading.enumerate()]))
+libc = ctypes.CDLL(None)
+libc.on_exit(ctypes.cast(libc.sleep, ctypes.c_void_p), None)  # which is called with the status
+raise SystemExit(2)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"['MainThread']\n", b"")
+
+
+def test_connect_opens_a_directory_once(tmp_path: Path) -> None:
+    with shoal.connect(tmp_path) as first, shoal.connect(tmp_path) as second:
+        first.execute("CREATE TABLE t (a int)")
+        first.commit()
+        assert second.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+
+
+def test_a_fork_has_no_database(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+import shoal
+db = shoal.open({str(tmp_path)!r})
+connection = db.connect(autocommit=True)
+db.serve()
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+    print(connection.execute("SELECT 1").fetchall())
+else:
+    for use in (lambda: connection.execute("SELECT 1"), lambda: db.execute("SELECT 1"), db.connect):
+        try:
+            use()
+        except shoal.Error as error:
+            print(type(error).__name__)
+    db.close()
+    sys.stdout.flush()
+    os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode().split("\n") == ["InterfaceError"] * 3 + ["[(1,)]", ""]
+
+
+def test_nothing_is_opened_once_the_program_ends(tmp_path: Path) -> None:
+    code = f"""
+import threading
+import shoal
+shoal.open({str(tmp_path / "one")!r})
+def late():
+    threading.main_thread().join()
+    while True:
+        try:
+            shoal.connect({str(tmp_path / "two")!r}).close()
+        except shoal.InterfaceError as error:
+            return print(error)
+threading.Thread(target=late).start()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"the program ends: no database can be opened any more\n"
+
+
 def test_commits_that_cannot_be_made_durable_end_the_database(tmp_path: Path) -> None:
     database = shoal.open(tmp_path)
     database.execute("CREATE TABLE t (a int)")
@@ -308,3 +378,14 @@ def test_commits_that_cannot_be_made_durable_end_the_database(tmp_path: Path) ->
         for _ in range(1000):
             database.execute("SELECT 1")
     database.close()
+
+
+def test_what_could_not_be_made_durable_can_be_opened_again(tmp_path: Path) -> None:
+    with shoal.connect(tmp_path) as connection:
+        engine = connection._link._engine
+        engine.call(engine._fatal, OSError(5, "Input/output error"))
+        with pytest.raises(shoal.OperationalError, match="cannot be made durable"):
+            for _ in range(1000):
+                connection.execute("SELECT 1")
+    with shoal.connect(tmp_path) as connection:
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
