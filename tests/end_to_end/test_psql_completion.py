@@ -1,6 +1,7 @@
 """What psql offers when Tab is pressed: its completion queries find the same on both servers.
 
-psql runs in a pseudo-terminal. Ctrl-U takes away the line, and a line that is echoed shows that the answer is whole.
+psql runs in a pseudo-terminal, which is read as it looks: in what parts the line editor draws a line is a matter of
+time. A character typed behind the Tabs shows that they are answered. Ctrl-U takes away the line.
 It works in a database of its own: some completions offer whatever there is.
 Not compared: encodings (there are no conversions here) and extensions (there is no PL/pgSQL).
 """
@@ -51,10 +52,28 @@ LINES = (
 DATABASE = "completion"
 LIMIT = 30.0  # seconds
 PROMPT = "=> "
+END = "~"
+
+
+def screen(said: str) -> str:
+    """The lines that stand in a dumb terminal which was told this."""
+    lines: list[list[str]] = [[]]
+    at = 0  # the cursor's column in the last line
+    for character in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x07", "", said):
+        if character == "\n":
+            lines.append([" "] * at)
+        elif character == "\r":
+            at = 0
+        elif character == "\b":
+            at -= 1
+        else:
+            lines[-1][at : at + 1] = character
+            at += 1
+    return "\n".join("".join(line) for line in lines)
 
 
 class Terminal:
-    """psql in a pseudo-terminal, with a line editor that draws nothing but what it says and never asks back."""
+    """psql in a pseudo-terminal, with a line editor that never asks back."""
 
     def __init__(self, server: ShoalServer | PostgresServer, settings: pathlib.Path) -> None:
         self._master, slave = pty.openpty()
@@ -65,26 +84,28 @@ class Terminal:
             stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True, close_fds=True,
         )  # fmt: skip
         os.close(slave)
-        self._count = 0
-        self._until_echo()
+        self._said = ""
+        self._until(PROMPT)
 
     def offered(self, line: str) -> set[str]:
         """The words that two Tabs behind this text bring up, or complete it to."""
-        os.write(self._master, line.encode() + b"\t\t")
-        text = self._until_echo()
-        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\x07\x08\r]", " ", text)
+        self._said = PROMPT
+        os.write(self._master, line.encode())
+        self._until(line.rstrip())
+        os.write(self._master, b"\t\t" + END.encode())  # what stands behind the line when both are answered
+        shown = self._until(END).removesuffix(END)
+        os.write(self._master, b"\x15\n")
+        self._until("\n" + PROMPT)
         return set(shown.split())
 
-    def _until_echo(self) -> str:
-        self._count += 1
-        mark = f"end-of-{self._count}-"
-        os.write(self._master, b"\x15\\echo " + mark.replace("-", "'-'").encode() + b"\n")  # the echo is not the mark
-        found, deadline = "", time.monotonic() + LIMIT
-        while PROMPT not in found.partition(mark)[2]:  # before it, keys would not come to the line editor
+    def _until(self, end: str) -> str:
+        """What stands in the terminal once its last line ends so."""
+        deadline = time.monotonic() + LIMIT
+        while not (shown := screen(self._said)).rstrip().endswith(end.rstrip()):
             ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"psql says nothing more: {found[-500:]}"
-            found += os.read(self._master, 65536).decode(errors="replace")
-        return found[: found.rindex("\\echo")]
+            assert ready, f"psql says nothing more: {self._said[-500:]!r}"
+            self._said += os.read(self._master, 65536).decode(errors="replace")
+        return shown.rstrip()
 
     def close(self) -> None:
         os.write(self._master, b"\x15\\q\n")
