@@ -223,14 +223,16 @@ def _booleans_and_bits() -> None:
 
 # ---- collecting aggregates ----
 
-_CONSTANT_TEXT = re.compile(r"'(?:[^']|'')*'(?:::VARCHAR)?|CAST\('(?:[^']|'')*' AS VARCHAR\)")
+_CONSTANT_TEXT = re.compile(r"'(?:[^']|'')*'(?:::VARCHAR)?|CAST\((?:'(?:[^']|'')*'|\$\d+) AS VARCHAR\)")
 
 
 def _string_agg_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-    """DuckDB's separator is one constant for all rows; PostgreSQL's is an argument of each row."""
+    """DuckDB's separator is one constant for all rows; PostgreSQL's is an argument of each row, and NULL an empty
+    one."""
     if not _CONSTANT_TEXT.fullmatch(arguments[1]):
         return None
-    return call("string_agg", "{0}").format(arguments[0]).replace(ORDER_MARK, f", {arguments[1]}{ORDER_MARK}")
+    separator = f", coalesce({arguments[1]}, ''){ORDER_MARK}"
+    return call("string_agg", "{0}").format(arguments[0]).replace(ORDER_MARK, separator)
 
 
 def _joining(empty: Any) -> AggregateSteps:

@@ -72,6 +72,9 @@ class UdfSignature:
     volatile: bool = False
     result_fields: tuple[TypeRef, ...] = ()
     direct: int = 0  # ordered-set aggregates: how many arguments are single values for the state maker, not LISTs
+    distinct: tuple[tuple[int, bool, bool], ...] = ()
+    """Aggregates with DISTINCT that is left to them: rows are sorted by these arguments (descending, NULLs first), and
+    each counts once."""
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from catalog.types import lookup
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import write_kept
-from engine.execute.ordering import sort_function
+from engine.execute.ordering import each_once, sort_function, sort_rows
 from engine.execute.walk import children
 from engine.sql import tree
 
@@ -197,7 +197,7 @@ def _finisher(aggregate: tree.Aggref) -> Callable[[list[Sequence[object]]], obje
     width = len(aggregate.arguments)
     order_by = list(aggregate.order_by)
     make, step, final = _COUNTING if aggregate.function.source in _COUNTS else _steps(aggregate)
-    keys = [lookup(argument.type.oid).sort_key() for argument in aggregate.arguments] if aggregate.distinct else []
+    kinds = [lookup(argument.type.oid) for argument in aggregate.arguments]
     sorts = [
         (
             sort_function(width + i, lookup(clause.expression.type.oid), clause.descending, clause.nulls_first),
@@ -206,19 +206,12 @@ def _finisher(aggregate: tree.Aggref) -> Callable[[list[Sequence[object]]], obje
         for i, clause in enumerate(order_by)
     ]
     if aggregate.distinct and not sorts:
-        sorts = [(sort_function(i, lookup(a.type.oid), False, False), False) for i, a in enumerate(aggregate.arguments)]
+        sorts = [(sort_function(i, kind, False, False), False) for i, kind in enumerate(kinds)]
 
     def finish(rows: list[Sequence[object]]) -> object:
-        for key, descending in reversed(sorts):
-            rows.sort(key=key, reverse=descending)
+        sort_rows(rows, sorts)
         state = make()
-        seen = set()
-        for row in rows:
-            if keys:
-                known = tuple(v if k is None or v is None else k(v) for k, v in zip(keys, row[:width], strict=True))
-                if known in seen:
-                    continue
-                seen.add(known)
+        for row in each_once(rows, kinds) if aggregate.distinct else rows:
             state = step(state, *row[:width])
         return final(state)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -27,3 +27,20 @@ def sort_function(
         return not null_is_high, value if key is None else key(value)
 
     return of_row
+
+
+def sort_rows(rows: list[Sequence[object]], order: Sequence[tuple[Callable[[Sequence[object]], Any], bool]]) -> None:
+    """Sorts by several items, each a function of `sort_function` and whether it is descending."""
+    for key, descending in reversed(order):
+        rows.sort(key=key, reverse=descending)
+
+
+def each_once(rows: Iterable[Sequence[object]], kinds: Sequence[SqlType]) -> Iterator[Sequence[object]]:
+    """The first of the rows whose first items, of these types, are equal; NULLs are."""
+    keys = [kind.sort_key() for kind in kinds]
+    seen = set()
+    for row in rows:
+        known = tuple(v if k is None or v is None else k(v) for k, v in zip(keys, row, strict=False))
+        if known not in seen:
+            seen.add(known)
+            yield row

@@ -7,6 +7,7 @@ care where an aggregate compares them: min, max and DISTINCT.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.errors import not_supported
@@ -53,11 +54,20 @@ class Call:
     direct: int = 0  # how many arguments an ordered-set aggregate takes once a group
     distinct: str = ""  # 'DISTINCT '
     order: str = ""  # ' ORDER BY ...'
+    sorting: Sequence[tuple[int, bool, bool]] = ()  # with DISTINCT: the same by arguments (UdfSignature.distinct)
     after: str = ""  # FILTER and OVER clauses
 
     @property
     def shown(self) -> str:
         return f"{self.function.name}({type_names(self.types)})"
+
+    @property
+    def by_key(self) -> bool:
+        """Whether DuckDB cannot tell by itself which values of an argument are equal, or less."""
+        return any(
+            not piece.fields and not is_native(piece, type_.oid)
+            for piece, type_ in zip(self.arguments, self.types, strict=True)
+        )
 
     def marked(self, sql: str) -> str:
         """SQL with its marks replaced."""
@@ -97,12 +107,20 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         direct=len(node.direct_arguments),
         distinct="DISTINCT " if node.distinct else "",
         order=order,
+        sorting=_sorting(node) if node.distinct else (),
         after=f" FILTER (WHERE {condition})" if condition else "",
     )
     piece = aggregate_call(call)
     if node.distinct:  # DuckDB looks for what it orders by among the arguments, and finds nothing volatile there
         piece = piece._replace(sql=without_volatility(piece.sql))
     return piece
+
+
+def _sorting(node: tree.Aggref) -> list[tuple[int, bool, bool]]:
+    """How DISTINCT sorts the arguments: as ORDER BY says, which can name nothing else, then by those that it leaves."""
+    sorting = [(node.arguments.index(item.expression), item.descending, item.nulls_first) for item in node.order_by]
+    named = {place for place, _, _ in sorting}
+    return sorting + [(place, False, False) for place in range(len(node.arguments)) if place not in named]
 
 
 _HARMLESS = (tree.Var, tree.Const, tree.Param, tree.RelabelType)
@@ -140,6 +158,8 @@ def aggregate_call(call: Call) -> Piece:
     if call.distinct and not call.order and _depends_on_order(call):
         # PostgreSQL sorts to find duplicates, and takes the values in that order.
         call.order = " ORDER BY " + sort_item(call.generation, call.arguments[0], call.types[0], False, False)
+    if call.distinct and call.by_key and call.function.name not in ("count", "min", "max"):
+        return _over_lists(call, found)
     native = _keyed(call) or _native(call, found)
     return native if native is not None else _over_lists(call, found)
 
@@ -147,7 +167,7 @@ def aggregate_call(call: Call) -> Piece:
 def _depends_on_order(call: Call) -> bool:
     """Whether the order of the values makes a difference: to what collects them, and to the last digit of what adds up
     floats."""
-    if call.function.name in ("array_agg", "string_agg"):
+    if call.function.name.endswith("_agg"):
         return True
     return _of_floats(call) and call.function.name not in ("count", "min", "max")
 
@@ -181,18 +201,14 @@ def _scaled(call: Call) -> Piece:
 
 
 def _keyed(call: Call) -> Piece | None:
-    """min, max and count(DISTINCT) of what is compared by key; other aggregates refuse DISTINCT over such values."""
-    if not call.arguments or all(
-        piece.fields or is_native(piece, type_.oid) for piece, type_ in zip(call.arguments, call.types, strict=True)
-    ):
+    """min, max and count(DISTINCT) of what is compared by key."""
+    if not call.by_key:
         return None
     piece, name = call.arguments[0], call.function.name
     if name in ("min", "max"):
         key = comparable(call.generation, piece, call.types[0].oid)
         return Piece(f"arg_{name}({piece.sql}, {key}){call.after}", piece.form)
     if call.distinct:
-        if name != "count":
-            not_supported(f"DISTINCT in aggregate {call.shown} on this query")
         key = comparable(call.generation, piece, call.types[0].oid)
         return Piece(f"count(DISTINCT {key}){call.after}", "BIGINT")
     return None
@@ -231,9 +247,10 @@ def _over_lists(call: Call, found: Implementation) -> Piece:
         not_supported(f"aggregate {call.shown}")
     if any(piece.fields for piece in call.arguments):
         not_supported(f"a record as argument of aggregate {call.function.name} on this query")
-    if call.distinct and (len(call.arguments) != 1 or (call.order and not _of_floats(call))):
-        not_supported(f"DISTINCT in aggregate {call.shown} on this query")
-    signature = aggregate_signature(call.function, found, call.types, call.result, call.direct)
+    sorting: Sequence[tuple[int, bool, bool]] = ()
+    if call.distinct and (len(call.arguments) != 1 or call.by_key or (call.order and not _of_floats(call))):
+        sorting, call.distinct, call.order = call.sorting, "", ""
+    signature = aggregate_signature(call.function, found, call.types, call.result, call.direct, sorting)
     arguments = [as_declared(piece, type_.oid) for piece, type_ in zip(call.arguments, call.types, strict=True)]
     template = call.marked(f"list({DISTINCT_MARK}@{ORDER_MARK}){FILTER_MARK}")
     lists = [template.replace("@", sql, 1) for sql in arguments[call.direct :]]

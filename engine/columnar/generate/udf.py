@@ -2,6 +2,7 @@
 
     f_<function oid>[_<argument type oids>]   the Python side of a function; types are named where they can vary
     s_..., a_...                              of a set-returning function, of an aggregate (over LISTs)
+    a_..._<argument><a|d><f|l>                of an aggregate that sorts by its arguments and takes equal ones once
     shoal_<source>                            of a function that an implementation's own SQL calls
     out_<type>, in_<type>[_<typmod>]          text forms
     len_<type>_<typmod>_<e|i>                 length coercion
@@ -130,10 +131,16 @@ def set_signature(
 
 
 def aggregate_signature(
-    function: Function, found: Implementation, arguments: Sequence[TypeRef], result: TypeRef, direct: int
+    function: Function,
+    found: Implementation,
+    arguments: Sequence[TypeRef],
+    result: TypeRef,
+    direct: int,
+    distinct: Sequence[tuple[int, bool, bool]] = (),
 ) -> UdfSignature:
-    """The UDF of an aggregate: a LIST for each argument after the `direct` ones."""
+    """The UDF of an aggregate: a LIST for each argument after the `direct` ones; `distinct` as in UdfSignature."""
     suffix = "".join(f"_{item.oid}" for item in arguments)
+    suffix += "".join(f"_{place}{'da'[not down]}{'fl'[not first]}" for place, down, first in distinct)
     return UdfSignature(
         name=f"a_{function.oid}{suffix}",
         kind="aggregate",
@@ -147,6 +154,7 @@ def aggregate_signature(
         strict=not found.steps_see_nulls,
         context="call" if found.needs_context else "",
         direct=direct,
+        distinct=tuple(distinct),
     )
 
 

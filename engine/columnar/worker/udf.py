@@ -8,7 +8,7 @@ SqlError that it raises travels through DuckDB as text and is found again by `du
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from catalog.types import oids
 from catalog.types.base import FormatSettings
 from engine.columnar.interface import CONTEXT_TYPES, UdfSignature, settings_of
 from engine.columnar.worker import values
+from engine.execute.ordering import each_once, sort_function, sort_rows
 from engine.storage.columns import one_array
 
 RowFunction = Callable[..., Any]
@@ -197,12 +198,21 @@ def _aggregate(signature: UdfSignature) -> Maker:
         not_supported(f"aggregate {signature.source} in an analytic query")
     initial, step, final = steps
     strict, direct = signature.strict, signature.direct
+    kinds = [types.lookup(argument.oid) for argument in signature.argument_types[direct:]]
+    order = [
+        (sort_function(place, kinds[place], descending, nulls_first), descending)
+        for place, descending, nulls_first in signature.distinct
+    ]
 
     def whole_group(*arguments: Any) -> Any:
         state = initial(*arguments[:direct])
         groups = arguments[direct:]
         if groups and groups[0] is not None:
-            for row in zip(*groups, strict=True):
+            rows: Iterable[Sequence[Any]] = zip(*groups, strict=True)
+            if order:
+                sort_rows(gathered := list(rows), order)
+                rows = each_once(gathered, kinds)
+            for row in rows:
                 if not (strict and None in row):
                     state = step(state, *row)
         return final(state)

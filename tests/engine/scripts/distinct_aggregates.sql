@@ -1,0 +1,27 @@
+-- DISTINCT in aggregates: in their order, by values that DuckDB cannot compare, over several arguments.
+create table o (id int primary key, status text, placed date, total numeric(10,2), f float8, j jsonb);
+insert into o select i, (array['new','paid','sent'])[1 + i % 3], date '2024-01-01' + i % 366, i * 1.5, i / 3.0, jsonb_build_object('a', i % 5) from generate_series(1, 2000) i;
+select string_agg(distinct status, ',' order by status) from o;
+select string_agg(distinct status, ',') from o;
+select string_agg(status, ',' order by status) = '' from o;
+select string_agg(distinct (total % 4)::text, ',') from o;
+select string_agg(distinct substr(status, 1, 2), ',') from o;
+select string_agg(distinct status, null) from o;
+select string_agg(distinct status, status) from o;
+select string_agg(distinct status, id::text order by status desc, id::text) = '' from o where id < 20;
+select string_agg(distinct status, ',' order by status desc) filter (where id > 10), sum(distinct total), sum(distinct f), count(distinct j), jsonb_agg(distinct j), jsonb_agg(distinct j order by j desc), json_agg(distinct status), jsonb_agg(distinct status order by status desc), array_agg(distinct j order by j desc) from o;
+select status, json_agg(distinct extract(dow from placed) order by extract(dow from placed)) from o group by 1 order by 1;
+select jsonb_object_agg(distinct status, j -> 'b') from o;
+select sum(distinct x), avg(distinct x), count(distinct x), max(distinct x), array_agg(distinct x), string_agg(distinct x::text, ',') from (values (1.0::numeric), (1.00), (2), (null)) v(x);
+select sum(distinct x), avg(distinct x), stddev(distinct x), variance(distinct x), array_agg(distinct x order by x desc nulls last) from (select (i % 7)::numeric / 3 as x from generate_series(1, 1000) i union all select null) v;
+select bool_or(distinct id > 3), bit_and(distinct id), min(distinct j::text), max(distinct status) from o;
+select array_agg(distinct tags order by tags desc) from (select array['a', 'b' || i % 2] as tags from generate_series(1, 600) i) v;
+select string_agg(distinct b, '\x00'::bytea order by b desc) from (select ('\x0' || i % 3)::bytea as b from generate_series(1, 600) i) v;
+select count(distinct (status, id % 2)) from o;
+select array_agg(distinct interval '1 day' * (id % 3)) from o;
+select regr_count(distinct id, id) from o;
+select string_agg(distinct status, ',' order by id) from o;
+select status, string_agg(distinct (id % 4)::text, '-' order by (id % 4)::text desc), jsonb_agg(distinct j), count(distinct j) filter (where id % 2 = 0) from o group by status order by status;
+prepare p (text) as select string_agg(distinct status, $1 order by status) from o;
+execute p ('; ');
+execute p (null);
