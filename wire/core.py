@@ -52,6 +52,7 @@ TAIL_DESCRIBED = DESCRIBE + TAIL
 TAIL_LIMITED = EXECUTE + b"\0\0\0\x01S\0\0\0\x04"
 TAILS = (TAIL, TAIL_DESCRIBED, TAIL_LIMITED, DESCRIBE + TAIL_LIMITED)
 REMEMBERED = 1024  # executions of one connection
+LONG = 64 << 10  # bytes of a message whose parts are joined once
 
 CANCEL_REQUEST = 80877102
 SSL_REQUEST = 80877103
@@ -289,12 +290,15 @@ def violation(message: str) -> SqlError:
 class ProtocolCore:
     """One connection's incoming side. Raises SqlError (08P01, FATAL) for what cannot be a message."""
 
-    __slots__ = ("_authenticating", "_buffer", "_executions", "_position", "phase")
+    __slots__ = ("_authenticating", "_buffer", "_executions", "_left", "_missing", "_parts", "_position", "phase")
 
     def __init__(self) -> None:
         self._authenticating = False
         self._buffer = b""
         self._position = 0
+        self._parts: list[bytes] = []  # what follows the buffer, of a long message that is not whole yet
+        self._missing = 0  # bytes of that message
+        self._left = 0  # bytes of a CopyData whose beginning has been given out
         self._executions: dict[bytes, Execution] = {}  # by the statement's name
         self.phase = "startup"
 
@@ -302,14 +306,26 @@ class ProtocolCore:
         """Appends what arrived."""
         if self._position >= len(self._buffer):
             self._buffer = data
+        elif self._missing:  # a long message is joined once, not with every part of it
+            self._parts.append(data)
+            self._missing = max(self._missing - len(data), 0)
+            if not self._missing:
+                self._join()
+            return
         else:
             self._buffer = self._buffer[self._position :] + data
         self._position = 0
 
+    def _join(self) -> None:
+        """Makes one buffer of what has not been given out."""
+        self._buffer = b"".join((self._buffer[self._position :], *self._parts))
+        self._parts.clear()
+        self._missing = self._position = 0
+
     @property
     def buffered(self) -> int:
         """Bytes received and not yet given out."""
-        return len(self._buffer) - self._position
+        return len(self._buffer) - self._position + sum(map(len, self._parts))
 
     def authenticate(self) -> None:
         """The client is asked who it is."""
@@ -335,8 +351,10 @@ class ProtocolCore:
         """The next message as an event, or NEED_DATA."""
         if self.phase == "startup":
             return self._startup()
+        if self._left and (event := self._more_copy_data()) is not None:
+            return event
         buffer, position = self._buffer, self._position
-        while len(buffer) - position >= 5:
+        while len(buffer) - position >= 5 and not self._missing:
             kind = buffer[position]
             length = _I32(buffer, position + 1)[0]
             reader = _READERS.get(kind)
@@ -344,11 +362,16 @@ class ProtocolCore:
                 raise self._refuse(kind, length)
             end = position + 1 + length
             if kind == 0x64 and self.phase == "copy_in" and len(buffer) - position >= MINIMUM:
-                data, run_end = strip_headers(buffer, position)
+                if end > len(buffer):  # its data need not come at once
+                    self._position, self._left = len(buffer), end - len(buffer)
+                    return CopyData(buffer[position + 5 :])
+                data, run_end = strip_headers(buffer, position) if length < MINIMUM else (b"", position)
                 if data:
                     self._position = run_end
                     return CopyData(data)
             if end > len(buffer):
+                if end - position >= LONG:
+                    self._missing = end - len(buffer)
                 break
             self._position = position = end
             if self.phase == "ready":
@@ -366,10 +389,20 @@ class ProtocolCore:
         self._position = position
         return NEED_DATA
 
+    def _more_copy_data(self) -> Event | None:
+        """What is there of a CopyData whose beginning has been given out; dropped where COPY has ended meanwhile. None:
+        the next message is to be looked at."""
+        start = self._position
+        self._position = min(len(self._buffer), start + self._left)
+        self._left -= self._position - start
+        if self._position > start and self.phase == "copy_in":
+            return CopyData(self._buffer[start : self._position])
+        return NEED_DATA if self._left else None
+
     def peek(self) -> tuple[list[Event], int]:
         """The messages up to the first that ReadyForQuery answers (Query, Sync, FunctionCall), or those that are there
         if it is not, as events; and their size in bytes. Nothing is taken: they come again from `next_event`."""
-        before, phase = self._position, self.phase
+        before, phase, left = self._position, self.phase, self._left
         events: list[Event] = []
         try:
             while (event := self.next_event()) is not NEED_DATA:
@@ -378,10 +411,13 @@ class ProtocolCore:
                     break
             return events, self._position - before
         finally:
-            self._position, self.phase = before, phase
+            if self._position != before:
+                self._missing = 0  # of a message that is not the next one
+            self._position, self.phase, self._left = before, phase, left
 
     def take_rest(self) -> bytes:
         """Everything that has not been given out: somebody else reads it."""
+        self._join()
         data, self._buffer, self._position = self._buffer[self._position :], b"", 0
         return data
 
@@ -442,7 +478,7 @@ class ProtocolCore:
     def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
         """What arrived, if it is nothing but a whole execution like one that came before: with its parameters. Then it
         must not be given to `receive_data`. None: it must."""
-        if self._position < len(self._buffer) or self.phase != "ready":
+        if self._position < len(self._buffer) or self.phase != "ready" or self._left:
             return None
         execution = self._executions.get(data[6 : data.find(0, 6)])
         if execution is None or not (data.startswith(execution.prefix, 5) and data.endswith(execution.suffix)):
@@ -466,12 +502,15 @@ class ProtocolCore:
     def whole_query(self, data: bytes) -> bytes | None:
         """What arrived, if it is nothing but one Query: its text. Then it must not be given to `receive_data`."""
         size = len(data)
-        if self._position < len(self._buffer) or self.phase != "ready" or size < 6 or _I32(data, 1)[0] + 1 != size:
+        if self._position < len(self._buffer) or self.phase != "ready" or self._left:
+            return None
+        if size < 6 or _I32(data, 1)[0] + 1 != size:
             return None
         return None if data[-1] else data[5:-1]
 
     def unread(self, data: bytes) -> None:
         """Puts back what `whole_execution` took: it comes before everything that has arrived since."""
+        self._join()
         self._buffer = data + self._buffer[self._position :]
         self._position = 0
 

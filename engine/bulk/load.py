@@ -95,11 +95,24 @@ class Pieces:
 
     def _cut(self, size: int) -> bytes:
         """Takes whole lines of about `size` bytes off; b"" if there is not one."""
-        whole = b"".join(self._parts)
-        end = self._reader.cut(whole[: size + _MORE_BYTES])
-        self._parts = [whole[end:]]
-        self._size = len(whole) - end
-        return whole[:end]
+        count, taken = 0, 0
+        while count < len(self._parts) and taken < size + _MORE_BYTES:
+            taken += len(self._parts[count])
+            count += 1
+        # Megabytes are joined, never sliced: to slice bytes keeps the interpreter for as long as it takes.
+        whole = b"".join(self._parts[:count])
+        end = self._reader.cut(whole)
+        self._size -= end
+        if end == taken:
+            del self._parts[:count]
+            return whole
+        while taken > end:
+            count -= 1
+            taken -= len(self._parts[count])
+        place = end - taken
+        piece = b"".join([*self._parts[:count], self._parts[count][:place]])
+        self._parts[: count + 1] = [self._parts[count][place:]]
+        return piece
 
     def _join(self) -> bytes:
         whole = b"".join(self._parts)

@@ -1,4 +1,4 @@
-"""A thread for one statement's heavy work, so that the event loop goes on."""
+"""A thread for one statement's heavy work, so that the event loop goes on. It stands back (engine/priority.py)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
+
+from engine.priority import stand_back
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -16,7 +18,7 @@ class BulkThread:
     clean-up that is handed to `at_end` comes after it and needs no waiting for."""
 
     def __init__(self, name: str) -> None:
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._executor = ThreadPoolExecutor(1, name, stand_back)
         self._last: list[Callable[[], object]] = []
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -141,13 +141,14 @@ class Checkpoint:
             transaction.put(b"flushed", _U64.pack(layer.last_lsn), db=self._meta)
         return True
 
-    def delete_dropped(self, pause: Callable[[float], None]) -> None:
-        """Deletes the ranges of dropped storage ids, a slice a transaction; goes on where a crash stopped it."""
+    def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> None:
+        """Deletes the ranges of dropped storage ids, a slice a transaction, until `stop`; goes on where the last call,
+        or one before a crash, has ended."""
         with self.environment.begin(db=self._meta) as transaction:
             names = [_DROP + storage_prefix(storage_id) for storage_id in self.drops_in(transaction)]
         with self.writing():
             for name in names:
-                while self._delete_slice(name):
+                while not stop() and self._delete_slice(name):
                     pause(0.01)
 
     @contextmanager

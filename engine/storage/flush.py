@@ -1,7 +1,12 @@
 """The thread that writes frozen layers into the checkpoint, oldest first.
 
 It shares the interpreter with the engine, so it works in slices and rests between them for as long as it worked: point
-reads go on at their pace. When writers are waiting for it (`hurry`), or at shutdown, it does not rest.
+reads go on at their pace. When writers are waiting for it (`hurry`), or at shutdown, it does not rest. When it wakes up
+it takes no processor from anybody (SCHED_BATCH), but it is not nice: what writes is held up by memory that is not
+flushed.
+
+What was dropped is deleted while nothing waits to be written: not before layers, and not at shutdown, since the next
+start goes on with it.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from functools import partial
 from queue import SimpleQueue
 
 from catalog.durations import durations
+from engine.priority import stand_back
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.interface import EngineThread
 from engine.storage.views import Layer
@@ -53,18 +59,21 @@ class Flusher:
         self._thread.join()
 
     def _run(self) -> None:
+        stand_back(0)
         try:
-            self._checkpoint.delete_dropped(self._rest)
+            self._delete()
             while (layer := self._jobs.get()) is not None:
                 began = time.perf_counter_ns()
                 self._checkpoint.write(layer, self._rest)
                 _FLUSHES.add(time.perf_counter_ns() - began)
                 self._engine_thread(partial(self._on_flushed, layer))
-                if layer.drops:
-                    self._checkpoint.delete_dropped(self._rest)
+                self._delete()
         except BaseException as error:  # the thread ends here: whatever happened is reported, and is fatal
             self.failed = True
             self._engine_thread(partial(self._on_failure, error))
+
+    def _delete(self) -> None:
+        self._checkpoint.delete_dropped(self._rest, lambda: not self._jobs.empty())
 
     def _rest(self, worked: float) -> None:
         if not self.hurry:

@@ -297,6 +297,67 @@ def test_copy_data_arrives_whole_however_it_is_cut(payloads: list[bytes], cuts: 
     assert b"".join(received) == b"".join((*rows, *payloads, *rows))
 
 
+def test_a_large_copy_data_is_handed_on_as_it_arrives() -> None:
+    machine = ready()
+    machine.begin_copy()
+    whole = message(b"d", b"x" * 10_000 + b"y" * 10_000) + message(b"d", b"z" * 10_000) + message(b"c")
+    received = []
+    for start in range(0, len(whole), 6_000):
+        machine.receive_data(whole[start : start + 6_000])
+        while isinstance(event := machine.next_event(), core.CopyData):
+            received.append(event.data)
+        assert not machine.buffered or event is core.COPY_DONE or machine.buffered < MINIMUM
+    assert event is core.COPY_DONE
+    assert b"".join(received) == b"x" * 10_000 + b"y" * 10_000 + b"z" * 10_000
+    assert len(received) > 3
+
+
+@pytest.mark.parametrize("extended", [False, True])
+@pytest.mark.parametrize("cut", [6_000, 20_001, 20_005, 20_008])
+def test_what_is_left_of_a_copy_data_is_dropped_when_the_copy_has_failed(extended: bool, cut: int) -> None:
+    machine = ready()
+    machine.begin_copy()
+    query = message(b"Q", b"select 1\0")
+    whole = message(b"d", query * 1000 + b"\n" * (20_000 - 1000 * len(query))) + message(b"c") + message(b"S") + query
+    machine.receive_data(whole[:5_000])
+    assert isinstance(machine.next_event(), core.CopyData)
+    machine.end_copy(failed=True, extended=extended)
+    assert machine.whole_query(query) is None
+    found = []
+    for part in (whole[5_000:cut], whole[cut:]):
+        machine.receive_data(part)
+        found += events(machine)
+    assert found == ["Sync()", "Query(sql=b'select 1')"]
+
+
+@given(st.lists(st.sampled_from([b"a", b"b" * 1000, b"c" * 200_000]), max_size=6), st.integers(20_000, 150_000))
+def test_long_messages_are_whole_however_they_are_cut(texts: list[bytes], size: int) -> None:
+    whole = b"".join(message(b"Q", text + b"\0") for text in texts)
+    machine, found = ready(), []
+    for start in range(0, len(whole), size):
+        machine.receive_data(whole[start : start + size])
+        while True:
+            seen, taken = machine.peek()
+            event = machine.next_event()
+            assert (event is NEED_DATA) == (not seen) == (not taken)
+            if event is NEED_DATA:
+                break
+            assert described(event) == described(seen[0])
+            found.append(described(event))
+    assert found == [f"Query(sql={text!r})" for text in texts]
+    assert machine.take_rest() == b""
+
+
+def test_a_long_message_that_is_not_whole_is_given_back_with_all_of_its_parts() -> None:
+    whole = message(b"Q", b"x" * 100_000 + b"\0")
+    machine = ready()
+    for start in range(0, 90_000, 10_000):
+        machine.receive_data(whole[start : start + 10_000])
+        assert machine.next_event() is NEED_DATA
+    assert machine.buffered == 90_000
+    assert machine.take_rest() == whole[:90_000]
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=30), st.sampled_from(CONVERSATION)), max_size=12), st.booleans())
 def test_any_bytes_give_events_or_a_fatal_error(parts: list[bytes], started: bool) -> None:

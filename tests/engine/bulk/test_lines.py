@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
 from catalog.errors import SqlError
 from engine.bulk.copy_lines import LineReader, splitter
 from engine.bulk.copy_options import CopyOptions
+from engine.bulk.load import Pieces
 
 TEXT = CopyOptions()
 CSV = CopyOptions(csv=True, delimiter=",", null="")
@@ -40,6 +42,31 @@ def test_cuts_change_nothing(options: CopyOptions) -> None:
         whole = [line.text for line in LineReader(options).lines(data)]
         for size in (1, 2, 5, 11):
             assert in_pieces(data, options, size) == whole, (data, size)
+
+
+class Source:
+    """Gives these parts, one at a time."""
+
+    def __init__(self, parts: list[bytes]) -> None:
+        self.parts = parts
+
+    async def read(self) -> bytes | None:
+        return self.parts.pop(0) if self.parts else None
+
+
+async def test_pieces_are_whole_lines_of_about_the_size_and_nothing_is_lost() -> None:
+    source = random.Random(11)
+    for _ in range(200):
+        lines = [b"x" * source.randrange(60) + b"\n" for _ in range(source.randrange(1, 80))]
+        data = b"".join(lines) + b"end"[: source.randrange(4)]
+        cuts = sorted(source.randrange(len(data)) for _ in range(source.randrange(12)))
+        parts = [data[start:end] for start, end in pairwise([0, *cuts, len(data)]) if end > start]
+        pieces = Pieces(Source(parts), LineReader(TEXT))
+        found: list[bytes] = []
+        while pieces.left:
+            found.append(await pieces.gather(source.choice((1, 100, 1000))))
+        assert b"".join(found) == data
+        assert all(piece.endswith(b"\n") for piece in found[:-1])
 
 
 def test_fields() -> None:

@@ -6,6 +6,8 @@ import os
 import random
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint, FormatTooNew
 from engine.storage.edits import Edits
+from engine.storage.flush import Flusher
 from engine.storage.keys import encode_row_numbers, prefix_range, row_number_key, storage_prefix
 from engine.storage.tablespace import DirectoryInUse
 from replication.files import Files
@@ -209,7 +212,19 @@ def test_an_uncommitted_run_is_removed_at_the_next_start(tmp_path: Path) -> None
     assert not list(bulk.iterdir())
 
 
-def test_a_dropped_storage_id_is_deleted_in_the_background_also_after_a_restart(tmp_path: Path) -> None:
+def test_a_dropped_storage_id_is_deleted_in_the_background_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted = threading.Event()
+    delete_slice = Checkpoint._delete_slice
+
+    def last(checkpoint: Checkpoint, name: bytes) -> bool:
+        more = delete_slice(checkpoint, name)
+        if not more:
+            deleted.set()
+        return more
+
+    monkeypatch.setattr(Checkpoint, "_delete_slice", last)
     store = Store(tmp_path)
     store.commit({key(1, 2): b"stays", **{key(number): b"x" for number in range(100)}})
     store.flush()
@@ -217,11 +232,50 @@ def test_a_dropped_storage_id_is_deleted_in_the_background_also_after_a_restart(
     store.commit({}, drops=[1])
     store.close()  # the drop is recorded, nothing deleted yet
     assert snapshot.lsn == 1
+    assert not deleted.is_set()
     again = Store(tmp_path)
-    again.space._flusher.stop()  # type: ignore[union-attr]
+    assert deleted.wait(20)
     with again.space._checkpoint.environment.begin(db=again.space._checkpoint.rows) as transaction:
         assert [found for found, _ in transaction.cursor()] == [key(1, 2)]
     again.close()
+
+
+def test_deleting_what_was_dropped_makes_way_and_goes_on_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.storage.checkpoint.DROP_SLICE", 10)
+    store = Store(tmp_path)
+    store.commit({key(number): b"x" for number in range(100)})
+    store.flush()
+    store.space._flusher.stop()  # type: ignore[union-attr]
+    checkpoint = store.space._checkpoint
+    with checkpoint.environment.begin(write=True, db=checkpoint._meta) as transaction:
+        transaction.put(b"drop" + storage_prefix(1), b"")
+
+    def left() -> int:
+        with checkpoint.environment.begin(db=checkpoint.rows) as transaction:
+            return sum(1 for _ in transaction.cursor())
+
+    asked = iter([False, False, True])
+    checkpoint.delete_dropped(lambda worked: None, lambda: next(asked))
+    assert left() == 80
+    checkpoint.delete_dropped(lambda worked: None, lambda: True)
+    assert left() == 80
+    checkpoint.delete_dropped(lambda worked: None, lambda: False)
+    assert left() == 0
+    store.close()
+
+
+def test_the_flusher_ends_without_deleting_what_was_dropped(tmp_path: Path) -> None:
+    class Deleting(Checkpoint):
+        def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> None:
+            while not stop():
+                begun.set()
+
+    begun = threading.Event()
+    checkpoint = Deleting(str(tmp_path / "rows"))
+    flusher = Flusher(checkpoint, lambda work: None, lambda layer: None, lambda error: None)
+    assert begun.wait(20)
+    flusher.stop()
+    checkpoint.close()
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
