@@ -6,6 +6,8 @@
     quiet        again
 
 Point reads are the crowd's because they are what waits when anything holds the event loop, the interpreter or the disk.
+They wait for processors too, which the loads' clients and the readers themselves want as well: so PostgreSQL is the
+control. It has a crowd of its own, which rests while Shoal's reads, and the other way round.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import psutil
 import psycopg
 
+from tests.oracle import PostgresServer
 from tests.server import ROOT, ShoalServer
 from tests.torture.crowd.loads import LOADS
 
@@ -35,20 +39,44 @@ class CrowdServer(ShoalServer):
         return ["env", "SHOAL_MAX_CONNECTIONS=1000", f"SHOAL_COLUMNAR_MEMORY={512 << 20}", *super().command()]
 
 
+class CrowdPostgres(PostgresServer):
+    """The same of PostgreSQL, which syncs its commits as Shoal does."""
+
+    def __init__(self) -> None:
+        super().__init__(("max_connections=1000",))
+
+    @property
+    def pid(self) -> int:
+        return int((self.directory / "data" / "postmaster.pid").read_text().split()[0])
+
+
+class Served(Protocol):
+    """A server under a crowd."""
+
+    @property
+    def dsn(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def pid(self) -> int: ...
+
+
 @dataclass(slots=True)
 class Window:
-    """Of the reads while `name` ran: times in milliseconds; what the engine's process grew to, in MB."""
+    """Of the reads while `name` ran: times in milliseconds; what the engine's process grew to, in MB: memory of its
+    own, and `mapped`, pages of files, which the kernel takes back when it wants them."""
 
     name: str
     figures: dict[str, float]
     memory: float
     said: list[str] = field(default_factory=list)
+    mapped: float = 0.0
 
 
 class Crowd:
     """Idle connections and readers of a server, for as long as the context lasts."""
 
-    def __init__(self, server: ShoalServer, idle: int, busy: int, rate: float) -> None:
+    def __init__(self, server: Served, idle: int, busy: int, rate: float) -> None:
         self.server = server
         with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute("CREATE TABLE crowd_points (id int PRIMARY KEY, note text)")
@@ -73,9 +101,16 @@ class Crowd:
 
     def window(self) -> dict[str, float]:
         """The figures since the last call. Raises RuntimeError when a reader was not answered."""
+        return self._ask("")
+
+    def rest(self) -> None:
+        """Nothing is read until the next window."""
+        self._ask("rest")
+
+    def _ask(self, line: str) -> dict[str, float]:
         assert self.readers.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # they have ended: the next line tells why
-            self.readers.stdin.write("\n")
+            self.readers.stdin.write(f"{line}\n")
             self.readers.stdin.flush()
         return self._line()
 
@@ -103,10 +138,11 @@ class Crowd:
         self.window()
         for thread in threads:
             thread.start()
-        end, most = time.monotonic() + seconds, 0.0
+        end, most, mapped = time.monotonic() + seconds, 0.0, 0.0
         process = psutil.Process(self.server.pid)
         while time.monotonic() < end:
-            most = max(most, process.memory_info().rss / 1e6)
+            memory = process.memory_info()
+            most, mapped = max(most, (memory.rss - memory.shared) / 1e6), max(mapped, memory.shared / 1e6)
             time.sleep(0.1)
         figures = self.window()
         over.set()
@@ -114,7 +150,7 @@ class Crowd:
             thread.join(120)
             if thread.is_alive():
                 said.append(f"WRONG: {thread.name} does not end")
-        return Window(name, figures, most, said)
+        return Window(name, figures, most, said, mapped)
 
     def close(self) -> None:
         assert self.readers.stdin is not None
@@ -125,9 +161,11 @@ class Crowd:
 
 
 @contextlib.contextmanager
-def crowd(idle: int = IDLE, busy: int = BUSY, rate: float = RATE) -> Iterator[Crowd]:
-    with CrowdServer() as server:
-        found = Crowd(server, idle, busy, rate)
+def crowd(
+    idle: int = IDLE, busy: int = BUSY, rate: float = RATE, server: type[CrowdServer | CrowdPostgres] = CrowdServer
+) -> Iterator[Crowd]:
+    with server() as served:
+        found = Crowd(served, idle, busy, rate)
         try:
             yield found
         finally:

@@ -3,7 +3,8 @@
     python -m tests.torture.crowd.readers PORT CONNECTIONS READS_A_SECOND ROWS
 
 A line on standard input begins the next window, and the figures of the one before are written as a line of JSON:
-how many reads, and percentiles of their times in milliseconds. Errors of the server end the process with their text.
+how many reads, and percentiles of their times in milliseconds. After the line `rest` nothing is read until the next
+one. Errors of the server end the process with their text.
 
 A read's time counts from when it was due, not from when it was sent, so a server that stands still is charged with
 every read that it has kept waiting (no "coordinated omission").
@@ -39,12 +40,14 @@ class Reader(asyncio.Protocol):
     """One connection. `times`: seconds of each read of this window."""
 
     times: list[float] = []
+    resting = False
 
     def __init__(self, interval: float, rows: int) -> None:
         self.loop = asyncio.get_running_loop()
         self.interval, self.rows = interval, rows
         self.entered: asyncio.Future[None] = self.loop.create_future()
         self.due = 0.0
+        self.waits = False  # has come to its turn while all rest
         self.data = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -61,8 +64,7 @@ class Reader(asyncio.Protocol):
             self.greetings -= self.data.count(READY)
             if not self.greetings:
                 self.entered.set_result(None)
-                self.due = self.loop.time() + random.random() * self.interval
-                self.loop.call_at(self.due, self.send)
+                self.begin()
         elif self.data[:1] != b"2":
             sys.exit(f"no answer to a read: {self.data[:200]!r}")
         else:
@@ -75,7 +77,16 @@ class Reader(asyncio.Protocol):
                 self.send()
         self.data = b""
 
+    def begin(self) -> None:
+        """Reads at some moment within an interval, and every interval from then on."""
+        self.waits = False
+        self.due = self.loop.time() + random.random() * self.interval
+        self.loop.call_at(self.due, self.send)
+
     def send(self) -> None:
+        if Reader.resting:
+            self.waits = True
+            return
         self.transport.write(_read(random.randrange(self.rows)))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -102,7 +113,13 @@ async def _main(port: int, connections: int, rate: float, rows: int) -> None:
     incoming = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(incoming), sys.stdin)
     print(json.dumps(_figures()), flush=True)
-    while await incoming.readline():
+    while line := await incoming.readline():
+        if Reader.resting:
+            await asyncio.sleep(2 * connections / rate)  # all have come to their turn
+        Reader.resting = line.strip() == b"rest"
+        for reader in readers:
+            if reader.waits and not Reader.resting:
+                reader.begin()
         print(json.dumps(_figures()), flush=True)
     for reader in readers:
         reader.transport.abort()
