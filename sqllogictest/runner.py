@@ -11,13 +11,14 @@ import hashlib
 import itertools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
 import psycopg
 
+from sqllogictest.exchange import Answer, Exchange
 from sqllogictest.script import Record, parse
 
 ENGINE = "postgresql"
@@ -77,8 +78,22 @@ def run_file(dsn: str, path: Path, report: Callable[[str], None] = lambda _: Non
 def _run_records(
     connection: psycopg.Connection[tuple[object, ...]], path: Path, tally: Tally, report: Callable[[str], None]
 ) -> None:
-    threshold = DEFAULT_THRESHOLD
+    exchange = Exchange(connection)
     labels: dict[str, str] = {}
+    asked: tuple[Record, int] | None = None
+    for record, threshold in _chosen(path, tally):
+        if asked is None:
+            exchange.ask(record.sql)
+        else:
+            _finish(exchange, asked, record.sql, labels, path, tally, report)
+        asked = record, threshold
+    if asked is not None:
+        _finish(exchange, asked, None, labels, path, tally, report)
+
+
+def _chosen(path: Path, tally: Tally) -> Iterator[tuple[Record, int]]:
+    """The records to be run, with the hash threshold that holds for each; all are counted."""
+    threshold = DEFAULT_THRESHOLD
     for record in parse(path.read_text(encoding="utf-8", errors="replace")):
         if record.kind == "hash-threshold":
             threshold = record.count
@@ -90,36 +105,51 @@ def _run_records(
         if record.kind == "halt":
             return
         tally.records += 1
-        try:
-            run_record(connection, record, threshold, labels)
-            tally.passed += 1
-        except Mismatch as mismatch:
-            tally.failed += 1
-            line = f"{path}:{record.line}: {mismatch}"
-            tally.failures.append(line)
-            report(line)
+        yield record, threshold
 
 
-def run_record(
-    connection: psycopg.Connection[tuple[object, ...]], record: Record, threshold: int, labels: dict[str, str]
+def _finish(
+    exchange: Exchange,
+    asked: tuple[Record, int],
+    following: str | None,
+    labels: dict[str, str],
+    path: Path,
+    tally: Tally,
+    report: Callable[[str], None],
 ) -> None:
-    """Runs one record. Raises Mismatch."""
+    """Takes the answer of the record that was asked and asks the one that follows, before it compares."""
+    record, threshold = asked
+    answer: Answer | psycopg.Error
     try:
-        cursor = connection.execute(record.sql.encode())
-        rows = cursor.fetchall() if cursor.description is not None else []
-        count = cursor.rowcount
+        answer = exchange.answer()
     except psycopg.Error as error:
+        answer = error
+    if following is not None:
+        exchange.ask(following)
+    try:
+        _check(record, answer, threshold, labels)
+        tally.passed += 1
+    except Mismatch as mismatch:
+        tally.failed += 1
+        line = f"{path}:{record.line}: {mismatch}"
+        tally.failures.append(line)
+        report(line)
+
+
+def _check(record: Record, answer: Answer | psycopg.Error, threshold: int, labels: dict[str, str]) -> None:
+    """Raises Mismatch where it is not what the record expects."""
+    if isinstance(answer, psycopg.Error):
         if record.expect != "error":
-            raise Mismatch(f"{type(error).__name__}: {_first_line(error)}\n  {record.sql}") from error
-        if record.pattern and not re.search(record.pattern, str(error)):
-            raise Mismatch(f"error {_first_line(error)!r} does not match {record.pattern!r}") from error
+            raise Mismatch(f"{type(answer).__name__}: {_first_line(answer)}\n  {record.sql}") from answer
+        if record.pattern and not re.search(record.pattern, str(answer)):
+            raise Mismatch(f"error {_first_line(answer)!r} does not match {record.pattern!r}") from answer
         return
     if record.expect == "error":
         raise Mismatch(f"no error\n  {record.sql}")
-    if record.expect == "count" and count != record.count:
-        raise Mismatch(f"{count} rows affected, {record.count} expected\n  {record.sql}")
+    if record.expect == "count" and answer.count != record.count:
+        raise Mismatch(f"{answer.count} rows affected, {record.count} expected\n  {record.sql}")
     if record.kind == "query":
-        _compare(record, rows, threshold, labels)
+        _compare(record, answer.rows, threshold, labels)
 
 
 def _first_line(error: BaseException) -> str:
@@ -156,6 +186,8 @@ def show(value: object, kind: str) -> str:
     """A value as scripts write it. kind: T, I or R."""
     if value is None:
         return "NULL"
+    if type(value) is int and kind != "R":
+        return str(value)
     if isinstance(value, bool):
         return str(int(value)) if kind != "T" else str(value).lower()
     if kind == "I":
