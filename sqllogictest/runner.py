@@ -146,8 +146,8 @@ def _check(record: Record, answer: Answer | psycopg.Error, threshold: int, label
         return
     if record.expect == "error":
         raise Mismatch(f"no error\n  {record.sql}")
-    if record.expect == "count" and answer.count != record.count:
-        raise Mismatch(f"{answer.count} rows affected, {record.count} expected\n  {record.sql}")
+    if record.expect == "count" and answer.affected != record.count:
+        raise Mismatch(f"{answer.affected} rows affected, {record.count} expected\n  {record.sql}")
     if record.kind == "query":
         _compare(record, answer.rows, threshold, labels)
 

@@ -33,6 +33,9 @@ class Code:
         self.has_large = False  # a large constant, which may be in every row
         self.prologue: list[str] = []  # lines that the plan's function begins with
         self.at_end: list[Callable[[], None]] = []  # called when it is finished: lets go of what refers to each other
+        # What is made once it is known whether the plan minds large values: names, and from that the objects.
+        self.when_written: list[tuple[str, Callable[[bool], object]]] = []
+        self.small = False  # a brief plan in which nothing large can be made: it does not mind large values
         self._known: dict[int, str] = {}
         self._lines: list[str] = []
         self._depth = 0
@@ -100,6 +103,10 @@ class Code:
 
     def text_from(self, position: int) -> str:
         return "\n".join(self._lines[position:])
+
+    def leave_out(self, position: int, beginning: str) -> None:
+        """Takes lines that begin so away."""
+        self._lines[position:] = [line for line in self._lines[position:] if not line.lstrip().startswith(beginning)]
 
     def insert(self, position: int, lines: list[str]) -> None:
         """Puts lines at the top level of a function before what is at `position`."""

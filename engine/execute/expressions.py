@@ -281,6 +281,8 @@ class ExpressionCompiler:
             raise NotOnRowPath(f"function {function.name}")
         if (known := self._fold(expression)) is not None:
             return self._known(known[0])
+        if _gives_its_argument(function):
+            return self.value(expression.arguments[0])
         if not function.strict:
             values = [self.value(argument).source for argument in expression.arguments]
             types = [argument.type for argument in expression.arguments]
@@ -806,6 +808,12 @@ def _attempt(function: Callable[..., object], arguments: Sequence[object]) -> tu
     except SqlError:
         return None
     return None if size_of(result) > _FOLDED else (result,)
+
+
+def _gives_its_argument(function: Function) -> bool:
+    """Whether the value in internal form is that of the only argument: casts from int4 to int8, unary plus."""
+    found = implementation(function.source) if function.strict else None
+    return found is not None and found.python_source == "{0}"
 
 
 def _is_total(expression: tree.FuncExpr) -> bool:

@@ -10,6 +10,7 @@ from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import Code
 from engine.execute.context import ExecContext, Field, metered
 from engine.execute.explain import PlanNote, explain_lines
+from engine.execute.measured import KEPT
 from engine.execute.records import Levels, known_type
 from engine.sql import tree
 
@@ -72,8 +73,25 @@ def result_fields(targets: Sequence[tree.Target], levels: Levels) -> tuple[Field
 METERED, CHECKED = "memory.", "large"  # what a body that has to do with the meter has in it
 
 
-def write_function(code: Code, parameters: int, reader: str, body: Callable[[], None], may_leave: bool = False) -> None:
-    """Writes `run(context, parameters)`: the locals that everything relies on, then the body. `may_leave`: `metered`.
+def _without_meter(code: Code, start: int, small: bool) -> str:
+    """The text of a plan that runs once: without what it tells the meter, where its parameters are `small` and nothing
+    in it may be large but the rows that it reads whole, which are looked at when they are read."""
+    text = code.text_from(start)
+    if small and CHECKED not in text and text.count(METERED) == 2 * text.count(KEPT):  # each of these has two
+        code.leave_out(start, KEPT)
+        text = code.text_from(start)
+        code.small = METERED not in text
+    for name, made in code.when_written:
+        code.names[name] = made(not code.small)
+    code.when_written.clear()
+    return text
+
+
+def write_function(
+    code: Code, parameters: int, reader: str, body: Callable[[], None], may_leave: bool = False, small: bool = False
+) -> None:
+    """Writes `run(context, parameters)`: the locals that everything relies on, then the body. `may_leave`: `metered`;
+    `small`: no parameter can be large.
 
     Only what the body uses is set up, so the body is written first and the head put before it.
     """
@@ -82,7 +100,7 @@ def write_function(code: Code, parameters: int, reader: str, body: Callable[[], 
     head = code.position
     body()
     code.dedent_to(0)
-    text = code.text_from(start)
+    text = _without_meter(code, start, small) if code.when_written else code.text_from(start)
     lines = []
     if parameters == 1:
         lines.append("p1, = parameters")

@@ -65,9 +65,12 @@ def write_stored_row(code: Code, value: str, body: Callable[[], None]) -> None:
     write_next_row(code, start, depth)
 
 
+KEPT = "if memory.seen: memory.keep("
+
+
 def write_kept(code: Code, rows: str) -> None:
     """Behind what has put a row at the end of a list."""
-    code.line(f"if memory.seen: memory.keep({rows}[-1])")
+    code.line(f"{KEPT}{rows}[-1])")
 
 
 def write_next_row(code: Code, start: int, depth: int) -> None:

@@ -6,10 +6,13 @@ one per combination of result formats for DataRow bytes, are compiled when they 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from catalog.schema import Catalog
 from catalog.types.base import FormatSettings
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.context import RowPlan
+from engine.execute.context import ExecContext, RowPlan
 from engine.execute.encode import DataRowSink, FramedSink, row_framer
 from engine.execute.explain import explain_lines
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
@@ -17,9 +20,13 @@ from engine.execute.modify import ModifyPlan
 from engine.execute.output import ListSink, Sink
 from engine.execute.pull_up import pull_up
 from engine.execute.select import QueryCompiler
+from engine.execute.whole_rows import LargeRows
 from engine.sql import tree
 
 __all__ = ["NotOnRowPath", "plan_row"]
+
+# Types of parameters that the meter has no eye for, whatever their values are.
+_SMALL = frozenset((16, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 1700))
 
 
 def plan_row(
@@ -48,6 +55,7 @@ class SelectPlan(CompiledPlan):
         assert isinstance(analyzed.statement, tree.Query)
         self._brief = brief
         self._query = analyzed.statement
+        self._analyzed = analyzed
         self._catalog = catalog
         self._settings = settings
         fields = result_fields(self._query.targets, (self._query,))
@@ -57,7 +65,21 @@ class SelectPlan(CompiledPlan):
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         code, _ = self._written(formats)
-        return code.finish("run")
+        run: Run = code.finish("run")
+        return self._or_minding(run, formats) if code.small else run
+
+    def _or_minding(self, run: Run, formats: tuple[int, ...] | None) -> Run:
+        """`run`; where that meets large rows, what a plan that minds them does."""
+        analyzed, catalog, settings = self._analyzed, self._catalog, self._settings
+
+        def either(context: ExecContext, parameters: Sequence[object]) -> tuple[Any, int]:
+            try:
+                return run(context, parameters)
+            except LargeRows:
+                plan = SelectPlan(analyzed, catalog, settings, brief=False)
+                return (plan.rows if formats is None else plan.encoded(formats))(context, parameters)
+
+        return either
 
     def explain(self) -> list[str]:
         """See RowPlan. Nobody asks for it of most plans, so it is made when it is asked for."""
@@ -71,8 +93,14 @@ class SelectPlan(CompiledPlan):
             sink = ListSink(code)
         else:
             sink = self._data_rows(code, formats, compiler.at_most_one_row)
+        small = _SMALL.issuperset(self.parameter_types)
         write_function(
-            code, len(self.parameter_types), "context.reader", lambda: compiler.write(sink), not self._query.row_marks
+            code,
+            len(self.parameter_types),
+            "context.reader",
+            lambda: compiler.write(sink),
+            not self._query.row_marks,
+            small,
         )
         return code, compiler
 

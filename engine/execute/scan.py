@@ -64,7 +64,7 @@ class ScanWriter:
         `ordered`: the body relies on the rows coming in key order.
         """
         depth = self.code.depth
-        cut = ordered and any(not fixed_size(column.type) for column in access.columns)
+        cut = cuts_order(access, ordered)
         if access.index is None:
             self._write_table(access, names, body, reverse, cut)
         else:
@@ -276,6 +276,11 @@ class ScanWriter:
                 code.line(f"if len({base}) > {KEPT_KEY_BYTES}: raise RowPathFull")
             code.line(f"{base} = {base}[:{KEPT_KEY_BYTES}]")
         return base, f"{after}({base})"
+
+
+def cuts_order(access: Access, ordered: bool) -> bool:
+    """Whether the order of the path is relied upon and a key that storage has cut would be out of it."""
+    return ordered and any(not fixed_size(column.type) for column in access.columns)
 
 
 def few(rows: Iterable[tuple[bytes, bytes]], limit: int) -> list[tuple[bytes, bytes]]:

@@ -35,12 +35,13 @@ from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limi
 from engine.execute.pull_up import pull_up
 from engine.execute.records import known_output
 from engine.execute.recursion import write_recursion
-from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter
+from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
 from engine.execute.set_functions import asks_session, calls_set_functions, open_set_functions, set_functions_of
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
+from engine.execute.whole_rows import write_whole_rows
 from engine.sql import tree
 from engine.sql.parts import is_result
 from engine.storage.keys import row_number_of
@@ -417,6 +418,14 @@ class QueryCompiler:
         self._write_rest(self._steps, body)
         self.code.dedent_to(depth)
 
+    def _reads_whole_rows(self, step: Step, access: Access, ordered: bool) -> bool:
+        """Whether a plan that runs once reads the table in one go: all of it, and nothing but declared columns."""
+        if step is not self._outermost or not self._reads_to_the_end(step) or self.query.row_marks:
+            return False
+        if cuts_order(access, ordered) or len(access.table.columns) > BRIEF_COLUMNS:
+            return False
+        return all(number > 0 for number in self._needed(step.relation))
+
     def _reads_to_the_end(self, step: Step) -> bool:
         """Whether the loop over a whole table is sure to go on to its last row."""
         return self.query.limit is None and isinstance(step.access, Access) and step.access.index is None
@@ -450,6 +459,14 @@ class QueryCompiler:
             writer.write(step.access, step.relation, self._needed(step.relation), self.columns, self._member_rows)
             inside()
             return
+        ordered = bool(self.query.order_by)
+        if code.brief and self._reads_whole_rows(step, step.access, ordered):
+            depth, needed, named = code.depth, self._needed(step.relation), self._named(step.relation)
+            limit = FULL_SCAN_LIMIT
+            write_whole_rows(code, step.access, step.relation, needed, named, limit, step.reverse, self.columns)
+            inside()
+            code.dedent_to(depth)
+            return
         names = RowNames(code.temporary("key"), code.temporary("value"))
         self.row_names[step.relation] = names
 
@@ -457,7 +474,6 @@ class QueryCompiler:
             self.write_columns(step.relation, names)
             inside()
 
-        ordered = bool(self.query.order_by)
         limit, counter = self.scan_limit, "n"
         if step is self._outermost:
             limit, counter = FULL_SCAN_LIMIT, "" if self._reads_to_the_end(step) else "outer_rows"
