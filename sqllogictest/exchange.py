@@ -18,7 +18,7 @@ _COPY = (ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH)
 
 
 class Answer(NamedTuple):
-    """Of a statement; of several in one text, of the first. `affected`: rows returned or affected, -1 if it has none."""
+    """Of a statement; of several in one text, of the first. `affected`: its rows, -1 if it has none."""
 
     rows: list[tuple[Any, ...]]
     affected: int

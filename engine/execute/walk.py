@@ -119,7 +119,9 @@ def _collect_variables(node: object, depth: int, found: list[tree.Var]) -> None:
         return
     if kind is tree.Query:
         depth += 1
-    names = _fields_of(kind)
+    names = _fields.get(kind)
+    if names is None:
+        names = _fields_of(kind)
     if names is not _FOREIGN:
         for name in names:
             child = getattr(node, name)
@@ -133,18 +135,25 @@ def relations_of(node: object) -> frozenset[int]:
 
 
 def contains(node: object, test: Callable[[object], bool]) -> bool:
-    """Whether the test holds for a node of the tree; what comes after the first such node is not looked at."""
-    if isinstance(node, tuple):
-        return any(contains(item, test) for item in node)
-    names = _fields_of(type(node))
-    if names is _FOREIGN:
-        return False
-    if test(node):
-        return True
-    for name in names:
-        child = getattr(node, name)
-        if child is not None and contains(child, test):
+    """Whether the test holds for a node of the tree; not all are looked at once it does."""
+    pending = [node]
+    while pending:
+        item = pending.pop()
+        kind = type(item)
+        if kind is tuple:
+            pending += item  # type: ignore[arg-type]
+            continue
+        names = _fields.get(kind)
+        if names is None:
+            names = _fields_of(kind)
+        if names is _FOREIGN:
+            continue
+        if test(item):
             return True
+        for name in names:
+            child = getattr(item, name)
+            if child is not None:
+                pending.append(child)
     return False
 
 
@@ -168,6 +177,7 @@ def _differs(node: object) -> bool:
 
 
 def has_sublink(node: object) -> bool:
+    """Whether there is a sub-query in it."""
     return contains(node, _is_sublink)
 
 

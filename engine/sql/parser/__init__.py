@@ -47,9 +47,6 @@ class Shoal(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
             return self.statements()
 
 
-_DIALECT = Shoal()
-
-
 def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming: bool = True) -> _T:
     lists = len(sql) > LONG_LIST and _QUERY.match(sql) is not None
     tokens = Scanner(sql, conforming, lists).scan()
@@ -62,7 +59,7 @@ def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming
 
 
 def _parsed(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whole: bool) -> _T:
-    parser: Statements = Shoal.Parser(dialect=_DIALECT)
+    parser: Statements = Shoal.Parser.__new__(Shoal.Parser)  # what sqlglot's own rules need is never looked at
     parser.open(tokens, sql)
     try:
         node = rule(parser)
