@@ -51,14 +51,14 @@ class FramedSink:
         self.single = single
         self.out = code.temporary("out")
         self.finish = 'b"", 0' if single else f'b"".join({self.out}), len({self.out})'
-        self._frame = code.named(frame, "frame")
+        self.frame = code.named(frame, "frame")
 
     def start(self) -> None:
         if not self.single:
             self.code.line(f"{self.out} = []")
 
     def row(self, values: Sequence[Value]) -> None:
-        _write_message(self, f"{self._frame}({self._row(values)})")
+        _write_message(self, f"{self.frame}({self._row(values)})")
 
     def _row(self, values: Sequence[Value]) -> str:
         """Source of the row. Columns of decoded rows and nothing else are picked out of these, so that the source does

@@ -7,12 +7,13 @@ one per combination of result formats for DataRow bytes, are compiled when they 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 from catalog.schema import Catalog
 from catalog.types.base import FormatSettings
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.context import ExecContext, RowPlan
+from engine.execute.context import ExecContext, RowPathFull, RowPlan
 from engine.execute.encode import DataRowSink, FramedSink, row_framer
 from engine.execute.explain import explain_lines
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
@@ -46,6 +47,22 @@ def plan_row(
         return None
 
 
+class _Framed:
+    """The function of a brief plan, which is the same in all formats but for the global `frame`, that makes DataRows of
+    rows of these types."""
+
+    run: Run
+
+    def __init__(self, oids: tuple[int, ...], frame: str) -> None:
+        self.oids = oids
+        self.frame = frame
+
+    def in_formats(self, formats: tuple[int, ...], settings: FormatSettings) -> Run:
+        function = cast(FunctionType, self.run)
+        names = {**function.__globals__, self.frame: row_framer(self.oids, formats, settings)}
+        return FunctionType(function.__code__, names)
+
+
 class SelectPlan(CompiledPlan):
     """A SELECT compiled. With FOR UPDATE and its kin `writes` is true: it needs a transaction, to hold the locks."""
 
@@ -54,6 +71,7 @@ class SelectPlan(CompiledPlan):
     def __init__(self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings, brief: bool) -> None:
         assert isinstance(analyzed.statement, tree.Query)
         self._brief = brief
+        self._framed: _Framed | None = None
         self._query = analyzed.statement
         self._analyzed = analyzed
         self._catalog = catalog
@@ -64,20 +82,37 @@ class SelectPlan(CompiledPlan):
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
-        code, _ = self._written(formats)
-        run: Run = code.finish("run")
-        return self._or_minding(run, formats) if code.small else run
+        if not self._brief:
+            return cast(Run, self._written(formats)[0].finish("run"))
+        if self._framed is not None and formats is not None:
+            run = self._framed.in_formats(formats, self._settings)
+        else:
+            code, _ = self._written(formats)
+            run = code.finish("run")
+            if self._framed is not None:
+                self._framed.run = run
+        return self._at_first(run, formats)
 
-    def _or_minding(self, run: Run, formats: tuple[int, ...] | None) -> Run:
-        """`run`; where that meets large rows, what a plan that minds them does."""
+    def _at_first(self, run: Run, formats: tuple[int, ...] | None) -> Run:
+        """`run` once. If it comes to run again after all, or meets large rows, what a plan that lasts does."""
         analyzed, catalog, settings = self._analyzed, self._catalog, self._settings
+        ran, lasting = False, None
 
         def either(context: ExecContext, parameters: Sequence[object]) -> tuple[Any, int]:
-            try:
-                return run(context, parameters)
-            except LargeRows:
-                plan = SelectPlan(analyzed, catalog, settings, brief=False)
-                return (plan.rows if formats is None else plan.encoded(formats))(context, parameters)
+            nonlocal ran, lasting
+            if not ran:
+                ran = True
+                try:
+                    return run(context, parameters)
+                except LargeRows:
+                    pass
+            if lasting is None:
+                try:
+                    plan = SelectPlan(analyzed, catalog, settings, brief=False)
+                except NotOnRowPath:  # its source is longer
+                    raise RowPathFull from None
+                lasting = plan.rows if formats is None else plan.encoded(formats)
+            return lasting(context, parameters)
 
         return either
 
@@ -107,7 +142,10 @@ class SelectPlan(CompiledPlan):
     def _data_rows(self, code: Code, formats: tuple[int, ...], single: bool) -> Sink:
         outputs = [target.expression for target in self._query.output]
         if self._brief:
-            frame = row_framer(tuple(output.type.oid for output in outputs), formats, self._settings)
+            oids = tuple(output.type.oid for output in outputs)
+            frame = row_framer(oids, formats, self._settings)
             if frame is not None:
-                return FramedSink(code, frame, single)
+                sink = FramedSink(code, frame, single)
+                self._framed = _Framed(oids, sink.frame)
+                return sink
         return DataRowSink(code, outputs, (self._query,), formats, self._settings, single)

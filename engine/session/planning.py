@@ -54,9 +54,15 @@ COMMANDS = {
 }
 
 
-def prepare_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
-    """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several."""
-    return cached_text(session, sql, types) or remembered(session, sql, types, plan_text(session, sql, types))
+def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bool = False) -> Prepared:
+    """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several.
+
+    `unnamed`: drivers parse such a statement anew each time, so at first it is planned to run once."""
+    cached = cached_text(session, sql, types)
+    if cached is not None:
+        return cached
+    brief = unnamed and not session.cache.met((sql, tuple(types)) if types else sql)
+    return remembered(session, sql, types, plan_text(session, sql, types, brief))
 
 
 def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
@@ -72,14 +78,14 @@ def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Pre
     return prepared
 
 
-def plan_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
-    """Plans the text of a Parse. Changes nothing of the session's, so it may run in a thread while the session waits.
-    Raises 42601 for several statements."""
+def plan_text(session: Session, sql: bytes, types: Sequence[int], brief: bool = False) -> Prepared:
+    """Plans the text of a Parse; `brief`: see `prepare`. Changes nothing of the session's, so it may run in a thread
+    while the session waits. Raises 42601 for several statements."""
     statements = parse(utf8(sql), session.key.conforming)
     if len(statements) > 1:
         raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
     types = [0 if oid == UNKNOWN else oid for oid in types]  # said of a parameter, it is to be inferred
-    return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types)
+    return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types, brief=brief)
 
 
 def cacheable(prepared: Prepared) -> bool:

@@ -300,7 +300,7 @@ class Session(LedSession):
         """Parse: plans a statement and keeps it under the name. Raises 42P05 for a name in use."""
         self._refuse_known(name)
         self._begins(sql)
-        return self._keep(name, planning.prepare_text(self, sql, types))
+        return self._keep(name, planning.prepare_text(self, sql, types, unnamed=not name))
 
     async def parse_long(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> Prepared:
         """`parse` for a text of LONG_TEXT bytes or more, or one that reads the past: in a thread, or when that is made,
