@@ -89,7 +89,7 @@ class SelectPlan(CompiledPlan):
         else:
             code, _ = self._written(formats)
             run = code.finish("run")
-            if self._framed is not None:
+            if self._framed is not None and formats is not None:
                 self._framed.run = run
         return self._at_first(run, formats)
 

@@ -54,8 +54,37 @@ def test_a_plan_leaves_nothing_to_the_cyclic_collector(mirror: Mirror) -> None:
         try:
             mirror.plan(sql)
             assert gc.collect() == 0, sql
+            if not sql.startswith(("update", "insert")):
+                mirror.plan(sql, brief=True).encoded((0,) * len(mirror.plan(sql).fields))(mirror.context({}), ())
+                assert gc.collect() == 0, sql
         finally:
             gc.enable()
+
+
+def test_what_is_to_run_once_may_run_again_in_any_format(mirror: Mirror) -> None:
+    for sql in ("select b, a, id from t", "select a + $1, count(*) from t where a > $1 group by a order by 1"):
+        once, lasting = mirror.plan(sql, brief=True), mirror.plan(sql)
+        for given in (3, 10, 3):
+            values = [given] * len(lasting.parameter_types)
+            wanted = lasting.rows(mirror.context(mirror.rows), values)
+            assert once.rows(mirror.context(mirror.rows), values) == wanted
+            for formats in ((0, 0, 0), (1, 1, 1), (0, 1, 1)):
+                chosen = formats[: len(lasting.fields)]
+                found = once.encoded(chosen)(mirror.context(mirror.rows), values)
+                assert found == lasting.encoded(chosen)(mirror.context(mirror.rows), values), (sql, chosen)
+
+
+def test_what_runs_once_minds_large_rows_all_the_same(mirror: Mirror) -> None:
+    mirror.statement("insert into t (id, a, b) values (101, 10, 'more'), (102, 20, repeat('x', 5000))")
+    for sql in ("select b, a from t where a > 3", "select id from t order by a desc", "select b || b, b from t"):
+        once, lasting = mirror.plan(sql, brief=True), mirror.plan(sql)
+        found = once.encoded((0,) * len(once.fields))(mirror.context(mirror.rows), ())
+        assert found == lasting.encoded((0,) * len(once.fields))(mirror.context(mirror.rows), ()), sql
+        assert found[1] > 1
+        context = mirror.context(mirror.rows)
+        context.memory_limit = 4000  # less than the row
+        with pytest.raises(RowPathFull):  # the columnar path may be the better place
+            mirror.plan(sql, brief=True).encoded((0,) * len(once.fields))(context, ())
 
 
 def test_what_runs_once_shares_its_code_with_what_differs_in_columns(mirror: Mirror) -> None:
