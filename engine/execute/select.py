@@ -43,6 +43,7 @@ from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virt
 from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.execute.whole_rows import write_whole_rows
 from engine.sql import tree
+from engine.sql.grouped_sets import sets_in_from
 from engine.sql.parts import is_result
 from engine.storage.keys import row_number_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
@@ -62,7 +63,7 @@ class QueryCompiler:
         self.catalog = catalog
         self.settings = settings
         self.parent = parent
-        self.query = ends_of_indexes(catalog, expand_joins(query))
+        self.query = ends_of_indexes(catalog, expand_joins(sets_in_from(query)))
         self.columns: dict[tuple[int, int], Value] = {}
         self._used: tuple[Columns, Columns] | None = None  # once somebody has asked: _columns_used
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)

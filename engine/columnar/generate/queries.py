@@ -21,6 +21,7 @@ from engine.columnar.generate.comparisons import comparable, is_native, sort_ite
 from engine.columnar.generate.forms import Piece, convert, unify
 from engine.columnar.generate.state import CteSource, Generation, Scope, Source, expression, scaled_expression
 from engine.sql import tree
+from engine.sql.grouped_sets import sets_in_from
 
 _CHECKED = (tree.FuncExpr, tree.Aggref, tree.WindowFunc, tree.MinMaxExpr, tree.CaseExpr, tree.CoalesceExpr)
 
@@ -40,6 +41,7 @@ def query(node: tree.Query, parent: Scope | None, generation: Generation | None 
     assert owner is not None
     if node.row_marks:
         not_supported("FOR UPDATE on this query")
+    node = sets_in_from(node)
     scope = Scope(owner, node, parent)
     with_ = with_clause(scope, node.ctes)
     body = _set_query(scope, node) if node.set_operation is not None else _select(scope, node, exact)

@@ -1,0 +1,26 @@
+-- GROUP BY of set-returning functions.
+create table o (id int primary key, status text, arr int[], tags text[], j jsonb);
+insert into o select i, (array['done','done','sent'])[1 + i % 3], case when i % 11 = 0 then '{}' when i % 13 = 0 then null else array[i % 5, i % 7] end, array['t' || i % 3, 'T' || i % 4], jsonb_build_object('k' || i % 3, i % 5) from generate_series(1, 2000) i;
+create view tv as select unnest(tags) as tag, count(*) as n from o group by 1;
+select * from tv order by tag;
+select pg_get_viewdef('tv'::regclass);
+select unnest(arr) as x, count(*) from o group by 1 order by 2 desc, 1 limit 3;
+select unnest(arr) as x, count(*) from o where id < 30 group by x order by x;
+select unnest(arr) as x, unnest(tags) as y, count(*), sum(id) from o group by 1, 2 order by 1, 2;
+select unnest(arr) + 1 as x, lower(unnest(tags)) as t, count(*) from o group by 1, 2 having count(*) > 100 order by 1, 2;
+select count(*) from o group by unnest(tags) order by 1;
+select generate_series(1, 3) g, count(*) from o group by 1 order by 1;
+select generate_series(1, 3) g group by 1 order by 1;
+select jsonb_object_keys(j) k, count(*), min(id) from o group by 1 order by 1;
+select regexp_split_to_table(status, 'e') w, count(*) from o group by 1 order by 1;
+select unnest(arr) as x, generate_series(1, 2) as y, count(*) from o group by 1 order by 1, 2 limit 6;
+select unnest(tags) as t, status, count(*) from o group by rollup (1, 2) order by 1 nulls first, 2 nulls first limit 6;
+select unnest(tags) t, count(*) over (), count(*), rank() over (order by count(*) desc) from o group by 1 order by 1;
+select distinct unnest(tags) from o order by 1;
+select unnest(tags) t, (select count(*) from o b where b.status = o.status) from o where id = 1 group by 1, o.status order by 1;
+select s.t, s.n from (select unnest(tags) t, count(*) n from o group by t) s where s.t like 't%' order by 1;
+select id from o where exists (select unnest(o.arr) a group by a having a = 6 and o.id < 20) order by 1;
+select o.id, (select string_agg(x::text, ',' order by x) from (select unnest(o.arr) x group by x) u) from o where id < 14 order by 1;
+insert into o (id, status) select 10000 + row_number() over (order by t), t from (select unnest(tags) t from o group by 1) x;
+select status from o where id > 10000 order by id;
+select unnest(array[1,1,2]) x, count(*) from (values (1), (2)) v group by x order by x;
