@@ -22,7 +22,7 @@ from catalog.types.base import TypeRef
 from engine.ddl import alter_children, grants, names, partitions
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
-from engine.ddl.drop import Removal, word_of
+from engine.ddl.drop import Removal, named, word_of
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.indexes import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
@@ -322,7 +322,7 @@ class Alteration:
                 own = constraint.references == self.table.oid and column.number in constraint.referenced_columns
                 if constraint.kind == "f" and own and other.oid != self.table.oid:
                     dependents.append((other, constraint))
-        views = self._views_reading(column)
+        views = self._views_reading(column, f"dropping column {column.name} of {self.table.name}")
         for item in self.table.columns:
             if item.generated is not None and column.number in self._used(item.generated, item.type):
                 not_supported(f"dropping column {column.name}, which generated column {item.name} uses")
@@ -351,9 +351,8 @@ class Alteration:
             self.context.lock_relation(other.oid, "access exclusive")
             self.context.change({other.oid: replace(other, constraints=kept)})
 
-    def _views_reading(self, column: Column) -> list[View | Table]:
-        """The views that use the column."""
-        what = f"dropping column {column.name} of {self.table.name}"
+    def _views_reading(self, column: Column, what: str) -> list[View | Table]:
+        """The views that use the column. Raises 0A000 for functions that use the table."""
         refuse_used_by_views(self.context, self.table.oid, what, renamed=True)
         return [
             item
@@ -373,7 +372,9 @@ class Alteration:
         column = self.builder.column_named(command.name or "")
         assert command.type is not None
         target = resolve_type(command.type, self.context.environment)
-        refuse_used_by_views(self.context, self.table.oid, f"altering the type of column {column.name}")
+        if views := self._views_reading(column, f"altering the type of column {column.name}"):
+            detail = f'rule _RETURN on {named(views[0])} depends on column "{column.name}"'
+            raise SqlError("0A000", "cannot alter type of a column used by a view or rule", detail=detail)
         source: ast.Node = command.definition or ast.ColumnRef((column.name,))
         kind = "transform expressions"
         try:
@@ -386,8 +387,8 @@ class Alteration:
             )
             hint = f'You might need to specify "USING {column.name}::{format_type(target.oid, target.typmod)}".'
             raise SqlError("42804", message, hint=hint) from None
-        named = next((value for name, value in command.options if name == "collation"), ())
-        collation = column_collation(self.context, named, target, command.location)
+        collated = next((value for name, value in command.options if name == "collation"), ())
+        collation = column_collation(self.context, collated, target, command.location)
         rules = collations.rules(self.context.catalog, collation)
         if rules is not None and not rules.deterministic and column.number in self.table.key_columns:
             not_supported("a nondeterministic collation for a column of a primary key that is there")

@@ -45,7 +45,7 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
     prepared.tally = session.node.statements.nested
     plan = describe(prepared, options.get("verbose", "off").lower() in _TRUE)
     if options.get("analyze", "off").lower() in _TRUE:
-        plan += await _measure(session, prepared)
+        plan += await _measure(session, prepared, options.get("summary", "on").lower() in _TRUE)
     return _FORMATS[form](plan)
 
 
@@ -94,7 +94,7 @@ def describe(prepared: Prepared, verbose: bool) -> list[str]:
     return found
 
 
-async def _measure(session: Session, prepared: Prepared) -> list[str]:
+async def _measure(session: Session, prepared: Prepared, summary: bool) -> list[str]:
     if prepared.parameter_types:
         raise SqlError("42P02", "there is no parameter $1")
     began = time.perf_counter()
@@ -107,4 +107,5 @@ async def _measure(session: Session, prepared: Prepared) -> list[str]:
         await session.run(Portal(prepared, (), prepared.text_formats), 0, collector)
     seconds = time.perf_counter() - began
     path = "row" if portal.stream is None and prepared.columnar is None and prepared.dml is None else "columnar"
-    return [f"Path: {path}", f"Actual Rows: {portal.count}", f"Execution Time: {seconds * 1000:.3f} ms"]
+    time_taken = [f"Execution Time: {seconds * 1000:.3f} ms"] if summary else []
+    return [f"Path: {path}", f"Actual Rows: {portal.count}", *time_taken]

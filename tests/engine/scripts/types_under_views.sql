@@ -1,0 +1,22 @@
+-- ALTER COLUMN TYPE of tables that views read: those that read the column are in the way, others go on.
+create table t (a int primary key, b int, c text, d numeric(6,2));
+insert into t values (1, 2, 'x', 3.5);
+create view v as select a, c from t;
+create view w as select b + 1 as e from t;
+create materialized view m as select d from t;
+alter table t alter column b type bigint;
+alter table t alter column b type bigint;
+alter table t alter column d type numeric(8,4);
+drop view w;
+alter table t alter column b type bigint;
+alter table t alter column c type varchar(10);
+alter table t alter column a type bigint;
+drop materialized view m;
+alter table t alter column d type numeric(8,4);
+select * from v;
+select * from t;
+insert into t values (2, 9999999999, 'y', 1.23456);
+select * from t order by a;
+select * from v order by a;
+alter table t alter column b type text using 'n' || b;
+select b from t order by a;
