@@ -36,6 +36,7 @@ from shoal.archive.writing import Backups
 from shoal.config import Config, ConfigError
 from shoal.history import HOLDER, LocalHistory
 from shoal.logs import configure
+from shoal.stacks import deepen
 from wire.server import Server
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from shoal.cluster.member import Member
 
 log = logging.getLogger("shoal")
-
-RECURSION_LIMIT = 20_000  # of Python: deeply nested SQL is refused by the parser's own limits (54001)
 
 CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node would make another history
 
@@ -54,7 +53,7 @@ def serve(config: Config) -> int:
     # Threads that load, flush and write files hand over to the engine's thread and take over from it all the time:
     # each would wait for Python's default of 5 ms to get the interpreter.
     sys.setswitchinterval(0.0001)
-    sys.setrecursionlimit(RECURSION_LIMIT)
+    deepen()
     configure(config.log_format, config.node or (socket.gethostname() if config.cluster else THIS_NODE))
     status: int = uvloop.run(_run(config))
     return status

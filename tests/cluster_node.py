@@ -30,6 +30,7 @@ from catalog.errors import SqlError
 from engine.columnar.client import WorkerClient
 from engine.node import Node
 from engine.storage.tablespace import Tablespace
+from shoal.stacks import deepen
 from wire.carrying import Cluster
 from wire.peering import introduce
 from wire.relay import Target
@@ -302,5 +303,5 @@ async def _run(folder: Path, name: str, first: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.setrecursionlimit(20_000)
+    deepen()
     uvloop.run(_run(Path(sys.argv[1]), sys.argv[2], sys.argv[3:] == ["first"]))

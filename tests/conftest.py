@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,15 +86,17 @@ def restored_process() -> Iterator[None]:
     undone, so that later tests neither log to a stream that was captured, and closed, for this one, nor recurse as
     deeply as servers may."""
     root = logging.getLogger()
-    handlers, level, recursion, switching = (
+    handlers, level, stack, recursion, switching = (
         root.handlers[:],
         root.level,
+        threading.stack_size(),
         sys.getrecursionlimit(),
         sys.getswitchinterval(),
     )
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    threading.stack_size(stack)
     sys.setrecursionlimit(recursion)
     sys.setswitchinterval(switching)
 

@@ -116,6 +116,7 @@ class ExpressionCompiler:
         self._case_values: list[Value] = []
         self._domain_values: list[Value] = []
         self._conversions: dict[object, Callable[[object], object]] = {}
+        self._folded: dict[int, tuple[tree.FuncExpr, tuple[object] | None]] = {}  # by the identity of the first
 
     # ---- the three ways ---------------------------------------------------------------------------------------------
 
@@ -346,6 +347,12 @@ class ExpressionCompiler:
         return None
 
     def _fold(self, expression: tree.FuncExpr) -> tuple[object] | None:
+        known = self._folded.get(id(expression))
+        if known is None:  # each call asks for all within it: they are many, one within another
+            known = self._folded[id(expression)] = (expression, self._evaluated(expression))
+        return known[1]
+
+    def _evaluated(self, expression: tree.FuncExpr) -> tuple[object] | None:
         function = expression.function
         if function.volatility != "i" or function.returns_set or function.kind != "f":
             return None

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import reduce
 
 from engine.execute.joins import shift_levels
-from engine.execute.walk import conjuncts, has_sublink, is_volatile, transform, variables, walk
+from engine.execute.walk import conjuncts, has_sublink, is_volatile, own_parts, transform, variables
 from engine.sql import tree
 
 
@@ -32,8 +32,8 @@ def pull_up(query: tree.Query) -> tree.Query:
         if isinstance(entry, tree.RangeSubquery) and _is_plain(entry.query):
             inner[relation] = pull_up(entry.query)
     if inner:
-        for item, depth in walk(query):
-            if isinstance(item, tree.Var) and item.column == 0 and item.levels_up == depth - 1:
+        for item in variables(own_parts(query)):
+            if item.column == 0 and item.levels_up == 0:
                 inner.pop(item.relation, None)  # its row as a whole
     return push_down(_dissolved(query, inner) if inner else query)
 

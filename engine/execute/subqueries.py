@@ -19,7 +19,7 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.joins import shift_levels
 from engine.execute.output import ActionSink, ListSink
-from engine.execute.walk import is_volatile, variables, walk
+from engine.execute.walk import is_volatile, outer_ctes, variables
 from engine.sql import tree
 
 if TYPE_CHECKING:
@@ -46,13 +46,12 @@ def sublink_value(compiler: QueryCompiler, link: tree.SubLink) -> Value:
 
 def _refers_to_inner_with(compiler: QueryCompiler, query: tree.Query) -> bool:
     """Whether it reads a WITH query of a query around it that is no outermost one: that one may depend on its row."""
-    for item, depth in walk(query):
-        if isinstance(item, tree.RangeCte) and item.levels_up >= depth:
-            owner: QueryCompiler | None = compiler
-            for _ in range(item.levels_up - depth):
-                owner = owner.parent if owner is not None else None
-            if owner is None or owner.parent is not None:
-                return True
+    for levels in outer_ctes(query):
+        owner: QueryCompiler | None = compiler
+        for _ in range(levels):
+            owner = owner.parent if owner is not None else None
+        if owner is None or owner.parent is not None:
+            return True
     return False
 
 

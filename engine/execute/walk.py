@@ -12,6 +12,7 @@ from engine.sql import tree
 _PLAIN = frozenset((
     "TypeRef", "int", "str", "bool", "Function", "Operator", "str | None", "int | None", "Table | VirtualTable",
     "tuple[RangeColumn, ...]", "tuple[str, ...]", "tuple[int, ...]", "tuple[TypeRef, ...]", "tuple[bool, ...]",
+    "dict[object, object]",
 ))  # fmt: skip
 _LEAVES = (
     tree.Const,
@@ -118,7 +119,10 @@ def _collect_variables(node: object, depth: int, found: list[tree.Var]) -> None:
             found.append(replace(node, levels_up=node.levels_up - depth) if depth else node)
         return
     if kind is tree.Query:
-        depth += 1
+        for item in _outer_variables(node):  # type: ignore[arg-type]
+            if item.levels_up >= depth:
+                found.append(replace(item, levels_up=item.levels_up - depth) if depth else item)
+        return
     names = _fields.get(kind)
     if names is None:
         names = _fields_of(kind)
@@ -127,6 +131,41 @@ def _collect_variables(node: object, depth: int, found: list[tree.Var]) -> None:
             child = getattr(node, name)
             if child is not None:
                 _collect_variables(child, depth, found)
+
+
+def _outer_variables(query: tree.Query) -> list[tree.Var]:
+    """What a query refers to of those around it, seen from the one that it stands in."""
+    known = cast(list[tree.Var] | None, query.facts.get(_outer_variables))
+    if known is None:
+        known = []
+        _collect_variables(own_parts(query), 1, known)
+        query.facts[_outer_variables] = known
+    return known
+
+
+def outer_ctes(query: tree.Query) -> frozenset[int]:
+    """The queries around this one whose WITH it reads: 0 for the one that it stands in, 1 for the next, ..."""
+    known = cast(frozenset[int] | None, query.facts.get(outer_ctes))
+    if known is None:
+        known = frozenset([levels - 1 for levels in _cte_levels(own_parts(query)) if levels])
+        query.facts[outer_ctes] = known
+    return known
+
+
+def own_parts(query: tree.Query) -> tuple[object, ...]:
+    """What a query is made of, for walks that begin within it."""
+    return tuple([getattr(query, name) for name in _fields_of(tree.Query)])
+
+
+def _cte_levels(node: object) -> Iterator[int]:
+    """`levels_up` of what reads WITH under a node, as from the query that the node is of."""
+    if isinstance(node, tree.Query):
+        yield from outer_ctes(node)
+        return
+    if isinstance(node, tree.RangeCte):
+        yield node.levels_up
+    for child in children(node):
+        yield from _cte_levels(child)
 
 
 def relations_of(node: object) -> frozenset[int]:
@@ -150,6 +189,14 @@ def contains(node: object, test: Callable[[object], bool]) -> bool:
             continue
         if test(item):
             return True
+        if kind is tree.Query and test in _ASKED_AGAIN:
+            query = cast(tree.Query, item)
+            known = query.facts.get(test)
+            if known is None:
+                known = query.facts[test] = contains(own_parts(query), test)
+            if known:
+                return True
+            continue
         for name in names:
             child = getattr(item, name)
             if child is not None:
@@ -183,6 +230,9 @@ def has_sublink(node: object) -> bool:
 
 def _is_sublink(node: object) -> bool:
     return type(node) is tree.SubLink
+
+
+_ASKED_AGAIN = (_changes, _is_sublink)  # at every level; what they find in a query is kept with it
 
 
 def transform(node: Any, change: Callable[[Any, int], Any], depth: int = 0) -> Any:

@@ -633,6 +633,9 @@ class Query:
     has_windows: bool = False
     has_set_functions: bool = False  # set-returning functions in the target list
     volatile: bool = False  # calls a volatile function anywhere
+    facts: dict[object, object] = node_field(default_factory=dict, init=False, repr=False, compare=False)
+    """What planning has found out about the query and all within it (engine/execute/walk.py): asked at every level of
+    queries within one another, each time by a walk, it would take time that grows with the square of their number."""
 
     @property
     def output(self) -> tuple[Target, ...]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -25,7 +24,8 @@ import uvloop
 from catalog.errors import SqlError
 from shoal.config import Config, ConfigError
 from shoal.embedded.errors import OperationalError, raised
-from shoal.serve import RECURSION_LIMIT, alone, end_clients
+from shoal.serve import alone, end_clients
+from shoal.stacks import deep_thread
 from wire import client_core
 from wire.channel import WRITE_BEHIND
 from wire.client_core import Frame, FrameStream
@@ -49,8 +49,8 @@ class EngineThread:
 
     def start(self) -> None:
         """Returns when the directory is recovered. Raises OperationalError: it is in use, damaged, of a cluster."""
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-        self._thread.start()
+        with deep_thread():
+            self._thread.start()
         try:
             self._started.result()
         except SqlError as error:

@@ -160,7 +160,7 @@ class State:
     """One query level."""
 
     __slots__ = (
-        "aggregates", "ctes", "entries", "future_ctes", "grouping_calls", "kind", "lateral", "names",
+        "aggregates", "ctes", "depth", "entries", "future_ctes", "grouping_calls", "kind", "lateral", "names",
         "namespace", "nullable", "parent", "recursive_names", "recursive_self", "set_calls", "set_location", "shared",
         "target", "volatile", "window_calls", "windows",
     )  # fmt: skip
@@ -168,6 +168,7 @@ class State:
     def __init__(self, shared: Shared, parent: State | None = None) -> None:
         self.shared = shared
         self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.entries: list[tree.RangeEntry] = []
         self.nullable: set[int] = set()  # entries whose rows an outer join may make up
         self.names: list[NamespaceItem] = []  # one per base entry, for error hints and whole rows

@@ -1,0 +1,43 @@
+"""Stacks that hold what Python's recursion limit lets happen.
+
+Nested SQL is parsed, analysed, planned and compiled by recursion, up to RECURSION_LIMIT calls of Python; what goes
+deeper is refused (54001). But a call may stand on up to about 1 kB of the C stack (`sorted` with a key takes most), and
+the usual 8 MB end long before 20,000 of those: the process would end by SIGSEGV where it should refuse. So threads that
+run the engine have STACK bytes: of addresses, not of memory, until they are used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+import threading
+from collections.abc import Iterator
+
+RECURSION_LIMIT = 20_000  # calls of Python
+STACK = 64 << 20  # bytes: 3.3 kB a call
+
+
+def deepen() -> None:
+    """Gives the main thread, which must be the caller, and threads that start later their stacks, and then Python its
+    limit: a lower one where the process may not have so large a stack (the hard limit of `ulimit -s`).
+
+    Linux lets the main thread's stack grow to the limit of the moment, and keeps 128 MB of addresses below it free.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    room = STACK if hard == resource.RLIM_INFINITY else min(STACK, hard)
+    if soft != resource.RLIM_INFINITY and soft < room:
+        resource.setrlimit(resource.RLIMIT_STACK, (room, hard))
+    threading.stack_size(STACK)
+    sys.setrecursionlimit(RECURSION_LIMIT * room // STACK)
+
+
+@contextlib.contextmanager
+def deep_thread() -> Iterator[None]:
+    """A thread that is started within has such a stack; Python's limit, which threads share, is raised."""
+    before = threading.stack_size(STACK)
+    try:
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+        yield
+    finally:
+        threading.stack_size(before)

@@ -1,0 +1,45 @@
+"""Recursion ends with RecursionError, and not with the process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.server import ROOT
+
+RECURSE = """
+import resource, threading
+from shoal.stacks import deep_thread, deepen
+
+def deeper():
+    return sorted((1, 2), key=lambda _: deeper())  # takes most of the C stack
+
+def recurse():
+    try:
+        deeper()
+    except RecursionError:
+        print("refused")
+"""
+WAYS = {
+    "main thread": "deepen()\nrecurse()",
+    "other thread": "deepen()\nthreading.Thread(target=recurse).start()",
+    "engine of a program": "with deep_thread():\n    threading.Thread(target=recurse).start()",
+    "small hard limit": "resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, 8 << 20))\ndeepen()\nrecurse()",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_endless_recursion_is_refused_not_fatal(way: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RECURSE + WAYS[way]], cwd=ROOT, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"refused\n", b"")
+
+
+def test_other_threads_of_a_program_keep_their_stacks() -> None:
+    code = "import threading\nfrom shoal.stacks import deep_thread\nwith deep_thread():\n    pass\n"
+    code += "print(threading.stack_size())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"0\n"
