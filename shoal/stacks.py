@@ -12,10 +12,15 @@ import contextlib
 import resource
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
 
 RECURSION_LIMIT = 20_000  # calls of Python
 STACK = 64 << 20  # bytes: 3.3 kB a call
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def deepen() -> None:
@@ -41,3 +46,13 @@ def deep_thread() -> Iterator[None]:
         yield
     finally:
         threading.stack_size(before)
+
+
+class DeepExecutor(ThreadPoolExecutor):
+    """Its threads, which start when there is work for them, have such stacks: long texts are planned there."""
+
+    def submit(
+        self, work: Callable[Arguments, Result], /, *arguments: Arguments.args, **named: Arguments.kwargs
+    ) -> Future[Result]:
+        with deep_thread():
+            return super().submit(work, *arguments, **named)

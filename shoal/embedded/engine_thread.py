@@ -25,7 +25,7 @@ from catalog.errors import SqlError
 from shoal.config import Config, ConfigError
 from shoal.embedded.errors import OperationalError, raised
 from shoal.serve import alone, end_clients
-from shoal.stacks import deep_thread
+from shoal.stacks import DeepExecutor, deep_thread
 from wire import client_core
 from wire.channel import WRITE_BEHIND
 from wire.client_core import Frame, FrameStream
@@ -42,6 +42,7 @@ class EngineThread:
         self.failure: BaseException | None = None  # after which nothing is acknowledged any more
         self.server: Server
         self.loop = uvloop.new_event_loop()
+        self.loop.set_default_executor(DeepExecutor(thread_name_prefix="shoal"))
         self.links: weakref.WeakSet[Link] = weakref.WeakSet()
         self._stop: asyncio.Future[None] = self.loop.create_future()
         self._started: Future[None] = Future()

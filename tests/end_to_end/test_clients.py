@@ -206,6 +206,19 @@ def test_nesting_is_limited_not_fatal(shoal: ShoalServer) -> None:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_queries_within_one_another_are_limited(shoal: ShoalServer) -> None:
+    with psycopg.connect(shoal.dsn, autocommit=True) as connection:
+        for before, after in (("(SELECT ", ")"), ("1 FROM (SELECT ", ") x"), ("EXISTS (SELECT 1 WHERE ", ")")):
+            query = "SELECT " + before * 501 + "true" + after * 501
+            with pytest.raises(errors.StatementTooComplex) as refused:
+                connection.execute(query.encode())
+            assert refused.value.diag.message_hint == "At most 500 queries can stand within one another."
+            query = "SELECT " + before * 90 + "true" + after * 90
+            assert connection.execute(query.encode()).fetchone() in ((True,), (1,))
+        union = " UNION ALL ".join(["SELECT 1"] * 600)
+        assert len(connection.execute(union.encode()).fetchall()) == 600
+
+
 def test_a_long_in_list(shoal: ShoalServer, table: str) -> None:
     items = ", ".join(map(str, range(1, 50_001)))
     with psycopg.connect(shoal.dsn, autocommit=True) as connection:

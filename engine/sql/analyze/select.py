@@ -15,7 +15,6 @@ from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import expand_star, make_target, settle, target_list
 from engine.sql.analyze.with_clause import with_clause
 
-
 MAX_QUERIES_WITHIN = 500
 """Queries within one another; planning them takes 0.5 s, and most of what it does with those in FROM grows with the
 square of their number. PostgreSQL's limit is its stack's (max_stack_depth)."""

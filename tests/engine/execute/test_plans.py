@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import gc
 import struct
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from catalog.errors import SqlError
-from engine.execute.code import _compiled
+from engine.execute.code import NotOnRowPath, _compiled
 from engine.execute.context import RowPathFull
 from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT
 from engine.storage.keys import row_key_encoder
@@ -100,6 +101,33 @@ def test_what_runs_once_shares_its_code_with_what_differs_in_columns(mirror: Mir
     assert compiled("select b, u, a from t where u = $1") == 0
     assert compiled("select a + $1, b from t where u <> a") > 0
     assert compiled("select u + $1, b from t where a <> u", "select u + $1, b from t as r where a <> u") == 0
+
+
+NESTED = {
+    "sub-queries": ("(select ", "1", ")", ""),
+    "sub-queries of outer rows": ("(select ", "t.a", ")", " from t where id = 1"),
+    "EXISTS": ("exists (select where ", "true", ")", ""),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_planning_takes_time_in_proportion_to_the_depth(mirror: Mirror, name: str) -> None:
+    before, inner, after, rest = NESTED[name]
+
+    def calls(depth: int) -> int:
+        text = f"select {before * depth}{inner}{after * depth}{rest}"
+        profile = cProfile.Profile()
+        profile.enable()
+        try:
+            mirror.plan(text)
+        except NotOnRowPath:  # Python's own parser does not go so deep
+            pass
+        finally:
+            profile.disable()
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls(5)  # what is made once, is made
+    assert calls(40) < 2.5 * calls(20)
 
 
 def test_a_long_series_gives_up_where_no_table_is_read(mirror: Mirror) -> None:
