@@ -143,7 +143,8 @@ class Finder:
             serves = bool(wanted) and order_served(path, self.relation, wanted) is not None
             return (*path.rank[:4], serves, *path.rank[4:])
 
-        return max(self.paths(bool(wanted)), key=rank)
+        paths = list(self.paths(bool(wanted)))
+        return paths[0] if len(paths) == 1 else max(paths, key=rank)
 
     def _path(self, index: Index | None, columns: tuple[KeyColumn, ...], unique: bool) -> Access:
         steps: list[Condition] = []
@@ -203,12 +204,25 @@ class Finder:
         return 0
 
     def _usable(self, operand: tree.Expr) -> bool:
+        if type(operand) is tree.Param or type(operand) is tree.Const:
+            return True
         return relations_of(operand) <= self.bound and not is_volatile(operand)
 
 
+KEYS_KEPT = 512
+_keys: dict[int, tuple[Table, tuple[KeyColumn, ...]]] = {}
+
+
 def key_columns(table: Table) -> tuple[KeyColumn, ...]:
-    """The columns of the table's own key; () where rows lie under a hidden row number."""
-    return tuple(KeyColumn(number, table.column_by_number(number).type, False) for number in table.key_columns)
+    """The columns of the table's own key; () where rows lie under a hidden row number. Kept for tables that were met
+    lately: every statement that is planned asks for them."""
+    known = _keys.get(id(table))
+    if known is None or known[0] is not table:
+        if len(_keys) >= KEYS_KEPT:
+            _keys.clear()
+        columns = tuple(KeyColumn(number, table.column_by_number(number).type, False) for number in table.key_columns)
+        known = _keys[id(table)] = (table, columns)
+    return known[1]
 
 
 def index_columns(catalog: Catalog, table: Table, index: Index) -> tuple[KeyColumn, ...]:

@@ -318,8 +318,9 @@ class QueryCompiler:
         """The loops over inner-joined relations, with the conditions (numbered) as filters where they can be told; what
         is left of these; and all relations that are at hand then."""
         steps: list[Step] = []
+        filters = {position for position, c in waiting if has_sublink(c) and not _is_membership(c)}
         while relations:
-            usable = [(position, c) for position, c in waiting if _is_membership(c) or not has_sublink(c)]
+            usable = [item for item in waiting if item[0] not in filters]
             possible = [self._candidate(relation, usable, bound) for relation in relations]
             candidates = [step for step in possible if step is not None]
             if not candidates:

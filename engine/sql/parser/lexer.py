@@ -176,9 +176,10 @@ class Scanner:
         position = 0
         while found := match_at(sql, position):
             group = found.lastindex
-            start, position = found.span(group)  # type: ignore[arg-type]
+            position = found.end()  # that of the group, which is the last of the match
             if group == _WORD:
                 word = found[1]
+                start = position - len(word)
                 if position < size and sql[position] in "'&\"" and (end := self._prefixed(word, start, position)):
                     if end < 0:
                         return tokens
@@ -191,17 +192,19 @@ class Scanner:
                     tokens.append(Token(lower if lower in keywords else "IDENT", lower, start, position))
             elif group == _PUNCTUATION:
                 text = found[5]
-                tokens.append(Token(text, text, start, position))
+                tokens.append(Token(text, text, position - len(text), position))
                 if lists and text == "(" and tokens[-2:-1] and tokens[-2].key == "in":
                     end = _end_of_integers(sql, position)
                     if end:
                         tokens.append(Token("INTEGERS", sql[position:end], position, end))
                         position = end
             elif group == _STRING:
-                tokens.append(Token("SCONST", found[3][1:-1].replace("''", "'"), start, position))
+                string = found[3]
+                tokens.append(Token("SCONST", string[1:-1].replace("''", "'"), position - len(string), position))
             elif group == _OPERATOR and (text := found[4]) in _KNOWN_OPERATORS:
-                tokens.append(Token(_KNOWN_OPERATORS[text], text, start, position))
+                tokens.append(Token(_KNOWN_OPERATORS[text], text, position - len(text), position))
             else:
+                start = found.start(group)  # type: ignore[arg-type]
                 if group == _PARAMETER:
                     start -= 1
                 try:
