@@ -99,6 +99,7 @@ class RowPlan(Protocol):
     writes: bool
     relations: tuple[int, ...]
     repeats: bool  # it writes, returns no rows, and a loop may run it for one row after the other
+    finds_rows: bool  # which rows it locks depends on more of the snapshot than whether they are there
 
     def explain(self) -> list[str]:
         """The plan as EXPLAIN (COSTS OFF) prints it, a line each."""

@@ -22,6 +22,7 @@ class CompiledPlan:
     """A RowPlan (engine/execute/context.py). Subclasses write the function in `_compile`."""
 
     repeats = False
+    finds_rows = False
 
     def __init__(self, fields: tuple[Field, ...], analyzed: tree.Analyzed) -> None:
         self.fields = fields

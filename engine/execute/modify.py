@@ -82,9 +82,12 @@ class ModifyPlan(CompiledPlan):
         else:
             shell.result = f'b"".join({cast(DataRowSink, sink).out})'
         if isinstance(self._statement, tree.Insert):
+            self.finds_rows = self._statement.source is not None
             run, notes = InsertCompiler(shell, self._statement).compile()
         else:
-            run, notes = ChangeCompiler(shell, self._statement).compile()
+            change = ChangeCompiler(shell, self._statement)
+            self.finds_rows = not change.one_row or has_sublink(self._statement)
+            run, notes = change.compile()
         self._notes = notes
         return run
 

@@ -78,7 +78,7 @@ class SelectPlan(CompiledPlan):
         self._settings = settings
         fields = result_fields(self._query.targets, (self._query,))
         super().__init__(fields, analyzed)
-        self.writes = bool(self._query.row_marks)
+        self.writes = self.finds_rows = bool(self._query.row_marks)
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:

@@ -100,6 +100,7 @@ class PlansByPartition:
     """A RowPlan (engine/execute/context.py): one for each set of partitions that parameters have left so far."""
 
     repeats = False
+    finds_rows = False  # a row that has moved to another partition is found there
 
     def __init__(
         self, analyzed: tree.Analyzed, environment: Environment, settings: FormatSettings, choices: list[Choice]

@@ -7,11 +7,12 @@
     locks     taken at once, kept to the end; PostgreSQL's conflict table (engine/txn/locks.py)
     commit    engine/txn/commit.py gives the write set an LSN
 
-READ COMMITTED, two writers of one row: the second waits for the first one's lock, runs its statement again, and
-`get_locked` gives it the newest *sequenced* version. That version may not be durable yet; the second's own commit has a
-higher LSN, and LSNs become durable in order, so nobody is ever told of a commit that stands on a lost one. From then on
-(`met`) its statements read what is sequenced too: what a transaction has seen once does not go away again. Who was told
-of such a version and writes nothing waits for it at the end.
+READ COMMITTED, two writers of one row: the second waits for the first one's lock and runs its statement again, on the
+snapshot that it had (`run_again`) where that makes a difference. `get_locked` gives it the newest *sequenced* version:
+so it finds the rows that it had found, and judges each as it is now, as PostgreSQL does. That version may not be
+durable yet; the second's own commit has a higher LSN, and LSNs become durable in order, so nobody is ever told of a
+commit that stands on a lost one. From then on (`met`) its statements read what is sequenced too: what a transaction
+has seen once does not go away again. Who was told of such a version and writes nothing waits for it at the end.
 
 REPEATABLE READ: `get_locked` finds a version newer than the snapshot: 40001, the first updater has won.
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from sortedcontainers import SortedList
 
@@ -71,7 +72,10 @@ class Transaction:
     """See the Protocol in engine/txn/interface.py for what executors use. Lives on the engine's thread only."""
 
     __slots__ = (
+        "_again",
         "_base",
+        "_kept",
+        "_moved",
         "_ordered",
         "_row_space",
         "_snapshot",
@@ -132,6 +136,9 @@ class Transaction:
         self.table_locks: dict[Hashable, int] = {}
         self.waiting: Ticket | None = None
         self._snapshot: Snapshot | StoresSnapshot | None = None
+        self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
+        self._again: Ticket | None = None  # what it waits for
+        self._moved = False  # it is to run again on a new one
         self._base: CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked = store.current
         self.snapshot_lsn: Lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
@@ -164,6 +171,7 @@ class Transaction:
     def move_to(self, store: ObservedStores) -> None:
         """The node has a second tablespace now; until now the transaction read pg_default's Tablespace itself."""
         self._store = store
+        self._forget_kept()
         if self._snapshot is None:
             self._base = store.current
             self.snapshot_lsn = store.durable_lsn
@@ -179,6 +187,8 @@ class Transaction:
     def begin_statement(self) -> int:
         """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
         if self.isolation == READ_COMMITTED:
+            if self._kept is not None and self._begins_again():
+                return len(self._undo)
             met = self.met
             if met and not met <= self._store.durable_lsn:
                 self._base = self._store.view(met)  # type: ignore[arg-type]
@@ -194,6 +204,37 @@ class Transaction:
                 self._base = self.serial.track(self._snapshot)
             self.snapshot_lsn = self._snapshot.lsn
         return len(self._undo)
+
+    def run_again(self, wait: LockWait) -> None:
+        """A READ COMMITTED statement waits. If it waits for a row, it is to run again on the snapshot that it has, but
+        where that is one of what is not durable yet."""
+        ticket = wait.ticket
+        if self.isolation != READ_COMMITTED or not isinstance(ticket, Ticket) or ticket.space is not self._row_space:
+            return
+        if self._moved:
+            self._moved = False
+            return
+        if self._kept is None:
+            if self._base is not self._store.current:
+                return
+            self._kept = self._store.snapshot()
+        self._again = ticket
+
+    def _begins_again(self) -> bool:
+        """Whether the statement that begins is the one that the snapshot was kept for; else it is let go."""
+        ticket, self._again = self._again, None
+        if ticket is None or ticket.error is not None or self._kept is None:
+            self._forget_kept()
+            return False
+        self._base = self._kept
+        self.snapshot_lsn = self._kept.lsn
+        return True
+
+    def _forget_kept(self) -> None:
+        self._again = None
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def hold_snapshot(self) -> None:
         """Keeps the moment that it sees now for others (engine/session/snapshots.py), until it ends."""
@@ -301,7 +342,19 @@ class Transaction:
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
         if newest[0] > self._store.durable_lsn:
             self.met = self._store.sequenced_lsn
+        if newest[1] is None and self._kept is not None and self._base is self._kept and key in self._row_space.moved:
+            self._look_elsewhere(key)
         return newest[1]
+
+    def _look_elsewhere(self, key: bytes) -> NoReturn:
+        """The row has another key now. Where PostgreSQL goes on to its new version, the statement runs again on a new
+        snapshot and finds it under that key."""
+        self._forget_kept()
+        self._base = self._store.current
+        self._moved = True
+        ticket = Ticket(self._row_space, key, self, 0)
+        ticket.done = True  # there is nothing to wait for
+        raise LockWait(ticket)
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
         """Whether the row that is gone from this key since the commit of that LSN has got another key by it."""
@@ -473,6 +526,7 @@ class Transaction:
         self.process_id = 0  # as PostgreSQL shows whoever waits for it
         self.writes, self.runs, self._undo, self._ordered = writes, [], [], None
         self.savepoints.clear()
+        self._forget_kept()
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
@@ -493,6 +547,8 @@ class Transaction:
             names = list(self.table_locks)
             self.table_locks = {}
             self._table_space.release(self, names)
+        if self._kept is not None:
+            self._forget_kept()
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None

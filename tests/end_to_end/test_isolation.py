@@ -116,6 +116,76 @@ def test_a_row_that_no_longer_matches_is_left_alone(a: Client, b: Client) -> Non
     assert b.run("SELECT v FROM t WHERE id = 1") == [(99,)]
 
 
+SHIFTED = "UPDATE t SET v = CASE id WHEN 1 THEN 25 ELSE 5 END WHERE id < 3"
+
+
+@pytest.mark.parametrize(
+    ("held", "waiting", "rows", "left"),
+    [
+        # Row 1 matches only now, row 2 no longer, row 3 as ever.
+        (SHIFTED, "UPDATE t SET v = v + 100 WHERE v >= 20", 1, [(1, 25), (2, 5), (3, 130)]),
+        (SHIFTED, "DELETE FROM t WHERE v >= 20", 1, [(1, 25), (2, 5)]),
+        (SHIFTED, "SELECT id FROM t WHERE v >= 20 FOR UPDATE", [(3,)], [(1, 25), (2, 5), (3, 30)]),
+        (
+            "WITH more AS (INSERT INTO t VALUES (4, 40)) UPDATE t SET v = 11 WHERE id = 1",
+            "DELETE FROM t WHERE v > 0",
+            3,
+            [(4, 40)],
+        ),
+        (
+            "WITH more AS (INSERT INTO t VALUES (4, 40)) UPDATE t SET v = 31 WHERE id = 3",
+            "UPDATE t SET v = 0 WHERE v = (SELECT max(v) FROM t)",
+            0,
+            [(1, 10), (2, 20), (3, 31), (4, 40)],
+        ),
+        (
+            "WITH more AS (INSERT INTO t VALUES (4, 10)) UPDATE t SET v = 11 WHERE id = 1",
+            "UPDATE t SET v = v + (SELECT count(*) FROM t) WHERE id = 1",
+            1,
+            [(1, 14), (2, 20), (3, 30), (4, 10)],
+        ),
+        # A row that has got another key is the same row.
+        ("UPDATE t SET id = 7 WHERE id = 1", "UPDATE t SET v = v + 1 WHERE v <= 10", 1, [(2, 20), (3, 30), (7, 11)]),
+        ("UPDATE t SET id = 7 WHERE id = 1", "DELETE FROM t WHERE v <= 10", 1, [(2, 20), (3, 30)]),
+    ],
+)
+def test_read_committed_judges_the_rows_that_it_had_found(
+    a: Client, b: Client, held: str, waiting: str, rows: object, left: object
+) -> None:
+    assert after_waiting(a, held, b, waiting) == rows
+    assert b.run("SELECT * FROM t ORDER BY id") == left
+
+
+def test_the_next_statement_sees_what_was_waited_for(a: Client, b: Client) -> None:
+    b.run("BEGIN")
+    assert after_waiting(a, SHIFTED, b, "UPDATE t SET v = v + 100 WHERE v >= 20") == 1
+    assert b.run("SELECT * FROM t ORDER BY id") == [(1, 25), (2, 5), (3, 130)]
+    assert b.run("UPDATE t SET v = v + 100 WHERE v = 25") == 1
+
+
+def test_a_wait_that_was_given_up_leaves_no_snapshot_behind(a: Client, b: Client) -> None:
+    b.run("BEGIN", "SET LOCAL lock_timeout = '100ms'", "SAVEPOINT before")
+    a.run("BEGIN", SHIFTED)
+    with pytest.raises(errors.LockNotAvailable):
+        b.run("UPDATE t SET v = v + 100 WHERE v >= 20")
+    a.run("COMMIT")
+    b.run("ROLLBACK TO before")
+    assert b.run("SELECT id FROM t WHERE v >= 20 ORDER BY id") == [(1,), (3,)]
+    assert b.run("UPDATE t SET v = v + 100 WHERE v >= 20") == 2
+
+
+def test_a_statement_waits_for_several_rows_one_after_the_other(a: Client, b: Client, c: Client) -> None:
+    a.run("BEGIN", "UPDATE t SET v = 21 WHERE id = 1")
+    b.run("BEGIN", "UPDATE t SET v = 19 WHERE id = 2")
+    future = c.waits("UPDATE t SET v = v + 100 WHERE v >= 10")
+    a.run("INSERT INTO t VALUES (4, 40)", "COMMIT")
+    with pytest.raises(concurrent.futures.TimeoutError):
+        future.result(BLOCKED)
+    b.run("UPDATE t SET v = 9 WHERE id = 2", "COMMIT")
+    assert future.result(PATIENCE) == 2
+    assert c.run("SELECT * FROM t ORDER BY id") == [(1, 121), (2, 9), (3, 130), (4, 40)]
+
+
 def test_a_row_that_was_deleted_is_gone(a: Client, b: Client) -> None:
     assert after_waiting(a, "DELETE FROM t WHERE id = 1", b, "UPDATE t SET v = 0 WHERE id = 1") == 0
 
