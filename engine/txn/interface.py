@@ -1,8 +1,9 @@
 """Transactions as the executors see them. engine/txn/transaction.py implements `Transaction`.
 
 Everything here runs on the engine's one thread and never blocks: a lock that is taken raises `LockWait`, the session
-rolls the statement back to its mark, waits for the ticket, and runs the statement again (READ COMMITTED: on a new
-snapshot; locks already taken are kept). So executors are plain synchronous code.
+rolls the statement back to its mark, waits for the ticket, and runs the statement again (READ COMMITTED: on the
+snapshot that it had where it finds rows, else on a new one; locks already taken are kept). So executors are plain
+synchronous code.
 """
 
 from __future__ import annotations
