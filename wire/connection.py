@@ -614,6 +614,7 @@ class Connection(Answers):
 
     def _bind(self, event: core.Bind) -> None:
         assert self.session is not None
+        self._unfinished = None  # it is whole: from now on it counts as what is bound
         self.session.bind(
             event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
         )

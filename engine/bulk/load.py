@@ -2,8 +2,9 @@
 
     bytes -> pieces of whole lines, or tuples -> [thread] rows -> [thread] complete, check, encode, write -> runs
 
-The event loop receives and cuts while one thread parses the next piece and another writes the last; two parsed pieces
-may wait in between, so memory is a few pieces however long the load is. What is small (SMALL_ROWS) goes row by row.
+The event loop receives while one thread cuts and parses the next piece and another writes the last; two parsed pieces
+may wait in between, so memory is a few pieces however long the load is. They count as what the connection holds, which
+others have the less for; what is refused is a line that does not end. What is small (SMALL_ROWS) goes row by row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ParamSpec
 
 from catalog.errors import SqlError
+from catalog.memory import Holding
 from catalog.schema import Column, Table
 from catalog.types.oids import BPCHAR
 from engine.bulk import references
@@ -56,11 +58,14 @@ _MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
 
 class Pieces:
     """The data of one COPY in pieces of whole lines. Once there is a `thread`, it joins and cuts them: moving megabytes
-    about takes milliseconds, which nobody else is to wait for."""
+    about takes milliseconds, which nobody else is to wait for.
 
-    def __init__(self, source: CopySource, reader: LineReader | TupleReader | ArrowReader) -> None:
+    What is received counts in `held`, until whoever has dealt with a piece gives its size back."""
+
+    def __init__(self, source: CopySource, reader: LineReader | TupleReader | ArrowReader, held: Holding) -> None:
         self._source = source
         self._reader = reader
+        self._held = held
         self.thread: BulkThread | None = None
         self._parts: list[bytes] = []
         self._size = 0
@@ -68,7 +73,7 @@ class Pieces:
 
     async def gather(self, size: int, lines: int = 0) -> bytes:
         """About `size` bytes cut at a line's end; less when there are more than `lines` lines, or when the data ends.
-        Raises what the source raises (57014)."""
+        Raises what the source raises (57014), and 53200 for a line that the connection has no memory for."""
         counted = sum(self._reader.count(part) for part in self._parts) if lines else 0
         while not self.ended or self._size > size:
             while not self.ended and self._size < size and not 0 < lines < counted:
@@ -78,6 +83,10 @@ class Pieces:
                     break
                 self._parts.append(data)
                 self._size += len(data)
+                if self._size > 2 * PIECE_BYTES:
+                    self._held.add(len(data))
+                else:
+                    self._held.owe(len(data))
                 counted += self._reader.count(data) if lines else 0
             if self.ended and self._size <= size:
                 break
@@ -149,6 +158,7 @@ class Load:
         self.transaction = session.transaction
         self.plan = plan
         self._held_before = held_before
+        self._held = Holding(session.memory)
         self._progress = session.copying or CopyProgress("COPY FROM", plan.table.oid)
         table = plan.table
         self._piece_bytes = _piece_bytes(plan.columns)
@@ -174,7 +184,7 @@ class Load:
 
     async def run(self, source: CopySource) -> int:
         """Loads everything; the number of rows."""
-        pieces = Pieces(CountedSource(source, self._progress), self.parser.reader)
+        pieces = Pieces(CountedSource(source, self._progress), self.parser.reader, self._held)
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
         if not pieces.left and self.parser.reader.count(first) <= SMALL_ROWS:
             return await self._load_small(first)
@@ -205,6 +215,7 @@ class Load:
         while data:
             piece = await asyncio.to_thread(self.parser.parse, data)
             count += await self._add_singly(single, piece)
+            self._held.owe(-len(data))
             if piece.last:
                 await pieces.skip()
                 break
@@ -224,13 +235,15 @@ class Load:
         parsing, writing = BulkThread("copy-parse"), BulkThread("copy-write")
         pieces.thread = parsing
         writing.at_end(bulk.discard)
-        parsed: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue(_WAITING)
+        parsed: asyncio.Queue[tuple[Piece, int] | BaseException | None] = asyncio.Queue(_WAITING)
         producer = asyncio.create_task(self._parse_all(first, pieces, parsing, parsed))
         try:
-            while (piece := await parsed.get()) is not None:
-                if isinstance(piece, BaseException):
-                    raise piece
+            while (made := await parsed.get()) is not None:
+                if isinstance(made, BaseException):
+                    raise made
+                piece, size = made
                 await self._write(bulk, writing, piece)
+                self._held.owe(-size)
             await finish_recorded(self.session, self.transaction, writing, bulk)
         finally:
             producer.cancel()
@@ -239,13 +252,17 @@ class Load:
         return bulk.rows
 
     async def _parse_all(
-        self, first: bytes, pieces: Pieces, thread: BulkThread, parsed: asyncio.Queue[Piece | BaseException | None]
+        self,
+        first: bytes,
+        pieces: Pieces,
+        thread: BulkThread,
+        parsed: asyncio.Queue[tuple[Piece, int] | BaseException | None],
     ) -> None:
         try:
             data = first
             while data:
                 piece = await thread.run(self.parser.parse, data)
-                await parsed.put(piece)
+                await parsed.put((piece, len(data)))
                 if piece.error is not None:
                     return
                 if piece.last:

@@ -245,9 +245,9 @@ class Portal:
     """A bound statement. Once started, rows come from `pending` (framed DataRow messages, whole) and then `stream`."""
 
     __slots__ = (
-        "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "name", "parameters",
-        "path", "pending", "pending_rows", "position", "positions", "prepared", "rows", "scroll", "started", "stream",
-        "took",
+        "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "name",
+        "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared", "rows", "scroll",
+        "started", "stream", "took",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -267,6 +267,7 @@ class Portal:
         self.count = 0
         self.holdable = False
         self.holding: Holding | None = None  # what its rows take
+        self.bound: Holding | None = None  # what its parameters take, if that is much
         self.kept = False  # a cursor WITH HOLD whose transaction has been committed
         self.scroll = False
         self.position = 0

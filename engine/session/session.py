@@ -27,6 +27,7 @@ from itertools import islice
 from time import perf_counter
 
 from catalog.errors import SqlError
+from catalog.memory import LARGE, Holding
 from catalog.schema import Role, VirtualTable
 from engine.execute.context import RowPathFull
 from engine.node import Node
@@ -384,7 +385,7 @@ class Session(LedSession):
         parameter_formats: tuple[int, ...],
         result_formats: tuple[int, ...],
     ) -> Portal:
-        """Bind: a portal over the statement. Raises 42P03 for a name in use."""
+        """Bind: a portal over the statement. Raises 42P03 for a name in use, 53200 for too large parameters."""
         prepared = self.statement(statement)
         if self.status == "E" and not ends_transaction(prepared):
             raise aborted()
@@ -405,8 +406,14 @@ class Session(LedSession):
             raise
         portal = Portal(prepared, values, prepared.formats(result_formats), name)
         old = self.portals.get(name)
-        if old is not None and old.stream is not None:
-            self.close_portal(name)
+        if old is not None:
+            old.bound = None
+            if old.stream is not None:
+                self.close_portal(name)
+        size = sum(len(value) for value in parameters if value is not None)
+        if size > LARGE:
+            portal.bound = Holding(self.memory)
+            portal.bound.add(size)
         self.portals[name] = portal
         return portal
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import asyncpg
 import psycopg
 import pytest
 
@@ -284,6 +285,46 @@ def test_messages_that_are_too_large_end_their_connection(server: ShoalServer) -
     assert peak(server) - before < 4 * LIMIT
     with psycopg.connect(server.dsn, autocommit=True) as connection:  # what it held was given back
         assert connection.execute("SELECT length(%s)", ("x" * 8_000_000,)).fetchall() == [(8_000_000,)]
+
+
+async def test_bound_parameters_count(server: ShoalServer) -> None:
+    connection = await asyncpg.connect(host="127.0.0.1", port=server.port, user="postgres", database="postgres")
+    try:
+        await connection.execute("SET connection_memory_limit = '16MB'")
+        value, sql = "x" * 900_000, "SELECT $1::text, g FROM generate_series(1, 3) g"
+        for _ in range(3):  # what the end of a transaction gives back is to be had again
+            transaction = connection.transaction()
+            await transaction.start()
+            for _ in range(30):  # one after the other, each gives back what it held
+                assert await connection.fetchval("SELECT length($1::text)", value) == 900_000
+            cursors = []
+            with pytest.raises(asyncpg.OutOfMemoryError):
+                while len(cursors) < 30:
+                    cursors.append(await connection.cursor(sql, value))
+            assert len(cursors) > 10
+            await transaction.rollback()
+    finally:
+        await connection.close()
+
+
+def test_a_line_of_copy_that_does_not_end_counts_and_many_lines_do_not(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE copied (id int, filler text)")
+        connection.execute("SET connection_memory_limit = '16MB'")
+        before = forget(server)
+        cursor = connection.cursor()
+        with pytest.raises(psycopg.errors.OutOfMemory) as error, cursor.copy("COPY copied FROM STDIN") as copy:
+            copy.write(b"1\t")
+            for _ in range(300):
+                copy.write(b"x" * 1_000_000)
+        hint = error.value.diag.message_hint
+        assert hint is not None and "connection_memory_limit" in hint
+        assert peak(server) - before < 4 * LIMIT
+        with cursor.copy("COPY copied FROM STDIN") as copy:
+            for _ in range(60):
+                copy.write(b"1\t%b\n" % (b"x" * 1_000_000))
+        assert connection.execute("SELECT count(*) FROM copied").fetchall() == [(60,)]
+        connection.execute("DROP TABLE copied")
 
 
 class SmallServer(ShoalServer):

@@ -203,3 +203,17 @@ def test_a_load_that_is_cancelled_leaves_nothing(clients: Two) -> None:
         waiting.result(PATIENCE)
     a.run("ROLLBACK")
     assert b.run("SELECT count(*) FROM t") == [(MANY,)]
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM t", "UPDATE t SET v = 1"])
+def test_a_long_list_of_keys_locks_the_rows_that_it_finds(clients: Two, change: str) -> None:
+    one, other = clients
+    listed = ", ".join(map(str, [*range(1, 101), *range(100_000, 100_000 + 2 * MANY)]))
+    one.run("BEGIN")
+    assert one.run(f"{change} WHERE id IN ({listed})") == 100
+    assert other.run("UPDATE t SET v = 2 WHERE id = 101") == 1
+    assert other.run("SELECT id FROM t WHERE id = 102 FOR UPDATE") == [(102,)]
+    waiting = other.start("UPDATE t SET v = 3 WHERE id = 100")
+    blocked(waiting)
+    one.run("COMMIT")
+    assert waiting.result(PATIENCE) == (0 if "DELETE" in change else 1)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from catalog.errors import SqlError
+from catalog.memory import Account, Holding, Pool
 from engine.bulk.copy_lines import LineReader, splitter
 from engine.bulk.copy_options import CopyOptions
 from engine.bulk.load import Pieces
@@ -61,11 +62,15 @@ async def test_pieces_are_whole_lines_of_about_the_size_and_nothing_is_lost() ->
         data = b"".join(lines) + b"end"[: source.randrange(4)]
         cuts = sorted(source.randrange(len(data)) for _ in range(source.randrange(12)))
         parts = [data[start:end] for start, end in pairwise([0, *cuts, len(data)]) if end > start]
-        pieces = Pieces(Source(parts), LineReader(TEXT))
+        pool = Pool()
+        held = Holding(Account(pool))
+        pieces = Pieces(Source(parts), LineReader(TEXT), held)
         found: list[bytes] = []
         while pieces.left:
             found.append(await pieces.gather(source.choice((1, 100, 1000))))
+            held.owe(-len(found[-1]))
         assert b"".join(found) == data
+        assert not pool.held
         assert all(piece.endswith(b"\n") for piece in found[:-1])
 
 
