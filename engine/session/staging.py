@@ -26,6 +26,7 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
 from catalog.errors import SqlError
+from catalog.memory import Holding
 from catalog.schema import Column, Table
 from engine.bulk.copy_arrow import ArrowParser
 from engine.bulk.load import PIECE_BYTES, Pieces
@@ -98,7 +99,8 @@ class Stages:
         if part in stage.parts:
             raise SqlError("42710", f'part "{part}" of the stage exists already')
         parser = ArrowParser(table, columns, session.key.format)
-        pieces = Pieces(source, parser.reader)
+        held = Holding(session.memory)
+        pieces = Pieces(source, parser.reader, held)
         thread = BulkThread("stage")
         file: IO[bytes] = tempfile.TemporaryFile(dir=self._directory())  # noqa: SIM115 - the stage's, or closed below
         count = 0
@@ -106,6 +108,7 @@ class Stages:
             with stage.lease.in_use():
                 while data := await pieces.gather(PIECE_BYTES):
                     count += await thread.run(_take, parser, file, data)
+                    held.owe(-len(data))
                 await thread.run(file.flush)
             self._find(session.user_name, token).parts.setdefault(part, file)
         finally:
