@@ -33,10 +33,11 @@ IDLE, BUSY, RATE, ROWS = 500, 200, 1000.0, 100_000
 
 
 class CrowdServer(ShoalServer):
-    """Shoal for so many connections."""
+    """Shoal for so many connections. In a session of its own, as a service is, and as PostgreSQL's processes are: Linux
+    shares processors out among sessions first (sched_autogroup), and the loads' clients are in this one."""
 
     def command(self) -> list[str]:
-        return ["env", "SHOAL_MAX_CONNECTIONS=1000", f"SHOAL_COLUMNAR_MEMORY={512 << 20}", *super().command()]
+        return ["setsid", "env", "SHOAL_MAX_CONNECTIONS=1000", f"SHOAL_COLUMNAR_MEMORY={512 << 20}", *super().command()]
 
 
 class CrowdPostgres(PostgresServer):
