@@ -59,6 +59,7 @@ from engine.statistics.activity import Activity
 from engine.statistics.statements import StatementStatistics
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.leaning import leaning_id, tells_bases
 from engine.storage.stores import AnyStore, Stores
 from engine.storage.tablespace import Tablespace as Store
 from engine.tablespaces import NodeTablespaces, TablespaceStorage
@@ -97,16 +98,16 @@ class Backups(Protocol):
 
     async def fill(
         self, url: str, lsn: int | None, time: int | None, name: str, report: Callable[[str, int, int], None]
-    ) -> str:
-        """A directory with the pg_default that the backups at a URL have, as of an LSN, a time, or the newest of them;
-        one that was broken off under the same name is gone on from. `report` is told what is done, how much of it, of
-        how much. Raises 22023, XX001, 58030."""
+    ) -> list[str]:
+        """Directories with the tablespaces that the backups at a URL have, pg_default first, as of an LSN, a time, or
+        the newest of them; what was broken off under the same name is gone on from. `report` is told what is done, how
+        much of it, of how much. Raises 22023, XX001, 58030."""
 
     def let_go(self, name: str) -> None:
-        """That directory is no longer needed."""
+        """Those directories are no longer needed."""
 
     def filled(self) -> list[str]:
-        """The names for which there is such a directory."""
+        """The names for which there are such directories."""
 
 
 def now() -> int:
@@ -258,7 +259,6 @@ class Node:
         """The store has applied a commit of the leader's: what it changed of the schema is the catalog now."""
         changes = system_rows.changes(edits.writes.items())
         if changes:
-            self.store.of(0).learn_bases()
             if self.catalogs:
                 self.publish(changes)
             else:
@@ -357,7 +357,8 @@ class Node:
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
         """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its
         locks, and `exclusive_tables` counts it."""
-        self.store.of(0).learn_bases()
+        if tells_bases(transaction.writes):
+            self.store.learn_bases()
         self.commits.wait(lsn, partial(self._publish, transaction), partial(self._discard, transaction))
 
     def _publish(self, transaction: Transaction) -> None:
@@ -388,6 +389,12 @@ class Node:
     def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
         """A storage id for what is to lie in a tablespace (OID)."""
         storage_id = self.sequences.next_value(_STORAGE_IDS)
+        self.held.place(storage_id, tablespace)
+        return storage_id
+
+    def new_leaning_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
+        """The same, for what is to lean on what lies there (engine/storage/leaning.py)."""
+        storage_id = leaning_id(self.sequences.next_value(_STORAGE_IDS))
         self.held.place(storage_id, tablespace)
         return storage_id
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.bulk.thread import BulkThread
@@ -13,38 +14,53 @@ from engine.storage.runs import BulkRunWriter
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+    from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
 
 RUN_BYTES = 1 << 30  # of a run, about
 
 
+@dataclass(slots=True)
+class _Begun:
+    """A run that is being written."""
+
+    writer: BulkRunWriter
+    bytes: int = 0
+
+
 class _Runs:
-    """The runs of one copy: as few as may be, because a read looks through all that are not flushed."""
+    """The runs of one copy, of each tablespace: as few as may be, because a read looks through all that are not
+    flushed."""
 
     def __init__(self, transaction: Transaction, thread: BulkThread) -> None:
         self._transaction = transaction
         self._thread = thread
-        self._writer: BulkRunWriter | None = None
-        self._bytes = 0
+        self._writers: dict[Tablespace, _Begun] = {}
 
     async def add(self, new: int, keys: Column, values: Column) -> None:
         """Keys and values of another storage id."""
-        if self._writer is not None and self._bytes >= RUN_BYTES:
-            await self.finish()
-        if self._writer is None:
-            self._writer = self._transaction.tablespace(new).new_run()
-        self._bytes += keys.nbytes + values.nbytes
-        await self._thread.run(_add, self._writer, storage_prefix(new), keys, values)
+        space = self._transaction.tablespace(new)
+        begun = self._writers.get(space)
+        if begun is not None and begun.bytes >= RUN_BYTES:
+            await self._finish(space)
+            begun = None
+        if begun is None:
+            begun = self._writers[space] = _Begun(space.new_run())
+        begun.bytes += keys.nbytes + values.nbytes
+        await self._thread.run(_add, begun.writer, storage_prefix(new), keys, values)
 
     async def finish(self) -> None:
-        if self._writer is not None:
-            self._transaction.runs.append(await self._thread.run(self._writer.finish))
-            self._writer, self._bytes = None, 0
+        for space in list(self._writers):
+            await self._finish(space)
+
+    async def _finish(self, space: Tablespace) -> None:
+        self._transaction.runs.append(await self._thread.run(self._writers[space].writer.finish))
+        del self._writers[space]
 
     def discard(self) -> None:
         """What has not become a run."""
-        if self._writer is not None:
-            self._thread.at_end(self._writer.discard)
+        for begun in self._writers.values():
+            self._thread.at_end(begun.writer.discard)
 
 
 async def copy_storage(session: Session, job: CopyStorage, thread: BulkThread) -> None:

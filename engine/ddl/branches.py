@@ -12,17 +12,20 @@ the parent has given up since (TRUNCATE, DROP, a rewrite) is copied: a storage i
 
 Of a database in a backup everything is copied. Its owners and grantees are the roles here that have the same names.
 
+Everything lies in the tablespace in which it does in the parent. Where that is another one than then (it has been
+dropped since, or the backup is another server's), it is the one of the same name, or else pg_default.
+
 What a parent gives up while branches lean on it stays, as an *orphan* (a row under ORPHANS), and goes with the last of
 them.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from catalog.errors import SqlError, not_supported
+from catalog.errors import SqlError
 from catalog.privileges import DATABASE_OWNER, parse
 from catalog.rows import ORPHANS
 from catalog.schema import (
@@ -38,12 +41,13 @@ from catalog.schema import (
     SchemaObject,
     Sequence,
     Table,
+    Tablespace,
 )
 from catalog.types.base import TypeRef
 from engine.ddl.context import CopyStorage, DdlContext
 from engine.storage.columns import Column
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
-from engine.storage.leaning import base_key, kept_id, leaning_id, leans
+from engine.storage.leaning import base_key, kept_id, leans
 from engine.txn.sequences import state_key
 
 T = TypeVar("T")
@@ -98,17 +102,12 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
     now = context.catalog_of(parent.oid) if here else Catalog()
     catalog = now if then is None else then.catalog
     found = _objects(catalog, parent.oid)
-    for item in found:
-        if isinstance(item, Table | Index | Sequence) and item.tablespace != DEFAULT_TABLESPACE_OID:
-            what = "branch" if here else "copy"
-            not_supported(
-                f'a {what} of database "{parent.name}", which has tables in other tablespaces than pg_default'
-            )
     for item in _objects(now, parent.oid):
         if isinstance(item, Table):
             context.lock_relation(item.oid, "share")
     roles = {} if here else _same_roles(catalog, context.catalog, found)
-    copy = Copy(context.new_oid, context.new_storage_id, roles, {} if then is None else then.prepared)
+    places = _same_places(context, catalog, found)
+    copy = Copy(context, roles, places, {} if then is None else then.prepared)
     copy.number(found)
     settled = catalog.get(parent.oid)
     assert isinstance(settled, Database)
@@ -129,10 +128,9 @@ def create(context: DdlContext, parent: Database, made: Database, then: Then | N
                 context.transaction.put(state_key(copy.storage_ids[item.storage_id]), state)
 
 
-def storage_of(catalog: Catalog, database: int) -> list[int]:
-    """The storage ids of the tables and indexes of a database."""
-    found = [item.storage_id for item in _objects(catalog, database) if isinstance(item, Table | Index)]
-    return list(dict.fromkeys(found))
+def storage_of(catalog: Catalog, database: int) -> dict[int, int]:
+    """The storage ids of the tables and indexes of a database, each with its tablespace (OID)."""
+    return {item.storage_id: item.tablespace for item in _objects(catalog, database) if isinstance(item, Table | Index)}
 
 
 def _objects(catalog: Catalog, database: int) -> list[SchemaObject]:
@@ -167,6 +165,26 @@ def _same_roles(then: Catalog, now: Catalog, items: Iterable[SchemaObject]) -> d
     return {oid: named.get(name, BOOTSTRAP_ROLE_OID) for oid, name in found.items()}
 
 
+def _same_places(context: DdlContext, then: Catalog, items: Iterable[SchemaObject]) -> dict[int, int]:
+    """The tablespaces here (OIDs) by those of then, in which the items lie; from here on they are not dropped. What has
+    none here comes to pg_default, with a notice."""
+    now, found = context.catalog, dict[int, int]()
+    for oid in sorted({item.tablespace for item in items if isinstance(item, Table | Index | Sequence)}):
+        old, same = then.get(oid), now.get(oid)
+        if not isinstance(old, Tablespace) or oid == DEFAULT_TABLESPACE_OID:
+            continue
+        if not isinstance(same, Tablespace) or same.identity != old.identity:
+            same = now.get(now.tablespaces.get(old.name, DEFAULT_TABLESPACE_OID))
+        assert isinstance(same, Tablespace)
+        if same.oid == DEFAULT_TABLESPACE_OID:
+            message = f'there is no tablespace "{old.name}" here: what lay in it comes to pg_default'
+            context.notice(SqlError("00000", message, severity="NOTICE"))
+        else:
+            context.lock_relation(same.oid, "row exclusive")
+        found[oid] = same.oid
+    return found
+
+
 def _note_roles(value: Any, owners: set[int], grantees: set[str]) -> None:
     """The roles that an object, or part of one, refers to: owners by OID, those in access control lists by name."""
     if isinstance(value, tuple):
@@ -198,6 +216,8 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
                 raise SqlError("55006", "the parent's tables were changed while the branch was made", hint="Try again.")
             copied.append((old, new))
             continue
+        # The row lies beside what leans, so the commit has a part there: whoever writes there later, and keeps what he
+        # overwrites, stands behind it in that changelog.
         transaction.put(base_key(new), storage_prefix(old))
         if then is not None:
             kept = storage_prefix(kept_id(new))
@@ -216,15 +236,16 @@ class Copy:
 
     def __init__(
         self,
-        new_oid: Callable[[], int],
-        new_storage_id: Callable[[], int],
+        context: DdlContext,
         roles: Mapping[int, int],
+        places: Mapping[int, int],
         prepared: Mapping[int, int],
     ) -> None:
-        """`roles`: by OID, those that are others here; `prepared`: storage ids that have been given out."""
-        self._new_oid = new_oid
-        self._new_storage_id = new_storage_id
+        """`roles` and tablespaces (`places`): by OID, those that are others here; `prepared`: storage ids that have
+        been given out."""
+        self._context = context
         self._roles = roles
+        self._places = places
         self._prepared = prepared
         self.oids: dict[int, int] = {}
         self.storage_ids: dict[int, int] = {}
@@ -234,10 +255,11 @@ class Copy:
         for item in items:
             self._number_all(item)
             if isinstance(item, Table | Index) and item.storage_id not in self.storage_ids:
+                place = self._places.get(item.tablespace, item.tablespace)
                 prepared = self._prepared.get(item.storage_id)
-                self.storage_ids[item.storage_id] = prepared or leaning_id(self._new_storage_id())
+                self.storage_ids[item.storage_id] = prepared or self._context.new_leaning_id(place)
             elif isinstance(item, Sequence):
-                self.storage_ids[item.storage_id] = self._new_storage_id()
+                self.storage_ids[item.storage_id] = self._context.new_storage_id()
 
     def _number_all(self, value: Any) -> None:
         if isinstance(value, tuple):
@@ -248,7 +270,7 @@ class Copy:
             for item in fields(value):
                 found = getattr(value, item.name)
                 if item.name in defining:
-                    self.oids[found] = self._new_oid()
+                    self.oids[found] = self._context.new_oid()
                 else:
                     self._number_all(found)
 
@@ -261,6 +283,8 @@ class Copy:
             return self.storage_ids[value]
         if name in _ROLES:
             return self._roles.get(value, value)
+        if name == "tablespace":
+            return self._places.get(value, value)
         if name == "owned_by":
             return None if value is None else (self.oids.get(value[0], value[0]), value[1])
         if isinstance(value, int) and name in _REFERENCES:
@@ -291,12 +315,11 @@ def give_up(context: DdlContext, storage_id: int) -> list[int]:
     if _is_leant_on(context, storage_id):
         transaction.put(orphan_key(storage_id), b"\1")
         return []
-    base = transaction.newest(base_key(storage_id))
-    if base is None:
+    below = context.base(storage_id)
+    if below is None:
         return [storage_id]
     transaction.delete(base_key(storage_id))
     gone = [storage_id, kept_id(storage_id)]
-    below = int.from_bytes(base, "big")
     if transaction.newest(orphan_key(below)) is not None and not _is_leant_on(context, below):
         transaction.delete(orphan_key(below))
         gone += give_up(context, below)
@@ -304,4 +327,4 @@ def give_up(context: DdlContext, storage_id: int) -> list[int]:
 
 
 def _is_leant_on(context: DdlContext, storage_id: int) -> bool:
-    return any(context.transaction.newest(base_key(heir)) is not None for heir in context.heirs(storage_id))
+    return any(context.base(heir) is not None for heir in context.heirs(storage_id))

@@ -106,6 +106,9 @@ class DdlContext(Protocol):
     def heirs(self, storage_id: int) -> list[int]:
         """The storage ids of branches that lean on one, as of the last commit that is sequenced."""
 
+    def base(self, storage_id: int) -> int | None:
+        """What a storage id leans on, as of this transaction."""
+
     def sequence_state(self, sequence: Sequence) -> bytes:
         """Where it stands, as storage has it."""
 
@@ -113,6 +116,9 @@ class DdlContext(Protocol):
 
     def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
         """For what is to lie in a tablespace (OID)."""
+
+    def new_leaning_id(self, tablespace: int) -> int:
+        """For what is to lean on what lies in a tablespace (OID)."""
 
     @property
     def checks_bodies(self) -> bool:

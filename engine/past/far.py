@@ -178,24 +178,19 @@ class FarPast:
                 place = os.path.join(path, part.tablespace.hex()) if number else path
                 spaces.append(await asyncio.to_thread(open_still, place, loop))
             columnar = WorkerClient(spaces[0], os.path.join(path, "columnar"), memory_limit=WORKER_MEMORY, threads=1)
-            store = spaces[0] if isinstance(at, int) else self._joined(spaces, columnar)
+            store = spaces[0] if isinstance(at, int) else joined(spaces)
+            if isinstance(store, Stores):
+                columnar.use(store)
+                for space in spaces[1:]:
+                    columnar.add_tablespace(space)
             node = PastNode(store, columnar, self._present, at)
             node.read_catalogs()
-            if isinstance(store, Stores):
-                _route(store, node, {part.tablespace: space for part, space in zip(parts, spaces, strict=True)})
+            route(node, {part.tablespace: space for part, space in zip(parts, spaces, strict=True)})
         except BaseException:
             for space in spaces:
                 space.close()
             raise
         return _Made(path, store, spaces, columnar, node)
-
-    def _joined(self, spaces: Sequence[Tablespace], columnar: WorkerClient) -> Stores:
-        stores = Stores(spaces[0])
-        columnar.use(stores)
-        for space in spaces[1:]:
-            stores.add(space)
-            columnar.add_tablespace(space)
-        return stores
 
     # ---- letting go -------------------------------------------------------------------------------------------------
 
@@ -314,10 +309,20 @@ class _Part:
             raise SqlError("XX001", f"the changelog ends at LSN {reached}, before {self.lsn}")
 
 
-def _route(stores: Stores, node: PastNode, spaces: Mapping[bytes, Tablespace]) -> None:
-    """Tells where the tables of a node lie; `spaces` by id. Raises 72000 for those of a tablespace that has been
-    dropped since."""
-    catalog = node.shared_catalog
+def joined(spaces: Sequence[Tablespace]) -> Stores:
+    """Tablespaces that stand still, pg_default first, as the store of a node."""
+    stores = Stores(spaces[0])
+    for space in spaces[1:]:
+        stores.add(space)
+    return stores
+
+
+def route(node: PastNode, spaces: Mapping[bytes, Tablespace]) -> None:
+    """Tells the store of a node that has read its catalogs where its tables lie; `spaces` by id. Raises 72000 for those
+    of a tablespace that has been dropped since."""
+    catalog, stores = node.shared_catalog, node.store
+    if not isinstance(stores, Stores):
+        return
     for item in catalog.objects.values():
         if isinstance(item, Table | Index) and item.tablespace != DEFAULT_TABLESPACE_OID:
             place = catalog.get(item.tablespace)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,17 @@ from engine.bulk.keeping import add_differences
 from engine.bulk.thread import BulkThread
 from engine.ddl import branches
 from engine.ddl.objects import parent_of
+from engine.past.far import joined, route
 from engine.past.nodes import PastNode
 from engine.past.replay import open_still
 from engine.session import past
 from engine.sql import ast
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import kept_id, leaning_id
+from engine.storage.leaning import kept_id
+from engine.storage.moments import Lsn, lsn_in
 from engine.storage.newest import NewestRows
+from engine.storage.stores import AnyStore, Stores
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
@@ -39,9 +42,9 @@ class Recent:
 
     prepared: Mapping[int, int] = {}
 
-    def __init__(self, node: PastNode, space: Tablespace, catalog: Catalog, stored_here: bool) -> None:
+    def __init__(self, node: PastNode, present: AnyStore, catalog: Catalog, stored_here: bool) -> None:
         self._node = node
-        self._space = space
+        self._present = present
         self.catalog = catalog
         self.stored_here = stored_here
 
@@ -49,8 +52,7 @@ class Recent:
         return self._node.store.current.get(key)
 
     def changed(self, storage_id: int) -> Iterable[bytes]:
-        space = self._space
-        return {key for _, key in space.changed_since(storage_id, self._node.lsn, space.sequenced_lsn)}
+        return _changed(self._present.of(storage_id), storage_id, self._node.at)
 
     async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
         rows = self._node.store.current.scan(*prefix_range(storage_prefix(storage_id)))
@@ -67,42 +69,50 @@ class Far:
     """The same of a moment that memory does not keep, over a directory with the state of then (engine/past/far.py).
 
     What has changed since is found by comparing that with what is there now, in columns and while others write: a
-    snapshot of when this began is held, so that memory knows what they change meanwhile. What differs is in a run that
-    the statement commits: what the parent keeps for the branch."""
+    snapshot of when this began is held, so that memory knows what they change meanwhile. What differs is in a run in
+    each tablespace, which the statement commits: what the parent keeps for the branch."""
 
-    def __init__(
-        self, node: PastNode, still: Tablespace, space: Tablespace, catalog: Catalog, stored_here: bool
-    ) -> None:
+    def __init__(self, node: PastNode, still: AnyStore, present: AnyStore, catalog: Catalog, stored_here: bool) -> None:
         self._node = node
         self._still = still
-        self._space = space
-        self._hold = space.snapshot()
-        self._run: BulkRun | None = None
+        self._present = present
+        self._hold = present.snapshot()
+        self._runs: list[BulkRun] = []
         self.catalog = catalog
         self.stored_here = stored_here
         self.prepared: dict[int, int] = {}
 
     async def compare(self, storage_ids: Mapping[int, int]) -> None:
         """Prepares storage ids (by those that they lean on). Raises what reading and writing files raises."""
-        writer = self._space.new_run()
+        by_space: dict[Tablespace, list[tuple[int, int]]] = {}
+        for old, new in storage_ids.items():
+            by_space.setdefault(self._present.of(old), []).append((new, old))
         thread = BulkThread("branch")
         try:
-            for old, new in sorted(storage_ids.items(), key=lambda item: item[1]):
-                await self._compare_one(old, kept_id(new), thread, writer)
+            for space, pairs in by_space.items():
+                await self._compare_in(space, sorted(pairs), thread)
+        finally:
+            thread.close()
+        self.prepared = dict(storage_ids)
+
+    async def _compare_in(self, space: Tablespace, pairs: Iterable[tuple[int, int]], thread: BulkThread) -> None:
+        writer = space.new_run()
+        try:
+            for new, old in pairs:
+                await self._compare_one(space, old, kept_id(new), thread, writer)
             if writer.rows:
-                self._run = await thread.run(writer.finish)
+                self._runs.append(await thread.run(writer.finish))
             else:
                 thread.at_end(writer.discard)
         except BaseException:
             thread.at_end(writer.discard)
             raise
-        finally:
-            thread.close()
-        self.prepared = dict(storage_ids)
 
-    async def _compare_one(self, old: int, kept: int, thread: BulkThread, writer: BulkRunWriter) -> None:
-        then = await NewestRows.open(self._still, old)
-        now = await NewestRows.open(self._space, old, upto=self._hold.lsn)
+    async def _compare_one(
+        self, space: Tablespace, old: int, kept: int, thread: BulkThread, writer: BulkRunWriter
+    ) -> None:
+        then = await NewestRows.open(self._still.of(old), old)
+        now = await NewestRows.open(space, old, upto=lsn_in(space.slot, self._hold.lsn))
         thread.at_end(then.close)
         thread.at_end(now.close)
         await thread.run(add_differences, then, now, storage_prefix(kept), writer)
@@ -111,23 +121,27 @@ class Far:
         return self._still.current.get(key)
 
     def changed(self, storage_id: int) -> Iterable[bytes]:
-        space = self._space
-        return {key for _, key in space.changed_since(storage_id, self._hold.lsn, space.sequenced_lsn)}
+        return _changed(self._present.of(storage_id), storage_id, self._hold.lsn)
 
     async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
         async for part in still_batches(self._still, storage_id):
             yield part
 
-    def take_run(self) -> BulkRun | None:
+    def take_runs(self) -> list[BulkRun]:
         """What the statement commits."""
-        run, self._run = self._run, None
-        return run
+        runs, self._runs = self._runs, []
+        return runs
 
     def close(self) -> None:
-        if self._run is not None:
-            self._run.discard()
+        for run in self._runs:
+            run.discard()
         self._hold.close()
         self._node.close()
+
+
+def _changed(space: Tablespace, storage_id: int, since: Lsn) -> set[bytes]:
+    """The keys that were written under a storage id after a moment, as of what is sequenced."""
+    return {key for _, key in space.changed_since(storage_id, lsn_in(space.slot, since), space.sequenced_lsn)}
 
 
 async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> Recent | Far:
@@ -140,11 +154,11 @@ async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> 
         databases = node.shared_catalog.databases
         if name not in databases:
             raise SqlError("3D000", f'database "{name}" did not exist at LSN {node.lsn}')
-        catalog, space = node.catalogs[databases[name]], session.present.store.of(0)
+        catalog, present = node.catalogs[databases[name]], session.present.store
         now = session.present.catalogs.get(databases[name])
-        if not isinstance(node.store, Tablespace):
-            return Recent(node, space, catalog, now is not None)
-        far = Far(node, node.store, space, catalog, now is not None)
+        if not isinstance(node.store, Tablespace | Stores):
+            return Recent(node, present, catalog, now is not None)
+        far = Far(node, node.store, present, catalog, now is not None)
     except BaseException:
         node.close()
         raise
@@ -160,12 +174,12 @@ async def branch_moment(session: Session, statement: ast.CreateDatabaseStmt) -> 
 def _leaning_ids(session: Session, then: Catalog, now: Catalog) -> dict[int, int]:
     """New storage ids for a branch, by those of the parent that it can lean on."""
     node = session.present
-    alive, newest = set(branches.storage_of(now, now.database)), node.store.of(0).newest
+    alive, newest = branches.storage_of(now, now.database), node.store.of(0).newest
     found = {}
-    for old in branches.storage_of(then, then.database):
+    for old, place in branches.storage_of(then, then.database).items():
         orphan = newest(branches.orphan_key(old))
         if old in alive or (orphan is not None and orphan[1] is not None):
-            found[old] = leaning_id(node.new_storage_id())
+            found[old] = node.new_leaning_id(place)
     return found
 
 
@@ -190,14 +204,10 @@ class InBackup:
     stored_here = False
     prepared: Mapping[int, int] = {}
 
-    def __init__(
-        self, space: Tablespace, node: PastNode, database: str, status: Restoring, ended: Callable[[], object]
-    ) -> None:
-        """`ended` is called when it is closed. Raises 3D000."""
-        self._space = space
-        self._node = node
+    def __init__(self, node: PastNode, database: str, status: Restoring, ending: ExitStack) -> None:
+        """Takes over what has to be done at the end. Raises 3D000."""
+        self._store: AnyStore = node.store
         self._status = status
-        self._ended = ended
         databases = node.shared_catalog.databases
         if database not in databases:
             there = ", ".join(sorted(databases))
@@ -205,28 +215,28 @@ class InBackup:
             raise SqlError("3D000", message, hint=f"It has {there}.")
         self.catalog = node.catalogs[databases[database]]
         self._copied = 0
+        self._ending = ending.pop_all()
 
     def get(self, key: bytes) -> bytes | None:
-        return self._space.current.get(key)
+        return self._store.current.get(key)
 
     def changed(self, storage_id: int) -> Iterable[bytes]:
         """Nothing leans on what is not stored here."""
         return ()
 
     async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
-        async for keys, values in still_batches(self._space, storage_id):
+        async for keys, values in still_batches(self._store, storage_id):
             yield keys, values
             self._copied += len(keys)
             self._status.report("rows", self._copied, 0)
 
     def close(self) -> None:
-        self._space.close()
-        self._ended()
+        self._ending.close()
 
 
-async def still_batches(space: Tablespace, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
-    """Everything under a storage id of a tablespace in which nothing is written, as columns of keys and values."""
-    rows = await NewestRows.open(space, storage_id)
+async def still_batches(store: AnyStore, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
+    """Everything under a storage id where nothing is written, as columns of keys and values."""
+    rows = await NewestRows.open(store.of(storage_id), storage_id)
     try:
         found = rows.batches()
         while (part := await asyncio.to_thread(next, found, None)) is not None:
@@ -246,22 +256,21 @@ async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBa
     moment = past.Moment() if statement.as_of is None else past.moment_of(session, statement.as_of)
     if name in node.restores:
         raise SqlError("55006", f'database "{name}" is being restored already', hint="Wait until that is done.")
-    status = node.restores[name] = Restoring()
-    try:
+    with ExitStack() as ending:
+        status = node.restores[name] = Restoring()
+        ending.callback(node.restores.pop, name)
         for known in backups.filled():
             if known in node.shared_catalog.databases:  # the server had no time to remove it
                 await asyncio.to_thread(backups.let_go, known)
-        path = await backups.fill(statement.backup, moment.lsn, moment.time, name, status.report)
-        space = await asyncio.to_thread(open_still, path, asyncio.get_running_loop())
-        try:
-            found = PastNode(space, node.columnar, node, space.durable_lsn)
-            found.read_catalogs()
-            text = f'database "{name}" is "{database}" as of LSN {found.lsn}'
-            session.notices.append(SqlError("00000", text, severity="NOTICE"))
-            return InBackup(space, found, database, status, partial(node.restores.pop, name, None))
-        except BaseException:
-            space.close()
-            raise
-    except BaseException:
-        del node.restores[name]
-        raise
+        paths = await backups.fill(statement.backup, moment.lsn, moment.time, name, status.report)
+        spaces = []
+        for path in paths:
+            spaces.append(await asyncio.to_thread(open_still, path, asyncio.get_running_loop()))
+            ending.callback(spaces[-1].close)
+        store = spaces[0] if len(spaces) == 1 else joined(spaces)
+        found = PastNode(store, node.columnar, node, store.durable_lsn)
+        found.read_catalogs()
+        route(found, {space.tablespace_id: space for space in spaces})
+        text = f'database "{name}" is "{database}" as of LSN {found.lsn}'
+        session.notices.append(SqlError("00000", text, severity="NOTICE"))
+        return InBackup(found, database, status, ending)

@@ -42,6 +42,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.collations import no_collation
 from engine.storage.keys import prefix_range
+from engine.storage.leaning import base_key
 from engine.txn.locks import ACCESS_EXCLUSIVE, TABLE_MODES
 from engine.txn.sequences import encode_state, state_key
 
@@ -149,7 +150,16 @@ class SessionDdl:
         return self._then
 
     def heirs(self, storage_id: int) -> list[int]:
-        return self._session.node.store.of(0).leaning.heirs_of(storage_id)
+        return self._session.node.store.of(storage_id).leaning.heirs_of(storage_id)
+
+    def base(self, storage_id: int) -> int | None:
+        key, writes = base_key(storage_id), self.transaction.writes
+        if key in writes:
+            base = writes[key]
+        else:
+            newest = self._session.node.store.of(storage_id).newest(key)
+            base = None if newest is None else newest[1]
+        return None if base is None else int.from_bytes(base, "big")
 
     def sequence_state(self, sequence: SequenceObject) -> bytes:
         return encode_state(*self._session.node.sequences.current(sequence))
@@ -159,6 +169,9 @@ class SessionDdl:
 
     def new_storage_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
         return self._session.node.new_storage_id(tablespace)
+
+    def new_leaning_id(self, tablespace: int) -> int:
+        return self._session.node.new_leaning_id(tablespace)
 
     @property
     def checks_bodies(self) -> bool:
@@ -279,9 +292,9 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
 
 async def _change_with_jobs(session: Session, statement: ast.Node, then: Then | None = None) -> tuple[str, SessionDdl]:
     tag, context = await _change(session, statement, then)
-    if isinstance(then, Far) and (run := then.take_run()) is not None:
+    if isinstance(then, Far):
         assert session.transaction is not None
-        session.transaction.runs.append(run)
+        session.transaction.runs += then.take_runs()
     if context.jobs:
         from engine.bulk import backfill
 

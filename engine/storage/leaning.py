@@ -13,8 +13,9 @@ what was there until then into P' (`Tablespace.sequence`; bulk runs: engine/bulk
 of S', and nothing of the branch's transactions: who writes to S alone writes to P', under the same lock. Followers,
 recovery and the past apply what the entry says, and need to know nothing of it.
 
-Which storage id leans on which is a row of pg_default: storage id BASES + S' -> S. `Leaning` is what a tablespace knows
-of these rows. Storage ids are never reused, so what leaned once may stay known: the past is still read through it.
+Which storage id leans on which is a row of the tablespace that has both: storage id BASES + S' -> S. `Leaning` is what
+a tablespace knows of these rows. Storage ids are never reused, so what leaned once may stay known: the past is still
+read through it.
 
 In LMDB a deletion under a storage id that leans is an empty value, everywhere else no key. A checkpoint holds the
 tables of a branch as they read, whole; a directory made of one says so (`Checkpoint.whole`), and there S' leans on
@@ -62,6 +63,17 @@ def keeps(storage_id: int) -> bool:
 def base_key(storage_id: int) -> bytes:
     """The key of the row that says what the storage id leans on; its value is that one's prefix."""
     return _BASES + storage_prefix(storage_id)
+
+
+def place_prefix(key: bytes) -> bytes:
+    """The prefix that tells in which tablespace a key lies: its own, or of a base's key that of what leans."""
+    prefix = key[:PREFIX_BYTES]
+    return key[PREFIX_BYTES:] if prefix == _BASES else prefix
+
+
+def tells_bases(keys: Iterable[bytes]) -> bool:
+    """Whether there are base's keys among these."""
+    return any(key.startswith(_BASES) for key in keys)
 
 
 BASE_RANGE = prefix_range(_BASES)

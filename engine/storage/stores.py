@@ -8,7 +8,9 @@
     StoresSnapshot  a snapshot of all, taken at one moment
 
 A key belongs to the tablespace that its storage id (its first four bytes) is registered for by `route`; all others
-are pg_default's: the system tables, counters, sequences. LSNs are positions and moments (engine/storage/moments.py).
+are pg_default's: the system tables, counters, sequences. The row that tells on which storage id one leans is where that
+one is: `sequence` sends it there, and whoever asks for it asks the tablespace. LSNs are positions and moments
+(engine/storage/moments.py).
 
 **Commits over several tablespaces** are one entry in each, tied together by a Joint: their changelogs tell of the parts
 one after the other, in one turn of the loop. In between some tablespaces show the commit and others do not, so nobody
@@ -31,6 +33,8 @@ from catalog.errors import SqlError
 from engine.storage import joints
 from engine.storage.edits import Edits
 from engine.storage.interface import Joint
+from engine.storage.keys import storage_prefix
+from engine.storage.leaning import kept_id, leans, place_prefix
 from engine.storage.moments import MAX_SLOT, Lsn, Moment, lsn_in, position
 from engine.storage.runs import BulkRun
 from engine.storage.tablespace import Tablespace
@@ -182,11 +186,14 @@ class Stores:
             self.slots[prefix], self.views[prefix] = MAX_SLOT, NOWHERE
 
     def route(self, storage_id: int, space: Tablespace | None) -> None:
-        """From now on keys under this storage id belong to the tablespace, which is not pg_default; None: one that is
-        not on this node."""
-        prefix = storage_id.to_bytes(PREFIX, "big")
-        self.slots[prefix] = MAX_SLOT if space is None else space.slot
-        self.views[prefix] = NOWHERE if space is None else space.current
+        """From now on keys under this storage id, and under those that it leans on, belong to the tablespace, which is
+        not pg_default; None: one that is not on this node."""
+        found = [storage_id]
+        if leans(storage_id):
+            found += [kept_id(storage_id), *(() if space is None else space.leaning.chain(storage_id))]
+        for prefix in map(storage_prefix, found):
+            self.slots[prefix] = MAX_SLOT if space is None else space.slot
+            self.views[prefix] = NOWHERE if space is None else space.current
 
     def guard(self, space: Tablespace, error: Callable[[], SqlError]) -> None:
         """Until `reopen` whatever looks at what is sequenced in this tablespace, or writes there, ends with the error:
@@ -229,7 +236,7 @@ class Stores:
 
     def slots_of(self, keys: Iterable[bytes]) -> set[int]:
         """The slots of the tablespaces in which the keys lie."""
-        return {self.slots.get(prefix, 0) for prefix in {key[:PREFIX] for key in keys}}
+        return {self.slots.get(prefix, 0) for prefix in set(map(place_prefix, keys))}
 
     def scan_known(self, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]]:
         """What this node knows of a range: the newest where it leads, else what is durable."""
@@ -312,7 +319,7 @@ class Stores:
             return found
 
         for key, value in edits.writes.items():
-            part(key[:PREFIX]).writes[key] = value
+            part(place_prefix(key)).writes[key] = value
         for storage_id in edits.drops:
             part(storage_id.to_bytes(PREFIX, "big")).drops.append(storage_id)
         for run in runs:
@@ -371,6 +378,11 @@ class Stores:
         if self.noted is not None:
             self.noted.undo_above(slot, lsn)
         space.undo_above(lsn)
+
+    def learn_bases(self) -> None:
+        """As Tablespace.learn_bases, of all of them."""
+        for space in self.open_spaces():
+            space.learn_bases()
 
     # --- flushing ----------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import BASE_RANGE, LEANS, Leaning
+from engine.storage.leaning import BASE_RANGE, LEANS, Leaning, tells_bases
 from engine.storage.leaves import Leaves
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
@@ -251,6 +251,8 @@ class Tablespace:
         self.sequenced_lsn = lsn
         self._note_time(commit_time)
         self._apply(lsn, edits, bulk)
+        if tells_bases(edits.writes):
+            self.learn_bases()
         self._committed(lsn)
         return edits
 

@@ -216,10 +216,10 @@ async def restore(spaces: Sequence[SpacePlan], directory: str, progress: OnResto
         raise SqlError("55000", f'"{directory}" already exists: a restore never overwrites; choose another directory')
     work = directory + RESTORING
     _begin(work, {item.tablespace: item.lsn for item in spaces})
-    for number, item in enumerate(spaces):
-        path = work if number == 0 else os.path.join(work, SPACES, item.tablespace)
+    for item in spaces:
+        path = _path_of(item, work)
         await _restore_space(item, path, progress)
-        if number == 0:
+        if item.name == FIRST:
             await asyncio.to_thread(_become_another, path, item.lsn)
     os.unlink(os.path.join(work, PLAN))
     if os.path.isdir(directory):
@@ -248,17 +248,25 @@ def _begin(work: str, ends: Mapping[str, int]) -> None:
         file.write(wanted)
 
 
-async def fill(item: SpacePlan, directory: str, progress: OnRestored) -> None:
-    """Makes a directory the tablespace that was planned, under its own id. Broken off, the same call goes on; what is
-    there of another plan goes. Raises XX001 for damage; errors of the store pass through."""
+async def fill(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored) -> list[str]:
+    """Makes a directory what was planned, under the tablespaces' own ids; where each is, pg_default first. Broken off,
+    the same call goes on; what is there of another plan goes. Raises XX001 for damage; errors of the store pass
+    through."""
     path = os.path.join(directory, PLAN)
-    wanted = orjson.dumps({item.tablespace: item.lsn})
+    wanted = orjson.dumps({item.tablespace: item.lsn for item in spaces}, option=orjson.OPT_SORT_KEYS)
     found = Path(path).read_bytes() if os.path.exists(path) else None
     if found != wanted:
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         os.makedirs(directory)
         Path(path).write_bytes(wanted)
-    await _restore_space(item, directory, progress)
+    for item in spaces:
+        await _restore_space(item, _path_of(item, directory), progress)
+    return [_path_of(item, directory) for item in spaces]
+
+
+def _path_of(item: SpacePlan, directory: str) -> str:
+    """Where a tablespace lies in a data directory."""
+    return directory if item.name == FIRST else os.path.join(directory, SPACES, item.tablespace)
 
 
 async def _restore_space(item: SpacePlan, path: str, progress: OnRestored) -> None:

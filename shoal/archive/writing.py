@@ -140,10 +140,10 @@ class Backups:
 
     # --- databases out of a backup -------------------------------------------------------------------------------
 
-    async def fill(self, url: str, lsn: int | None, time: int | None, name: str, report: OnRestored) -> str:
-        """A directory with the pg_default that is in the backups at a URL, as of an LSN or a time (microseconds since
-        2000-01-01 UTC), or with neither of the newest backup. It stays until `let_go` of the same name, so that a call
-        that was broken off is gone on from.
+    async def fill(self, url: str, lsn: int | None, time: int | None, name: str, report: OnRestored) -> list[str]:
+        """Directories with the tablespaces that are in the backups at a URL, pg_default first, as of an LSN or a time
+        (microseconds since 2000-01-01 UTC), or with neither of the newest backup. They stay until `let_go` of the same
+        name, so that a call that was broken off is gone on from.
 
         Raises 22023 for what is no backup or does not reach the moment, XX001 for damage, 58030 when the store cannot
         be read or the directory not be written.
@@ -152,15 +152,13 @@ class Backups:
         try:
             store = open_store(url, timeout=TIMEOUT)
             try:
-                planned = await plan(await look(store), Target(lsn, time))
-                await fill(planned[0], directory, report)
+                return await fill(await plan(await look(store), Target(lsn, time)), directory, report)
             finally:
                 await store.close()
         except ObjectDamagedError as error:
             raise SqlError("XX001", f"the backup is damaged: {error}") from error
         except (StoreUnavailableError, OSError) as error:
             raise SqlError("58030", f"the backup could not be restored: {error}") from error
-        return directory
 
     def let_go(self, name: str) -> None:
         """What `fill` has made for a name is no longer needed."""

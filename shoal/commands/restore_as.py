@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 import threading
 from contextlib import suppress
 from datetime import timedelta
@@ -48,7 +49,11 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("interrupted: the same command goes on") from None
     finally:
         channel.close()
-    text = next((line.removeprefix("NOTICE: ") for line in said if " as of LSN " in line), "")
+    lines = [line.removeprefix("NOTICE: ") for line in said]
+    text = next((line for line in lines if " as of LSN " in line), "")
+    for line in lines:
+        if line != text:
+            print(line, file=sys.stderr)
     if options.json:
         found = re.search(r" as of LSN (\d+)", text)
         print(orjson.dumps({

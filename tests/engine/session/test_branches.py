@@ -94,7 +94,7 @@ def gone(server: ShoalServer | PostgresServer, *databases: str) -> None:
             connection.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
 
 
-def _change(chance: random.Random, step: int) -> str:
+def change(chance: random.Random, step: int) -> str:
     low = chance.randrange(1000)
     new = 2000 + step * 10
     return chance.choice([
@@ -142,9 +142,9 @@ def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, oracle: Postgre
             shoal.kill()
             shoal.start()
         else:
-            change = _change(chance, step)
+            statement = change(chance, step)
             for server in servers:
-                run(server, database, change)
+                run(server, database, statement)
         if step % 4 == 3:
             for database in databases:
                 assert answers(shoal, database) == answers(oracle, database), (seed, step, database)
@@ -183,7 +183,7 @@ def test_nothing_is_left_of_what_is_gone(shoal: ShoalServer) -> None:
     assert not {number for number in left if number in (16, 17) or number >= 1 << 31}
 
 
-def _lsn(server: ShoalServer) -> int:
+def lsn_now(server: ShoalServer) -> int:
     return int(run(server, "postgres", "SELECT pg_current_wal_lsn() - '0/0'")[0][0])
 
 
@@ -210,12 +210,12 @@ def test_a_branch_reaches_as_far_as_history(forgetful: ShoalServer) -> None:
     run(shoal, "branch_root", *SCHEMA, "CREATE SEQUENCE counted", "SELECT nextval('counted')")
     run(shoal, "postgres", "CREATE DATABASE branch_between FROM branch_root")
     recorded: dict[tuple[str, int], Any] = {}
-    changes = [_change(chance, step) for step in range(8)]
+    changes = [change(chance, step) for step in range(8)]
     changes += ["DELETE FROM heap", "INSERT INTO heap VALUES (9)", "REINDEX TABLE t", "TRUNCATE heap"]
     for step, change in enumerate(changes):
         database = ("branch_root", "branch_between")[step % 2]
         run(shoal, database, change)
-        recorded[database, _lsn(shoal)] = answers(shoal, database)
+        recorded[database, lsn_now(shoal)] = answers(shoal, database)
         if step == 5:
             run(shoal, "postgres", "CHECKPOINT")
             shoal.restart()
@@ -243,7 +243,7 @@ def test_a_branch_of_long_ago_shares_what_has_not_changed(forgetful: ShoalServer
     shoal = forgetful
     run(shoal, "postgres", "CREATE DATABASE branch_root")
     run(shoal, "branch_root", *SCHEMA, "INSERT INTO heap SELECT i FROM generate_series(1, 200000) i")
-    lsn = _lsn(shoal)
+    lsn = lsn_now(shoal)
     expected = answers(shoal, "branch_root")
     over = threading.Event()
 
@@ -276,13 +276,13 @@ def test_a_branch_of_every_moment_is_what_was_recorded(shoal: ShoalServer) -> No
     run(shoal, "branch_root", *SCHEMA, "CREATE SEQUENCE counted", "SELECT nextval('counted')")
     recorded = {}
     times = {}
-    changes = [_change(chance, step) for step in range(9)]
+    changes = [change(chance, step) for step in range(9)]
     changes += ["TRUNCATE heap", "INSERT INTO heap VALUES (9)", "REINDEX TABLE t", "ALTER TABLE t ADD COLUMN more int"]
     changes += ["INSERT INTO t (id, n, code) VALUES (77777, 3, 'last')", "ALTER TABLE heap ALTER x TYPE bigint"]
     for step, change in enumerate(changes):
         run(shoal, "branch_root", change)
-        recorded[_lsn(shoal)] = answers(shoal, "branch_root")
-        times[_lsn(shoal)] = run(shoal, "postgres", "SELECT clock_timestamp()")[0][0]
+        recorded[lsn_now(shoal)] = answers(shoal, "branch_root")
+        times[lsn_now(shoal)] = run(shoal, "postgres", "SELECT clock_timestamp()")[0][0]
         if step == 5:
             run(shoal, "postgres", "CHECKPOINT")
     for number, (lsn, expected) in enumerate(recorded.items()):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from catalog.schema import Schema, Table
 from engine.storage.keys import prefix_range, storage_prefix
@@ -18,9 +19,9 @@ from tests.end_to_end.consistency import opened, problems
 from tests.server import ShoalServer
 from tests.shoal.archive.history import KeepingServer, lsn_of
 
-BEGINNING = ("CREATE DATABASE a",)
+BEGINNING = ("CREATE TABLESPACE apart", "CREATE TABLE ticks (n int)", "CREATE DATABASE a")
 HISTORY = (
-    ("a", "CREATE TABLE t (id int PRIMARY KEY, x text)"),
+    ("a", "CREATE TABLE t (id int PRIMARY KEY, x text) TABLESPACE {place}"),
     ("a", "CREATE INDEX t_x ON t (x)"),
     ("a", "INSERT INTO t SELECT n, 'row ' || n FROM generate_series(1, 4000) n"),
     ("postgres", "CREATE DATABASE b FROM a"),
@@ -50,7 +51,11 @@ def stored(data: Path) -> Content:
         for catalog in node.catalogs.values():
             for table in catalog.tables():
                 schema = catalog.get(table.schema)
-                if isinstance(schema, Schema) and isinstance(table, Table) and schema.name == "public":
+                if (
+                    isinstance(schema, Schema)
+                    and isinstance(table, Table)
+                    and (schema.name, table.name) == ("public", "t")
+                ):
                     codec = RowCodec(table)
                     rows = node.store.current.scan(*prefix_range(storage_prefix(table.storage_id)))
                     name = next(name for name, oid in catalog.databases.items() if oid == catalog.database)
@@ -69,7 +74,9 @@ def shown(server: ShoalServer) -> Content:
     return found
 
 
-async def test_every_lsn_comes_back_with_its_branches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["pg_default", "apart"])
+async def test_every_lsn_comes_back_with_its_branches(tmp_path: Path, place: str) -> None:
+    """Also where the tables lie beside pg_default, of which LSNs are."""
     backups = tmp_path / "backups"
     recorded: dict[int, Content] = {}
     reached: list[int] = []
@@ -87,7 +94,8 @@ async def test_every_lsn_comes_back_with_its_branches(tmp_path: Path) -> None:
             else:
                 dsn = server.dsn.replace("dbname=postgres", f"dbname={database}")
                 with psycopg.connect(dsn, autocommit=True) as connection:
-                    connection.execute(statement)
+                    connection.execute(statement.replace("{place}", place))
+            first.execute("INSERT INTO ticks VALUES (1)")  # an LSN of pg_default behind it
             recorded[lsn_of(first)] = shown(server)
     assert await problems(tmp_path / "data") == []
     wanted = {lsn: content for lsn, content in recorded.items() if lsn >= reached[0]}

@@ -27,7 +27,8 @@ SCHEMA = (
     "CREATE TYPE mood AS ENUM ('sad', 'ok')",
     "CREATE TABLE t (id int PRIMARY KEY, x text, mood mood DEFAULT 'ok')",
     "CREATE INDEX t_x ON t (x)",
-    "CREATE TABLE heap (n int, at timestamptz DEFAULT now())",
+    "CREATE TABLE heap (n int, at timestamptz DEFAULT now()) TABLESPACE apart",
+    "CREATE INDEX heap_n ON heap (n)",
     "CREATE VIEW seen AS SELECT id FROM t WHERE mood = 'ok'",
     "CREATE SEQUENCE counted",
     "ALTER TABLE heap OWNER TO keeper",
@@ -41,10 +42,13 @@ QUERIES = (
     "SELECT * FROM t ORDER BY id",
     "SELECT id FROM t WHERE x = 'row 3001'",
     "SELECT * FROM heap ORDER BY n",
+    "SELECT * FROM heap WHERE n = 7",
     "SELECT count(*) FROM seen",
     "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public' ORDER BY 1",
     "SELECT has_table_privilege('keeper', 't', 'SELECT'), has_table_privilege('keeper', 't', 'INSERT')",
 )
+PLACES = """SELECT relname, spcname FROM pg_class c LEFT JOIN pg_tablespace s ON s.oid = reltablespace
+            WHERE relname IN ('t', 'heap', 'heap_n') ORDER BY 1"""
 Answers = list[list[tuple[Any, ...]]]
 
 
@@ -82,6 +86,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         found = Made(server, folder / "backups", {}, {})
         with at(server, "postgres") as connection:
             connection.execute("CREATE DATABASE shop")
+            connection.execute("CREATE TABLESPACE apart")
             with at(server, "shop") as shop:
                 for part in (SCHEMA, CHANGES):
                     for statement in part:
@@ -112,6 +117,8 @@ def test_it_stands_beside_the_original(made: Made) -> None:
         assert out == f'database "{name}" is "shop" as of LSN {lsn}\n' or name == "newest"
         assert answers(server, name) == made.recorded[lsn], name
     assert list((server.data / "restores").iterdir()) == []
+    with at(server, "by_lsn") as copy:
+        assert copy.execute(PLACES).fetchall() == [("heap", "apart"), ("heap_n", "apart"), ("t", None)]
     with at(server, "by_lsn") as copy, at(server, "shop") as shop:
         copy.execute("DELETE FROM t WHERE id > 1000")
         copy.execute("INSERT INTO t VALUES (5000, 'new', 'sad')")
@@ -187,6 +194,7 @@ async def test_into_another_directory(made: Made, tmp_path: Path) -> None:
         assert run("sql", "--data", str(data), statement)[0] == 0
     status, out, err = run(*command)
     assert status == 0, err
+    assert 'there is no tablespace "apart" here: what lay in it comes to pg_default' in err
     told = orjson.loads(out)
     assert (told["database"], told["of"], told["lsn"] >= max(made.recorded)) == ("Shop again", "shop", True)
     assert await problems(data) == []
@@ -194,6 +202,7 @@ async def test_into_another_directory(made: Made, tmp_path: Path) -> None:
         found = psycopg.connect(server.dsn.replace("dbname=postgres", ""), dbname="Shop again")
         with found as connection:
             rows = [connection.execute(query).fetchall() for query in QUERIES]
+            assert connection.execute(PLACES).fetchall() == [("heap", None), ("heap_n", None), ("t", None)]
     assert rows == made.recorded[max(made.recorded)]
 
 
