@@ -103,7 +103,9 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.lend: Callable[[float | None], list[Any]]  # the connection's own, which sets it
         self.connecting = False
         self.over = False  # no connection is made any more
-        self.last_error: OSError | None = None  # of the last attempt to connect
+        self.tried: dict[tuple[str, int], OSError | None] = {}
+        """What came of the last attempt to connect to each host and port; None: it takes connections."""
+        self.refused = ""  # why the servers do not let us in
 
     # --- towards the loop ----------------------------------------------------------------------------------------
 
@@ -190,6 +192,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """A connection to one server, with TLS if the address asks for it."""
         if self.over:
             raise ConnectionRefusedError("the session is over")
+        host = (hostname or address[0], address[1])
         try:
             connection = socket.create_connection(address, min(timeout or 60.0, self._connect_timeout))
             try:
@@ -200,9 +203,9 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
                 connection.close()
                 raise
         except OSError as error:
-            self.last_error = error
+            self.tried[host] = error
             raise
-        self.last_error = None
+        self.tried[host] = None
         self._socket = connection
         return connection
 
@@ -273,7 +276,7 @@ def make_client(
         try:
             read_timeout, connect_timeout = connect(*arguments)
         except (AuthFailedError, SessionClosedRequireSaslError) as error:
-            handler.last_error = PermissionError(f"the servers refuse the user and password in {SASL}")
+            handler.refused = f"the servers refuse the user and password in {SASL}"
             raise AuthFailedError from error
         finally:
             handler.connecting = False

@@ -34,7 +34,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -103,6 +103,25 @@ _CONFLICTS: tuple[tuple[type[ZookeeperError], Literal["version", "exists", "miss
     (NoNodeError, "missing"),
     (NotEmptyError, "not empty"),
 )
+
+
+ACCEPTS = "takes connections, and no session"
+
+
+def _reason(tried: Mapping[tuple[str, int], OSError | None], host: str) -> str:
+    """What came of the attempts to connect to a HOST:PORT."""
+    name, _, port = host.rpartition(":")
+    key = name.strip("[]"), int(port)
+    if key not in tried:
+        return "its name has no address that is known here"
+    error = tried[key]
+    if error is None:
+        return ACCEPTS
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, TimeoutError):
+        return "does not answer"
+    return error.strerror or str(error)
 
 
 def check_size(operations: Sequence[Operation]) -> None:
@@ -482,12 +501,15 @@ class ZooKeeperCoordination:
             self._giving_up = self._loop.call_later(self._timeout, self._give_up_stranded)
 
     def _trouble(self) -> str:
-        """Why there is no connection."""
-        reason = str(self._handler.last_error or "") or (
-            "connections are accepted, sessions are not: no majority of the servers is running, "
-            "or they have lost data that this session has seen"
-        )
-        return f"no session with ZooKeeper at {', '.join(self.address.hosts)}: {reason}"
+        """Why there is no connection, host by host."""
+        tried, hosts = self._handler.tried, self.address.hosts
+        reasons = [_reason(tried, host) for host in hosts]
+        if self._handler.refused:
+            return f"no session with ZooKeeper at {', '.join(hosts)}: {self._handler.refused}"
+        shown = ", ".join(f"{host} ({reason})" for host, reason in zip(hosts, reasons, strict=True))
+        if ACCEPTS in reasons:
+            shown += ": no majority of the servers is running, or they have lost data that this session has seen"
+        return f"no session with ZooKeeper at {shown}"
 
     def _change(self, state: Literal["connected", "suspended"]) -> None:
         if state == self._state:

@@ -10,7 +10,8 @@ Everything is verified on the way. A restored database is one of its own: pg_def
 the cluster nor the backups of the old one take it for theirs.
 
 Several tablespaces are restored to one moment: pg_default to the LSN, each other one to what was committed by then, and
-a transaction that has parts in several is in all of them or in none.
+a transaction that has parts in several is in all of them or in none. Which there were at that moment, the catalog says,
+when pg_default is there: those that came later are left out, and one that the backups do not have as of then ends it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from pathlib import Path
 import orjson
 
 from catalog.errors import SqlError
+from catalog.rows import SYSTEM_TABLES, decode
+from catalog.schema import Tablespace
 from engine.checkpoint import Manifest, Progress, read_checkpoint
 from engine.past.replay import replay
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.joints import whole
+from engine.storage.keys import prefix_range, storage_prefix
+from engine.storage.views import Generation
 from replication.joint_parts import Parts
 from shoal.archive.contents import ArchivedSpace, Found, reach, stored_bytes
 from shoal.archive.layout import PieceName, Record, SpaceRecord
@@ -61,6 +66,7 @@ class SpacePlan:
     lsn: int
     time: int = 0  # commit time of the entry there; 0: not known
     joints: list[tuple[int, Parts]] = field(default_factory=list)  # of the log behind the checkpoint, beyond `lsn` too
+    lacking: SqlError | None = None  # why it cannot be had as of that moment, if it was there then
 
     @property
     def tablespace(self) -> str:
@@ -80,18 +86,48 @@ async def plan(found: Found, target: Target) -> list[SpacePlan]:
     XX001 for damage."""
     record = _record(found, target)
     first = await _plan_first(found, record.spaces[0], target)
-    if len(record.spaces) == 1:
-        return [first]
-    newest = target.lsn is None and target.time is None
-    others = []
-    for space in record.spaces[1:]:
-        planned = await _plan_space(found, space, first.time, await _known(found, space.tablespace))
-        if newest:
-            planned.lsn = space.lsn
-        others.append(planned)
-    if not newest:
-        _agree([first, *others])
+    if target.lsn is None and target.time is None:
+        return [first, *[await _plan_end(found, space) for space in record.spaces[1:]]]
+    others = [await _plan_other(found, space, first.time) for space in record.spaces[1:]]
+    others += [_given_up(item) for item in await _dropped_before(found, record, first.time)]
+    _agree([first, *(item for item in others if item.lacking is None)])
     return [first, *others]
+
+
+async def _plan_end(found: Found, space: SpaceRecord) -> SpacePlan:
+    """A tablespace as of the end of its backup."""
+    known = await _known(found, space.tablespace)
+    below = [item for item in known.checkpoints if item.lsn <= space.lsn]
+    return SpacePlan(known.archived, space.name, below[-1], known.pieces, space.lsn, space.time)
+
+
+async def _plan_other(found: Found, space: SpaceRecord, time: int) -> SpacePlan:
+    """A tablespace beside pg_default as of a time, at which it may not have been there yet."""
+    known = await _known(found, space.tablespace)
+    try:
+        return await _plan_space(found, space, time, known)
+    except SqlError as error:
+        if error.sqlstate != "22023":
+            raise
+        return SpacePlan(known.archived, space.name, known.checkpoints[0], known.pieces, 0, lacking=error)
+
+
+async def _dropped_before(found: Found, record: Record, time: int) -> list[SpacePlan]:
+    """The tablespaces that the backup before this one has, and this one no more."""
+    place = found.records.index(record)
+    if not place:
+        return []
+    there = {space.tablespace for space in record.spaces}
+    gone = [space for space in found.records[place - 1].spaces if space.tablespace not in there]
+    return [await _plan_other(found, space, time) for space in gone]
+
+
+def _given_up(item: SpacePlan) -> SpacePlan:
+    """One that was dropped before its changelog was archived."""
+    if item.lacking is None:
+        message = f'tablespace "{item.name}" was dropped soon after that, and no backup has its changelog up to then'
+        item.lacking = SqlError("22023", message, hint=reachable([item.manifest], item.pieces))
+    return item
 
 
 def _record(found: Found, target: Target) -> Record:
@@ -136,15 +172,16 @@ async def _plan_first(found: Found, space: SpaceRecord, target: Target) -> Space
         return made
     if target.time is not None:
         return await _plan_space(found, space, target.time, known)
-    below = [item for item in known.checkpoints if item.lsn <= space.lsn]
-    return SpacePlan(known.archived, space.name, below[-1], known.pieces, space.lsn, space.time)
+    return await _plan_end(found, space)
 
 
 async def _plan_space(found: Found, space: SpaceRecord, time: int, known: _Known) -> SpacePlan:
     """A tablespace as of a time: everything before the first entry that was committed later."""
     below = [item for item in known.checkpoints if item.commit_time <= time]
     if not below:
-        raise SqlError("22023", "no backup is as old as that", hint=reachable(known.checkpoints, known.pieces))
+        what = "" if space.name == FIRST else f' of tablespace "{space.name}"'
+        hint = reachable(known.checkpoints, known.pieces) if space.name == FIRST else ""
+        raise SqlError("22023", f"no backup{what} is as old as that", hint=hint)
     manifest = below[-1]
     made = SpacePlan(known.archived, space.name, manifest, known.pieces, manifest.lsn, manifest.commit_time)
     later = False
@@ -216,11 +253,8 @@ async def restore(spaces: Sequence[SpacePlan], directory: str, progress: OnResto
         raise SqlError("55000", f'"{directory}" already exists: a restore never overwrites; choose another directory')
     work = directory + RESTORING
     _begin(work, {item.tablespace: item.lsn for item in spaces})
-    for item in spaces:
-        path = _path_of(item, work)
-        await _restore_space(item, path, progress)
-        if item.name == FIRST:
-            await asyncio.to_thread(_become_another, path, item.lsn)
+    await _restore_all(spaces, work, progress)
+    await asyncio.to_thread(_become_another, work, spaces[0].lsn)
     os.unlink(os.path.join(work, PLAN))
     if os.path.isdir(directory):
         os.rmdir(directory)
@@ -259,9 +293,38 @@ async def fill(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         os.makedirs(directory)
         Path(path).write_bytes(wanted)
-    for item in spaces:
+    there = await _restore_all(spaces, directory, progress)
+    return [_path_of(item, directory) for item in there]
+
+
+async def _restore_all(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored) -> list[SpacePlan]:
+    """Fills the directories of those that there were at the moment; which. Raises 22023 for one that is lacking."""
+    first, *others = spaces
+    await _restore_space(first, directory, progress)
+    names = await asyncio.to_thread(_tablespaces, directory)
+    planned = {item.tablespace: item for item in others}
+    for identity, name in names.items():
+        lacking = planned[identity].lacking if identity in planned else None
+        if identity not in planned or lacking is not None:
+            reason = "no backup has it as of then" if lacking is None else lacking.message
+            message = f'LSN {first.lsn} cannot be restored: tablespace "{name}" was there, and {reason}'
+            raise SqlError("22023", message, hint=lacking.hint if lacking is not None else "")
+    there = [first, *(item for item in others if item.tablespace in names)]
+    for item in there[1:]:
         await _restore_space(item, _path_of(item, directory), progress)
-    return [_path_of(item, directory) for item in spaces]
+    return there
+
+
+def _tablespaces(directory: str) -> dict[str, str]:
+    """The tablespaces beside pg_default that the catalog in a directory knows: names by id."""
+    low, high = prefix_range(storage_prefix(SYSTEM_TABLES[Tablespace]))
+    tables = Checkpoint(os.path.join(directory, "rows"))
+    try:
+        rows = Generation(tables.environment, tables.rows, tables.flushed_lsn, {}).scan(low, high, False)
+        found = [decode(key, value) for key, value in rows]
+    finally:
+        tables.close()
+    return {item.identity: item.name for item in found if isinstance(item, Tablespace) and item.identity}
 
 
 def _path_of(item: SpacePlan, directory: str) -> str:

@@ -453,8 +453,9 @@ def test_a_new_cluster_without_a_store(one: ShoalCluster, zookeeper_server: ZooK
 def test_nobody_at_the_address(one: ShoalCluster, tmp_path: pathlib.Path) -> None:
     impatient = tmp_path / "shoal.toml"
     impatient.write_text("commit_timeout = 1.0\n")
-    line = refusal(one, "n7", cluster="zk://127.0.0.1:1/x", config=str(impatient))
-    assert "no session with ZooKeeper" in line
+    line = refusal(one, "n7", cluster="zk://127.0.0.1:1,localhost:2/x", config=str(impatient))
+    tried = "127.0.0.1:1 (nothing listens there), localhost:2 (nothing listens there)"
+    assert f"no session with ZooKeeper at {tried}. Start it, or correct zk://127.0.0.1:1,localhost:2/x" in line
 
 
 def test_zookeeper_that_has_lost_its_data() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,21 @@ AUTH = {"SHOAL_ZK_AUTH": "shoal:secret"}
 def test_addresses_are_parsed(url: str, hosts: tuple[str, ...], chroot: str) -> None:
     address = parse_address(url, {})
     assert (address.hosts, address.chroot, address.auth) == (hosts, chroot, "")
+
+
+async def test_what_came_of_each_host_is_told() -> None:
+    with socket.socket() as deaf:  # takes connections, and answers nothing
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        mute = f"127.0.0.1:{deaf.getsockname()[1]}"
+        url = f"zk://127.0.0.1:1,{mute},no.such.host.invalid:7/x"
+        with pytest.raises(SqlError) as error:
+            await open_coordination(url, session_timeout=1.0, timeout=3.0, environment=AUTH)
+    told = error.value.message
+    assert f"127.0.0.1:1 (nothing listens there), {mute} (takes connections, and no session), " in told
+    assert "no.such.host.invalid:7 (its name has no address that is known here)" in told
+    assert f"Start it, or correct {url}" in told
+    assert "Errno" not in told
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import threading
 from pathlib import Path
 
 import psycopg
+import pytest
 
+from catalog.errors import SqlError
 from replication.stores import open_store
 from shoal.archive.contents import look
 from shoal.archive.restoring import SpacePlan, Target, plan, restore
@@ -61,4 +63,40 @@ async def test_no_transaction_is_torn(tmp_path: Path) -> None:
         assert here == there, number
         most = max(most, len(here))
     assert most > 10
+    await store.close()
+
+
+async def test_those_that_came_and_went(tmp_path: Path) -> None:
+    """Every LSN has the tablespaces that there were then; one that no backup has is told of, and nothing is made."""
+    backups = f"file://{tmp_path}/backups"
+    lsns = []
+    with KeepingServer(tmp_path / "data") as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        for statements in (
+            ("CREATE TABLE ticks (n int)",),
+            ("CREATE TABLESPACE other", "CREATE TABLE there (id int) TABLESPACE other", "INSERT INTO there VALUES (1)"),
+            ("INSERT INTO there VALUES (2)",),
+            ("DROP TABLE there", "DROP TABLESPACE other"),
+        ):
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute("INSERT INTO ticks VALUES (1)")
+            lsns.append(lsn_of(connection))
+            if len(lsns) != 3:
+                connection.execute("SELECT shoal_backup(%s)", (backups,))
+                connection.execute("INSERT INTO ticks VALUES (2)")
+                lsns[-1] = lsn_of(connection) if len(lsns) == 1 else lsns[-1]
+    store = open_store(backups)
+    found = await look(store)
+    made = {}
+    for number, lsn in enumerate(lsns):
+        planned = await plan(found, Target(lsn))
+        if number == 2:
+            with pytest.raises(SqlError, match='tablespace "other" was there, and') as caught:
+                await restore(planned, str(tmp_path / str(number)), lambda *_: None)
+            assert caught.value.sqlstate == "22023"
+            assert not (tmp_path / str(number)).exists()
+            continue
+        await restore(planned, str(tmp_path / str(number)), lambda *_: None)
+        made[number] = stored(tmp_path / str(number)).get("there")
+    assert made == {0: None, 1: [(1,)], 3: None}
     await store.close()
