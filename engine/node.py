@@ -245,6 +245,7 @@ class Node:
         for item in objects.values():
             if isinstance(item, Database):
                 self.catalogs[item.oid] = Catalog(database=item.oid).with_changes(objects)
+        self.commits.schema_version = self.store.of(0).durable_lsn  # what was before may have had another schema
         self.changes.forget()
 
     # ---- following and leading ----------------------------------------------------------------------------------
@@ -281,7 +282,6 @@ class Node:
         self._forget_row_numbers(0)
         self.catalogs = {}
         self.bootstrap()
-        self.commits.schema_version = self.store.of(0).durable_lsn
         self.deferred.clear()
         for session in list(self.sessions.values()):
             if session.on_lead is not None:

@@ -39,6 +39,10 @@ class TablespaceStorage(Protocol):
     def found(self) -> Mapping[bytes, Store]:
         """Those that were there at start, by id."""
 
+    @property
+    def dropped(self) -> Collection[bytes]:
+        """Those, by id, that were dropped before the start and whose past can still be read."""
+
     def settle(self, known: Mapping[bytes, Tablespace]) -> None:
         """Those that the catalog knows, by id, once it has been read: `found` are those of them that this node has.
         Raises XX001 if one is not there that should be."""
@@ -104,6 +108,8 @@ class NodeTablespaces:
             for identity, item in known.items():
                 if identity in self._storage.found:
                     self._attach(item.oid, self._storage.found[identity])
+            for identity in self._storage.dropped:
+                (self._stores or self._become_several()).add_gone(identity)
         self._bring(known.values())
         self.route(items)
 

@@ -2,6 +2,7 @@
 
     DATA/changelog/                            the segments, held back from being retired
     DATA/history/<ts>/checkpoint-<lsn>/...     checkpoints to start from, which share files (engine/checkpoint)
+    DATA/dropped/<ts>/changelog/               the segments of a tablespace that was dropped no longer ago than that
 
 Any LSN can be reached from a checkpoint below it as long as the log goes on behind that. So the oldest one that is kept
 says how far back the past goes: it is the newest one that is older than `retention`, or a later one where the log
@@ -17,6 +18,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +35,7 @@ from engine.checkpoint import (
     write_checkpoint,
 )
 from engine.cluster_view import spaces_of
+from engine.past.far import Gone
 from replication.interface import StoreUnavailableError
 from replication.local import LocalChangelog
 from replication.stores.files import FileStore
@@ -41,6 +44,7 @@ from shoal.archive.pieces import ArchivedEntry
 
 if TYPE_CHECKING:
     from engine.node import Node
+    from engine.storage.directories import LocalTablespaces
     from engine.storage.tablespace import Tablespace
 
 log = logging.getLogger("shoal.history")
@@ -53,13 +57,20 @@ PARTS = 4  # checkpoints in the time, or the bytes, that are kept
 
 class LocalHistory:
     """`retention` in seconds, more than 0; `limit` in bytes of changelog, of each tablespace. `log_of` gives the
-    changelog of a tablespace, by id. On the engine's thread."""
+    changelog of a tablespace, by id, `spaces` knows those that were dropped. On the engine's thread."""
 
     def __init__(
-        self, node: Node, log_of: Callable[[bytes], LocalChangelog], data: Path, retention: float, limit: int
+        self,
+        node: Node,
+        log_of: Callable[[bytes], LocalChangelog],
+        data: Path,
+        retention: float,
+        limit: int,
+        spaces: LocalTablespaces,
     ) -> None:
         self.node = node
         self.log_of = log_of
+        self._spaces = spaces
         self._scratch = str(data / "scratch")
         self._retention = round(retention * 1_000_000)
         self._limit = limit
@@ -90,6 +101,20 @@ class LocalHistory:
         """Writes what checkpoints are due, and gives up what is older than it need be."""
         for name, space in spaces_of(self.node).items():
             await self._look_after(name, space)
+        now = time.time_ns() // 1000
+        for identity in [key for key, item in self._spaces.dropped.items() if item.time <= now - self._retention]:
+            await self._forget(identity)
+
+    async def _forget(self, identity: bytes) -> None:
+        """The past of a tablespace that was dropped is no longer wanted."""
+        self._known.pop(identity, None)
+        await self.files.delete_folder(identity.hex() + "/")
+        self._spaces.forget(identity)
+
+    def gone(self) -> Sequence[Gone]:
+        """Those that were dropped and whose past is kept."""
+        dropped = self._spaces.dropped.items()
+        return [Gone(identity, item.lsn, self.log_of(identity).last_lsn or 0) for identity, item in dropped]
 
     async def checkpoints(self, tablespace: bytes) -> Sequence[Manifest]:
         """Those from which every later LSN can be reached, in order."""
@@ -214,6 +239,4 @@ class Past:
         await self._log.fetch_bulk(name, path)
 
     async def lsn_at(self, time: int) -> int | None:
-        spaces = spaces_of(self._history.node).values()
-        durable = next(space.durable_lsn for space in spaces if space.tablespace_id == self._tablespace)
-        return await self._log.lsn_at(time, durable)
+        return await self._log.lsn_at(time, self._history.log_of(self._tablespace).last_lsn or 0)

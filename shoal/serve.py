@@ -113,7 +113,7 @@ async def alone(config: Config, fatal: Callable[[BaseException], None]) -> Async
             node, lambda tablespace: LocalLog(logs[tablespace]), str(data / "scratch"), str(data / "restores")
         )
         node.bootstrap()
-        async with _history(config, node, logs.__getitem__):
+        async with _history(config, node, logs.__getitem__, spaces):
             yield node
         node.settle()
         with contextlib.suppress(Exception):
@@ -141,13 +141,15 @@ async def _admin_port(config: Config) -> AsyncIterator[Admin | None]:
 
 
 @contextlib.asynccontextmanager
-async def _history(config: Config, node: Node, log_of: Callable[[bytes], LocalChangelog]) -> AsyncIterator[None]:
+async def _history(
+    config: Config, node: Node, log_of: Callable[[bytes], LocalChangelog], spaces: LocalTablespaces
+) -> AsyncIterator[None]:
     """The past of a node alone can be read meanwhile, and is looked after as far as it is to be kept."""
     data = config.data_path
     history = None
     if config.history_retention > 0:
-        history = LocalHistory(node, log_of, data, config.history_retention, config.history_bytes)
-        node.past = Past(node, config.past_window, FarPast(node, history.past, str(data / "past")))
+        history = LocalHistory(node, log_of, data, config.history_retention, config.history_bytes, spaces)
+        node.past = Past(node, config.past_window, FarPast(node, history.past, str(data / "past"), history.gone))
         history.start()
     else:
         node.past = Past(node, config.past_window)
@@ -240,7 +242,7 @@ def open_spaces(
             made.hold(HOLDER, 0)
         return made
 
-    return LocalTablespaces(str(data), open_log, thread, fatal)
+    return LocalTablespaces(str(data), open_log, thread, fatal, keep)
 
 
 def open_store(

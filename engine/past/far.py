@@ -72,6 +72,24 @@ class Source(Protocol):
         """The last LSN before the first commit that was later than a time; None if that is not kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A tablespace that was dropped and whose past is kept."""
+
+    tablespace: bytes
+    lsn: int  # of pg_default, where it was gone
+    last: int  # its own last LSN
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A tablespace whose past is kept."""
+
+    tablespace: bytes
+    slot: int
+    last: int  # the last LSN that can be read
+
+
 @dataclass(slots=True)
 class _Made:
     """A directory, open. `spaces`: pg_default first."""
@@ -85,11 +103,19 @@ class _Made:
 
 
 class FarPast:
-    """engine.past.manager.History over the sources of tablespaces, by id. `directory` is emptied."""
+    """engine.past.manager.History over the sources of tablespaces, by id; `gone` tells of those that were dropped.
+    `directory` is emptied."""
 
-    def __init__(self, present: Node, source_of: Callable[[bytes], Source], directory: str) -> None:
+    def __init__(
+        self,
+        present: Node,
+        source_of: Callable[[bytes], Source],
+        directory: str,
+        gone: Callable[[], Sequence[Gone]] = tuple,
+    ) -> None:
         self._present = present
         self._source_of = source_of
+        self._gone = gone
         self._directory = directory
         self._made: dict[Lsn, _Made] = {}  # the longest unused first
         self._making: dict[Lsn, asyncio.Future[_Made]] = {}
@@ -127,18 +153,30 @@ class FarPast:
 
     async def _parts(self, at: Lsn) -> list[_Part] | None:
         """What a moment is made of, pg_default first; None if that is no longer kept."""
-        store = self._present.store
         found = []
-        for space in store.open_spaces() if isinstance(store, Stores) else [store]:
-            lsn = lsn_in(space.slot, at)
-            if not lsn and space.slot:
+        for kept in self._kept(lsn_in(0, at)):
+            lsn = lsn_in(kept.slot, at)
+            if kept.slot and lsn in (0, LSN_MASK):
                 continue  # it is younger
-            source = self._source_of(space.tablespace_id)
+            source = self._source_of(kept.tablespace)
             below = [manifest for manifest in await source.checkpoints() if manifest.lsn <= lsn]
             if not below and await source.oldest_entry() != 1:
                 return None
-            found.append(_Part(source, space.tablespace_id, lsn, below[-1] if below else None))
+            found.append(_Part(source, kept.tablespace, lsn, below[-1] if below else None))
         return found
+
+    def _kept(self, first: int) -> list[_Kept]:
+        """The tablespaces that there may have been at an LSN of pg_default, which is the first of them."""
+        store = self._present.store
+        if not isinstance(store, Stores):
+            return [_Kept(store.tablespace_id, 0, store.durable_lsn)]
+        found = [_Kept(space.tablespace_id, space.slot, space.durable_lsn) for space in store.open_spaces()]
+        there = [item for item in self._gone() if item.lsn > first and item.tablespace in store.gone]
+        return [*found, *(_Kept(item.tablespace, store.gone[item.tablespace], item.last) for item in there)]
+
+    def had_others(self, lsn: int) -> bool:
+        """Whether a tablespace that there may have been at an LSN of pg_default has been dropped since."""
+        return any(item.lsn > lsn for item in self._gone())
 
     async def _once(self, at: Lsn, make: Callable[[], Awaitable[_Made]]) -> None:
         """Makes it, or waits for whoever does."""
@@ -230,24 +268,25 @@ class FarPast:
         """See engine.past.manager.History."""
         store = self._present.store
         assert isinstance(store, Stores)
-        ends: dict[bytes, int] = {store.of(0).tablespace_id: lsn}
-        for space in store.open_spaces()[1:]:
-            found = await self._lsn_in(space, time)
+        first, *others = self._kept(lsn)
+        ends: dict[bytes, int] = {first.tablespace: lsn}
+        for kept in others:
+            found = await self._lsn_in(kept.tablespace, time)
             if found is None:
                 return None
-            ends[space.tablespace_id] = found
+            ends[kept.tablespace] = found
         seen: dict[tuple[tuple[bytes, int], ...], None] = {}
-        for space in store.open_spaces()[1:]:
-            async for parts in self._joints_around(space, time):
+        for kept in others:
+            async for parts in self._joints_around(kept, time):
                 seen[parts] = None
-        ends = whole(ends, store.of(0).tablespace_id, [dict(parts) for parts in seen])
-        slots = {space.slot: ends[space.tablespace_id] for space in store.open_spaces()}
+        ends = whole(ends, first.tablespace, [dict(parts) for parts in seen])
+        slots = {kept.slot: ends[kept.tablespace] for kept in (first, *others)}
         return Moment(tuple(slots.get(slot, LSN_MASK) for slot in range(len(store.spaces))))
 
-    async def _lsn_in(self, space: Tablespace, time: int) -> int | None:
+    async def _lsn_in(self, tablespace: bytes, time: int) -> int | None:
         """The last LSN of a tablespace before the first commit that was later than a time; None for one that is too
         old."""
-        source = self._source_of(space.tablespace_id)
+        source = self._source_of(tablespace)
         found = await source.lsn_at(time)
         if found is None:
             for manifest in await source.checkpoints():
@@ -256,14 +295,14 @@ class FarPast:
             return 0 if await source.oldest_entry() in (None, 1) else None
         return found
 
-    async def _joints_around(self, space: Tablespace, time: int) -> AsyncIterator[tuple[tuple[bytes, int], ...]]:
+    async def _joints_around(self, kept: _Kept, time: int) -> AsyncIterator[tuple[tuple[bytes, int], ...]]:
         """The parts of the transactions over several tablespaces that were committed in a tablespace about a time."""
-        source = self._source_of(space.tablespace_id)
+        source = self._source_of(kept.tablespace)
         oldest = await source.oldest_entry()
         if oldest is None:
             return
         first = max(await source.lsn_at(time - JOINT_REACH) or 0, oldest - 1)
-        async for entry in source.entries(first, space.durable_lsn):
+        async for entry in source.entries(first, kept.last):
             if entry.parts:
                 yield entry.parts
             if entry.commit_time > time + JOINT_REACH:

@@ -49,6 +49,9 @@ class History(Protocol):
     def node_ready(self, at: Lsn) -> PastNode | None:
         """The node at a moment, if it needs no waiting."""
 
+    def had_others(self, lsn: int) -> bool:
+        """Whether a tablespace that there may have been at an LSN of pg_default has been dropped since, and is kept."""
+
     async def oldest(self) -> tuple[int, int] | None:
         """The oldest LSN that can be read, and its commit time (0: not known)."""
 
@@ -210,6 +213,8 @@ class Past:
                 return None
             lsns.append(found)
         if stores.noted is None or first < stores.of(0).readable_from:
+            return None
+        if self._history is not None and self._history.had_others(first):
             return None
         return stores.noted.whole(Moment(tuple(lsns)))
 

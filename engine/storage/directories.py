@@ -4,6 +4,8 @@
     DATA/tablespaces/<id, 32 hex digits>/     each other one, with the same inside
     DATA/tablespaces/<id>/undecided           its CREATE or DROP is under way: the catalog tells whether it exists
     DATA/tablespaces/<id>.gone/               dropped, or not marked yet; what a crash left is removed at the next start
+    DATA/dropped/<id>/changelog               of one that was dropped, where the past is kept (shoal/history.py)
+    DATA/dropped/<id>/dropped                 when: `Dropped`
 
 The catalog, whose rows are in pg_default, says which tablespaces there are. CREATE makes the directory, marked, then
 commits, then takes the mark away; DROP sets the mark, commits, then removes the directory. So at start a marked
@@ -22,10 +24,14 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+
+import orjson
 
 from catalog.errors import SqlError
 from catalog.schema import Tablespace as CatalogItem
@@ -37,6 +43,7 @@ from engine.storage.tablespace import Tablespace
 log = logging.getLogger("shoal.storage")
 
 MARK = "undecided"
+DROPPED = "dropped"
 GONE = ".gone"
 _NAME = re.compile(r"[0-9a-f]{32}")
 
@@ -52,14 +59,32 @@ class OpenLog(Protocol):
         """The changelog of the tablespace whose directory this is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A tablespace that was dropped, of which the changelog is kept."""
+
+    lsn: int  # of pg_default, where it was gone
+    time: int  # microseconds since 1970-01-01 UTC
+
+
 class LocalTablespaces:
-    """engine.tablespaces.TablespaceStorage over directories. `open` comes first."""
+    """engine.tablespaces.TablespaceStorage over directories. `open` comes first. `keep`: the changelogs of those that
+    are dropped stay, until `forget`."""
 
     def __init__(
-        self, data: str, open_log: OpenLog, engine_thread: EngineThread, on_fatal: Callable[[BaseException], None]
+        self,
+        data: str,
+        open_log: OpenLog,
+        engine_thread: EngineThread,
+        on_fatal: Callable[[BaseException], None],
+        keep: bool = False,
     ) -> None:
         self._data = data
         self._root = os.path.join(data, "tablespaces")
+        self._dropped = os.path.join(data, DROPPED)
+        self._keep = keep
+        self.dropped: dict[bytes, Dropped] = {}
+        """Those whose changelog is kept, by id."""
         self._open_log = open_log
         self._engine_thread = engine_thread
         self._on_fatal = on_fatal
@@ -86,6 +111,7 @@ class LocalTablespaces:
             for item in recovering:
                 item.tablespace.recover()
             undo.pop_all()
+        self._find_dropped()
         self._open = {item.tablespace.tablespace_id: item.tablespace for item in recovering}
         self.found = {item.tablespace.tablespace_id: item.tablespace for item in recovering[1:]}
         return first.tablespace
@@ -204,10 +230,58 @@ class LocalTablespaces:
         self._open.pop(identity, None)
         if space is not None:
             space.close_changelog()
-        gone = self._path(identity) + GONE
-        os.rename(self._path(identity), gone)
-        _sync_directory(self._root)
+        if self._keep and space is not None and space.durable_lsn:
+            gone = self._keep_changelog(identity)
+        else:
+            gone = self._path(identity) + GONE
+            os.rename(self._path(identity), gone)
+            _sync_directory(self._root)
         threading.Thread(target=partial(_clear, space, gone), name="drop-tablespace", daemon=True).start()
+
+    # --- the past of those that are gone -----------------------------------------------------------------------
+
+    def _keep_changelog(self, identity: bytes) -> str:
+        """Moves a tablespace's directory to those that were dropped; where the rest of it lies, which may go."""
+        first = next(iter(self._open.values()))
+        self.dropped[identity] = dropped = Dropped(first.durable_lsn, time.time_ns() // 1000)
+        path, place = self._path(identity), self._place(identity)
+        with open(os.path.join(path, DROPPED), "wb") as file:
+            file.write(orjson.dumps(dropped))
+            file.flush()
+            os.fsync(file.fileno())
+        os.makedirs(self._dropped, exist_ok=True)
+        os.rename(path, place)
+        for directory in (place, self._dropped, self._root, self._data):
+            _sync_directory(directory)
+        self._read_changelog(identity)
+        return os.path.join(place, "rows")
+
+    def _read_changelog(self, identity: bytes) -> None:
+        """The changelog of one that was dropped is read where it lies now."""
+        self._open_log(self._place(identity), identity, _ignore, _ignore).close()
+
+    def _find_dropped(self) -> None:
+        """Those that earlier processes have kept; what they had no time to remove goes, and all where nothing is kept
+        any more."""
+        if not os.path.isdir(self._dropped):
+            return
+        if not self._keep:
+            shutil.rmtree(self._dropped, ignore_errors=True)
+            return
+        for name in filter(_NAME.fullmatch, sorted(os.listdir(self._dropped))):
+            place = os.path.join(self._dropped, name)
+            shutil.rmtree(os.path.join(place, "rows"), ignore_errors=True)
+            with open(os.path.join(place, DROPPED), "rb") as file:
+                self.dropped[bytes.fromhex(name)] = Dropped(**orjson.loads(file.read()))
+            self._read_changelog(bytes.fromhex(name))
+
+    def forget(self, identity: bytes) -> None:
+        """The past of one that was dropped is no longer wanted."""
+        self.dropped.pop(identity, None)
+        shutil.rmtree(self._place(identity), ignore_errors=True)
+
+    def _place(self, identity: bytes) -> str:
+        return os.path.join(self._dropped, identity.hex())
 
     def _path(self, identity: bytes) -> str:
         return os.path.join(self._root, identity.hex())
@@ -222,6 +296,10 @@ def _clear(space: Tablespace | None, path: str) -> None:
         with contextlib.suppress(SqlError):
             space.close()
     shutil.rmtree(path, ignore_errors=True)
+
+
+def _ignore(_: object) -> None:
+    """Nothing becomes durable, and nothing fails, in a changelog that is closed."""
 
 
 def _put_mark(path: str) -> None:

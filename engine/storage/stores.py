@@ -139,6 +139,8 @@ class Stores:
         self.spaces: list[Tablespace | None] = []  # by slot; None: dropped
         self._guarded: dict[int, Callable[[], SqlError]] = {}  # by slot
         self._came: set[int] = set()  # slots of tablespaces that had rows already when this node got them
+        self.gone: dict[bytes, int] = {}
+        """The slots of those that were dropped, by id."""
         self._callbacks: list[list[Callable[[int], None]]] = []
         self._durable: list[int] = []
         self._outstanding: list[deque[tuple[int, _Outstanding]]] = []
@@ -171,11 +173,21 @@ class Stores:
 
     def remove(self, space: Tablespace) -> None:
         """The tablespace has been dropped: nothing is in it, nothing refers to it any more."""
+        self.gone[space.tablespace_id] = space.slot
         self.spaces[space.slot] = None
         self._callbacks[space.slot] = []
         self._guarded.pop(space.slot, None)
         for prefix in [prefix for prefix, slot in self.slots.items() if slot == space.slot]:
             del self.slots[prefix], self.views[prefix]
+
+    def add_gone(self, identity: bytes) -> None:
+        """One that was dropped before this node was started, of which the past may be read."""
+        self.gone[identity] = len(self.spaces)
+        self.spaces.append(None)
+        self._outstanding.append(deque())
+        self._durable.append(0)
+        self._callbacks.append([])
+        self.durable_lsn = Moment(tuple(self._durable))
 
     def leave(self, space: Tablespace) -> None:
         """The tablespace lives on, and is no longer on this node: what would read or write there ends with 57P03."""

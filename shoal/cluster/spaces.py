@@ -24,7 +24,7 @@ import dataclasses
 import logging
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -187,6 +187,7 @@ class ClusterTablespaces:
         self.holdings = Holdings(self)
         self.leaderships = Leaderships(self)
         self.found: dict[bytes, Tablespace] = {}
+        self.dropped: Collection[bytes] = ()  # what was dropped is gone from the cluster's store too
         self.node: EngineNode
         self._positions: dict[bytes, Position] = {}
         self._replicas: dict[bytes, SpaceReplica] = {}

@@ -94,7 +94,7 @@ def gone(server: ShoalServer | PostgresServer, *databases: str) -> None:
             connection.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
 
 
-def change(chance: random.Random, step: int) -> str:
+def some_change(chance: random.Random, step: int) -> str:
     low = chance.randrange(1000)
     new = 2000 + step * 10
     return chance.choice([
@@ -142,7 +142,7 @@ def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, oracle: Postgre
             shoal.kill()
             shoal.start()
         else:
-            statement = change(chance, step)
+            statement = some_change(chance, step)
             for server in servers:
                 run(server, database, statement)
         if step % 4 == 3:
@@ -210,7 +210,7 @@ def test_a_branch_reaches_as_far_as_history(forgetful: ShoalServer) -> None:
     run(shoal, "branch_root", *SCHEMA, "CREATE SEQUENCE counted", "SELECT nextval('counted')")
     run(shoal, "postgres", "CREATE DATABASE branch_between FROM branch_root")
     recorded: dict[tuple[str, int], Any] = {}
-    changes = [change(chance, step) for step in range(8)]
+    changes = [some_change(chance, step) for step in range(8)]
     changes += ["DELETE FROM heap", "INSERT INTO heap VALUES (9)", "REINDEX TABLE t", "TRUNCATE heap"]
     for step, change in enumerate(changes):
         database = ("branch_root", "branch_between")[step % 2]
@@ -276,7 +276,7 @@ def test_a_branch_of_every_moment_is_what_was_recorded(shoal: ShoalServer) -> No
     run(shoal, "branch_root", *SCHEMA, "CREATE SEQUENCE counted", "SELECT nextval('counted')")
     recorded = {}
     times = {}
-    changes = [change(chance, step) for step in range(9)]
+    changes = [some_change(chance, step) for step in range(9)]
     changes += ["TRUNCATE heap", "INSERT INTO heap VALUES (9)", "REINDEX TABLE t", "ALTER TABLE t ADD COLUMN more int"]
     changes += ["INSERT INTO t (id, n, code) VALUES (77777, 3, 'last')", "ALTER TABLE heap ALTER x TYPE bigint"]
     for step, change in enumerate(changes):

@@ -16,9 +16,9 @@ from tests.engine.session.test_branches import (
     Remembering,
     answers,
     at,
-    change,
     gone,
     run,
+    some_change,
 )
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -81,7 +81,7 @@ def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, seed: int) -> N
             elif kind < 0.55:
                 run(shoal, database, move(chance))
             else:
-                statement = change(chance, step)
+                statement = some_change(chance, step)
                 run(shoal, database, statement)
                 run(oracle, database, statement)
             if step % 5 == 4:
@@ -93,7 +93,7 @@ def _history(shoal: ShoalServer, chance: random.Random) -> dict[str, Any]:
     """What the parent was at some moments, by time: an LSN does not move while pg_default is not written to."""
     make_root(shoal, "CREATE SEQUENCE counted", "SELECT nextval('counted')")
     recorded = {}
-    changes = [change(chance, step) for step in range(5)]
+    changes = [some_change(chance, step) for step in range(5)]
     changes += [
         "INSERT INTO t SELECT i, 1, 'm' || i FROM generate_series(600000, 604000) i",
         "WITH gone AS (DELETE FROM t WHERE id % 5 = 0 RETURNING id) INSERT INTO heap SELECT id FROM gone",

@@ -38,6 +38,23 @@ def _sums(connection: psycopg.Connection, content: Content) -> None:
     connection.execute("RESET shoal.path")
 
 
+def test_what_was_dropped_before_a_restart_is_there(server: ShoalServer) -> None:
+    """A statement with AS OF is planned with the schema of its moment, whatever the node has seen since its start."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE gone (id int PRIMARY KEY, a int)")
+        connection.execute("CREATE TABLE narrow (id int PRIMARY KEY, a int)")
+        connection.execute("INSERT INTO gone VALUES (1, 2)")
+        connection.execute("INSERT INTO narrow VALUES (3, 4)")
+        then = lsn_of(connection)
+        connection.execute("DROP TABLE gone")
+        connection.execute("ALTER TABLE narrow DROP COLUMN a")
+    server.restart()
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        assert connection.execute(f"SELECT * FROM gone AS OF LSN {then}").fetchall() == [(1, 2)]
+        assert connection.execute(f"SELECT * FROM narrow AS OF LSN {then}").fetchall() == [(3, 4)]
+        assert connection.execute("SELECT * FROM narrow").fetchall() == [(3,)]
+
+
 def test_every_lsn_reads_as_it_was(server: ShoalServer) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         recorded = record(connection, STATEMENTS[:9])
