@@ -8,7 +8,7 @@ keys. The table locks that bulk statements hold keep both as they are until the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from engine.storage.columns import one_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range
 from engine.storage.leaning import moved_keys
+from engine.storage.merging import Pair, side_by_side
 from engine.storage.newest import NewestRows
 
 if TYPE_CHECKING:
@@ -80,13 +81,14 @@ def _kept_run(
     return None
 
 
-def add_differences(then: NewestRows, now: NewestRows, kept: bytes, writer: BulkRunWriter) -> None:
+def add_differences(then: Iterator[Pair], now: Iterator[Pair], kept: bytes, writer: BulkRunWriter) -> None:
     """Adds to a run for `kept` what was under the keys of a storage id then, where it is another value now, or none;
-    and that there was nothing under those that came since. In a thread."""
-    for keys, values in then.batches():
-        same = pc.equal(values, now.values(keys))
+    and that there was nothing under those that came since. Both are all of it, in key order. In a thread."""
+    for (old_keys, old), (keys, new) in side_by_side(then, now):
+        if old_keys.equals(keys) and old.equals(new):
+            continue
+        same = pc.equal(old, new.take(pc.index_in(old_keys, value_set=keys)))
         other = pc.invert(pc.fill_null(same, False))
-        writer.add(moved_keys(keys.filter(other), kept), one_array(values.filter(other)))
-    for keys, _ in now.batches():
-        added = keys.filter(pa.array(~then.existing(keys)))
+        writer.add(moved_keys(old_keys.filter(other), kept), one_array(old.filter(other)))
+        added = keys.filter(pc.invert(pc.is_in(keys, value_set=old_keys)))
         writer.add(moved_keys(added, kept), pa.nulls(len(added), pa.binary()))

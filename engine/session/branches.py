@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +15,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Catalog
 from engine.bulk.keeping import add_differences
 from engine.bulk.thread import BulkThread
+from engine.checkpoint.capture import Capture
 from engine.ddl import branches
 from engine.ddl.objects import parent_of
 from engine.past.far import joined, route
@@ -32,7 +33,7 @@ from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
     from engine.session.session import Session
-    from engine.storage.runs import BulkRun, BulkRunWriter
+    from engine.storage.runs import BulkRun
 
 COPY_SLICE = 4096  # rows that are read in one turn of the event loop
 
@@ -95,27 +96,28 @@ class Far:
             thread.close()
         self.prepared = dict(storage_ids)
 
-    async def _compare_in(self, space: Tablespace, pairs: Iterable[tuple[int, int]], thread: BulkThread) -> None:
+    async def _compare_in(self, space: Tablespace, pairs: Sequence[tuple[int, int]], thread: BulkThread) -> None:
+        """Of a tablespace: (storage id that leans, what it leans on)."""
+        then, now = Capture.take(self._still.of(pairs[0][1])), Capture.take(space)
+        for capture in (then, now):
+            thread.at_end(capture.close)
         writer = space.new_run()
         try:
+            for capture in (then, now):
+                await thread.run(capture.resolve)
+                capture.release()
             for new, old in pairs:
-                await self._compare_one(space, old, kept_id(new), thread, writer)
+                kept = storage_prefix(kept_id(new))
+                await thread.run(add_differences, then.batches(old), now.batches(old), kept, writer)
             if writer.rows:
                 self._runs.append(await thread.run(writer.finish))
             else:
                 thread.at_end(writer.discard)
         except BaseException:
+            for capture in (then, now):
+                capture.release()
             thread.at_end(writer.discard)
             raise
-
-    async def _compare_one(
-        self, space: Tablespace, old: int, kept: int, thread: BulkThread, writer: BulkRunWriter
-    ) -> None:
-        then = await NewestRows.open(self._still.of(old), old)
-        now = await NewestRows.open(space, old, upto=lsn_in(space.slot, self._hold.lsn))
-        thread.at_end(then.close)
-        thread.at_end(now.close)
-        await thread.run(add_differences, then, now, storage_prefix(kept), writer)
 
     def get(self, key: bytes) -> bytes | None:
         return self._still.current.get(key)

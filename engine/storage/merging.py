@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from engine.storage.columns import Column, Numbers, one_array
 
 Pair = tuple[Column, Column]
+_NOTHING: Pair = (pa.array([], pa.binary()), pa.array([], pa.binary()))
 
 
 class Keys:
@@ -71,6 +72,15 @@ class _Source:
         count = place_of(keys, bound, after=True)
         self._keys, self._values = keys.slice(count), values.slice(count)
         return keys.slice(0, count), values.slice(0, count)
+
+
+def side_by_side(first: Iterator[Pair], second: Iterator[Pair]) -> Iterator[tuple[Pair, Pair]]:
+    """What two levels have in the same ranges of keys, range by range; one of the two may be empty."""
+    both = _Source(first), _Source(second)
+    while ready := [source for source in both if source.ready()]:
+        bound = min(source.last for source in ready)
+        one, other = (source.take(bound) if source in ready else _NOTHING for source in both)
+        yield one, other
 
 
 def merged(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:

@@ -198,15 +198,11 @@ class NewestRows:
         storage_id: int,
         transaction: Transaction | None = None,
         alone: bool = False,
-        upto: int | None = None,
     ) -> NewestRows:
         """The storage id as of now, with the transaction's own writes; `alone`: without what it leans on. On the
         engine's thread; nobody else may write under this storage id from here until the reading is over (a table lock
-        sees to it). `upto`: the LSN of an open snapshot; then others may write, and what they write after it may be
-        seen or not."""
+        sees to it)."""
         layers, generation = store.newest_layers()
-        if upto is not None:
-            layers = tuple(layer for layer in layers if layer.first_lsn <= upto)
         prefix = storage_prefix(storage_id)
         low, high = prefix_range(prefix)
         levels: list[_Level] = []
@@ -215,7 +211,7 @@ class NewestRows:
             if own:
                 levels.append(_Edited(own))
             levels += [_Run(run, low, high) for run in reversed(transaction.runs) if run.has(low)]
-        lsn = store.sequenced_lsn if upto is None else upto
+        lsn = store.sequenced_lsn
         levels += await _levels(layers, storage_id, lsn)
         if leans(storage_id):
             levels.append(_Stored(generation, storage_id))
