@@ -3,7 +3,8 @@
     row path         the steps, in the words of PostgreSQL's plans (engine/execute/explain.py)
     columnar path    "Columnar Query" with the tables it reads; VERBOSE adds the DuckDB SQL it becomes
 
-ANALYZE runs the statement, as in PostgreSQL (its writes included), and adds rows and time.
+ANALYZE runs the statement, as in PostgreSQL (its writes included), and adds rows and time. Where the row path has met
+more rows than it is for, the plan is the one that has run.
 """
 
 from __future__ import annotations
@@ -43,9 +44,13 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
         not_supported(f"EXPLAIN of {type(query).__name__}")
     prepared = planning.prepare(session, whole.of(query), ())
     prepared.tally = session.node.statements.nested
-    plan = describe(prepared, options.get("verbose", "off").lower() in _TRUE)
+    verbose = options.get("verbose", "off").lower() in _TRUE
+    plan = describe(prepared, verbose)
     if options.get("analyze", "off").lower() in _TRUE:
-        plan += await _measure(session, prepared, options.get("summary", "on").lower() in _TRUE)
+        measured = await _measure(session, prepared, options.get("summary", "on").lower() in _TRUE)
+        if prepared.row is not None and (prepared.columnar or prepared.dml) is not None:
+            plan = [*_columnar(prepared, verbose), "  Row Path: given up, it met more rows than it is for"]
+        plan += measured
     return _FORMATS[form](plan)
 
 
@@ -79,6 +84,10 @@ def describe(prepared: Prepared, verbose: bool) -> list[str]:
         return prepared.row.explain()
     if prepared.compound is not None:
         return list(prepared.compound.describe(lambda part: describe(part, verbose)))
+    return _columnar(prepared, verbose)
+
+
+def _columnar(prepared: Prepared, verbose: bool) -> list[str]:
     if prepared.columnar is not None:
         query = prepared.columnar
         found = ["Columnar Query"]

@@ -1,0 +1,37 @@
+"""EXPLAIN ANALYZE tells what has run."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.server import ShoalServer
+
+GIVEN_UP = "  Row Path: given up, it met more rows than it is for"
+
+
+@pytest.mark.parametrize(
+    ("statement", "plan", "rows"),
+    [
+        ("SELECT * FROM explained WHERE id = 5", ["Index Scan using explained_pkey on explained"], 1),
+        (
+            "SELECT n, count(*) FROM explained WHERE id < 5000 GROUP BY n",
+            ["Columnar Query", "  Tables: explained", GIVEN_UP],
+            7,
+        ),
+        (
+            "UPDATE explained SET n = n + 1 WHERE id < 9000",
+            ["Update through Columnar Query", "  Tables: explained", GIVEN_UP],
+            8999,
+        ),
+    ],
+)
+def test_the_plan_is_the_one_that_ran(statement: str, plan: list[str], rows: int) -> None:
+    """What gave up the row path is not shown as a plan of it."""
+    with ShoalServer() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE explained (id int PRIMARY KEY, n int)")
+        connection.execute("INSERT INTO explained SELECT i, i % 7 FROM generate_series(1, 20000) i")
+        found = [line for (line,) in connection.execute(f"EXPLAIN ANALYZE {statement}".encode())]
+    assert found[: len(plan)] == plan
+    path = "columnar" if GIVEN_UP in plan else "row"
+    assert found[-3:-1] == [f"Path: {path}", f"Actual Rows: {rows}"]
