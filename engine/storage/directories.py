@@ -261,12 +261,9 @@ class LocalTablespaces:
         self._open_log(self._place(identity), identity, _ignore, _ignore).close()
 
     def _find_dropped(self) -> None:
-        """Those that earlier processes have kept; what they had no time to remove goes, and all where nothing is kept
-        any more."""
-        if not os.path.isdir(self._dropped):
-            return
-        if not self._keep:
-            shutil.rmtree(self._dropped, ignore_errors=True)
+        """Those that earlier processes have kept; what they had no time to remove goes. A process that keeps nothing
+        leaves them alone: it may be a command that looks at the directory once."""
+        if not self._keep or not os.path.isdir(self._dropped):
             return
         for name in filter(_NAME.fullmatch, sorted(os.listdir(self._dropped))):
             place = os.path.join(self._dropped, name)
