@@ -404,6 +404,10 @@ class LocalChangelog:
             os.close(self._fd)
             self._fd = -1
 
+    def has_moved(self, directory: str) -> None:
+        """It is closed, and its files lie there now, where they can still be read."""
+        self._directory = directory
+
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
         if self._committed is not None:
             # What is read after a crash is shown to clients: from now on it counts as acknowledged.

@@ -89,6 +89,7 @@ class LocalTablespaces:
         self._engine_thread = engine_thread
         self._on_fatal = on_fatal
         self._open: dict[bytes, Tablespace] = {}  # every one, pg_default first
+        self._logs: dict[bytes, LocalLog] = {}  # their changelogs
         self.found: dict[bytes, Tablespace] = {}
         """The tablespaces beside pg_default that were open when it was, by id."""
         self._broken: dict[bytes, SqlError] = {}  # marked ones that cannot be opened
@@ -143,6 +144,7 @@ class LocalTablespaces:
         undo.callback(space.give_back)
         if identity is not None and space.tablespace_id != identity:
             raise SqlError("XX001", f'directory "{path}" holds tablespace {space.tablespace_id.hex()}')
+        self._logs[space.tablespace_id] = logs[0]
         return Recovering(space, logs[0])
 
     def settle(self, known: Collection[bytes]) -> None:
@@ -253,12 +255,8 @@ class LocalTablespaces:
         os.rename(path, place)
         for directory in (place, self._dropped, self._root, self._data):
             _sync_directory(directory)
-        self._read_changelog(identity)
+        self._logs[identity].has_moved(os.path.join(place, "changelog"))
         return os.path.join(place, "rows")
-
-    def _read_changelog(self, identity: bytes) -> None:
-        """The changelog of one that was dropped is read where it lies now."""
-        self._open_log(self._place(identity), identity, _ignore, _ignore).close()
 
     def _find_dropped(self) -> None:
         """Those that earlier processes have kept; what they had no time to remove goes. A process that keeps nothing
@@ -270,7 +268,7 @@ class LocalTablespaces:
             shutil.rmtree(os.path.join(place, "rows"), ignore_errors=True)
             with open(os.path.join(place, DROPPED), "rb") as file:
                 self.dropped[bytes.fromhex(name)] = Dropped(**orjson.loads(file.read()))
-            self._read_changelog(bytes.fromhex(name))
+            self._open_log(place, bytes.fromhex(name), _ignore, _ignore).close()
 
     def forget(self, identity: bytes) -> None:
         """The past of one that was dropped is no longer wanted."""

@@ -98,6 +98,9 @@ class LocalLog(Changelog, Protocol):
         """Takes off every entry above the LSN, durably; nothing has been submitted yet. Raises XX001 if one of them was
         acknowledged."""
 
+    def has_moved(self, directory: str) -> None:
+        """It is closed, and its files lie there now, where they can still be read."""
+
 
 class Reader(Protocol):
     """Rows as of one moment: a snapshot, or a transaction (own writes over its snapshot)."""
