@@ -173,10 +173,14 @@ def test_nothing_is_left_of_what_is_gone(shoal: ShoalServer) -> None:
 
 
 def _storage_ids(path: str) -> set[int]:
+    """Those that have keys, but for what is dropped: its keys are deleted bit by bit."""
     environment: Any = lmdb.open(path, readonly=True, max_dbs=4)
     try:
-        with environment.begin(db=environment.open_db(b"rows", create=False)) as transaction:
-            return {int.from_bytes(key[:4], "big") for key, _ in transaction.cursor()}
+        rows, meta = (environment.open_db(name, create=False) for name in (b"rows", b"meta"))
+        with environment.begin() as transaction:
+            found = {key[:4] for key, _ in transaction.cursor(db=rows)}
+            gone = {key[4:] for key, _ in transaction.cursor(db=meta) if key.startswith(b"drop")}
+        return {int.from_bytes(prefix, "big") for prefix in found - gone}
     finally:
         environment.close()
 
