@@ -1,18 +1,21 @@
 """Batches: one statement bound and executed many times before a Sync, as JDBC's executeBatch sends it.
 
-Taken one message at a time each row would be three events, a portal and a statement's bookkeeping. Here the rows are
-read in one go and run in one loop, and get the answers that they would have got one by one.
+Taken one message at a time each execution would be three events, a portal and a statement's bookkeeping. Here their
+parameters are read in one go, and they get the answers that they would have got one by one. INSERT ... VALUES is run as
+one statement of all the rows (`RowPlan.together`); anything else, and rows of which one fails so or has to wait, in one
+loop. An INSERT of many rows is a batch by itself.
 
-A row that fails ends the batch: it gets its error, and what follows is skipped up to the Sync as ever. From a row that
-waits for a lock on, the messages are taken one by one. What could not be read as a parameter is nobody's business here:
-then all are taken one by one, up to the row that has it. A plan is run like this only where that makes no difference
-(`RowPlan.repeats`).
+An execution that fails ends the batch: it gets its error, and what follows is skipped up to the Sync as ever. From one
+that waits for a lock on, the messages are taken one by one. What could not be read as a parameter is nobody's business
+here: then all are taken one by one, up to the one that has it. A plan is run like this only where that makes no
+difference (`RowPlan.repeats`).
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from catalog.errors import SqlError
@@ -26,68 +29,96 @@ from wire.ready import complete_bytes
 if TYPE_CHECKING:
     from engine.session.session import Session
 
-BATCH = 128  # rows in one go: some milliseconds, then others get their turn
+BATCH = 256  # rows in one go: some milliseconds, then others get their turn
 _NUMBERS = {oids.INT2: "h", oids.INT4: "i", oids.INT8: "q", oids.FLOAT4: "f", oids.FLOAT8: "d"}  # as they are sent
 
 
-def run_batch(session: Session, bind: core.Bind, batch: core.Batch) -> tuple[list[bytes], SqlError | None] | None:
-    """Runs a batch: the answers to its rows, up to the first one that fails or has to wait, and the error of the one
-    that failed. None: nothing has happened, it is to be taken one by one."""
+def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> Ran | None:
+    """Runs what a Bind begins, if that is a batch: what it did, up to the first execution that fails or has to wait.
+    None: nothing has happened, it is to be taken one by one."""
     prepared = session.ready_plan(bind.statement)
     if prepared is None or prepared.row is None or not prepared.row.repeats:
         return None
-    if len(bind.parameters) != len(prepared.parameter_types):
-        return None
-    if session.status == "E":
+    if len(bind.parameters) != len(prepared.parameter_types) or session.status == "E":
         return None  # refused at Bind
     transaction = session.transaction
     if (session.default_isolation if transaction is None else transaction.isolation) == SERIALIZABLE:
         return None  # what each statement has read counts there, also what was undone
+    values = prepared.row.values
+    batch = machine.batch(bind, max(BATCH // values, 1), 1 if values >= FEW else 2)
+    if batch is None:
+        return None
+    together = prepared.row.together
+    if together is None and len(batch.rows) == 1:
+        return None
     try:
         run = prepared.run_row(prepared.formats(bind.result_formats))
-        rows = _read(prepared, bind, batch.rows)
+        rows = _read(prepared, bind, batch.rows, len(bind.parameters) if together is None else together.parameters)
     except SqlError:
         return None
+    head = messages.BIND_COMPLETE + messages.NO_DATA if batch.described else messages.BIND_COMPLETE
+    if together is not None and session.execute_together(prepared, rows):
+        answer = head + complete_bytes(prepared.command, together.rows)
+        return Ran(batch, len(batch.rows), len(rows), answer * len(batch.rows), None)
+    if together is not None:
+        rows = together.executions(rows)
     counts, failed = session.execute_rows(prepared, run, rows)
     if not counts and failed is None:
         return None
-    head = messages.BIND_COMPLETE + messages.NO_DATA if batch.described else messages.BIND_COMPLETE
     answers = [head + complete_bytes(prepared.command, count) for count in counts]
     if failed is not None:
         answers.append(head)
-    return answers, failed
+    return Ran(batch, len(answers), len(answers) * values, b"".join(answers), failed)
 
 
-def _read(prepared: Prepared, bind: core.Bind, rows: list[list[bytes | None]]) -> list[tuple[object, ...]]:
-    """The rows' parameters in internal form, read column by column. Raises what the types' inputs raise."""
+class Ran:
+    """What was done of a batch: so many executions of so many rows together, their answers, and the error of the last
+    one, if that failed."""
+
+    __slots__ = ("answers", "batch", "executions", "failed", "rows")
+
+    def __init__(self, batch: core.Batch, executions: int, rows: int, answers: bytes, failed: SqlError | None) -> None:
+        self.batch = batch
+        self.executions = executions
+        self.rows = rows
+        self.answers = answers
+        self.failed = failed
+
+
+def _read(
+    prepared: Prepared, bind: core.Bind, executions: list[list[bytes | None]], each: int
+) -> Sequence[Sequence[object]]:
+    """The parameters of the rows in internal form, read column by column; `each`: so many make a row. Raises what the
+    types' inputs raise."""
     decoders = prepared.decoders(bind.parameter_formats)
     if not decoders:
-        return [()] * len(rows)
+        return [()] * len(executions)
     formats = bind.parameter_formats or (0,)
     if len(formats) == 1:
         formats = formats * len(decoders)
+    if formats[:each] * (len(formats) // each) != formats:
+        raise SqlError("0A000", "rows in different formats")  # which they have one by one
+    flat = list(chain.from_iterable(executions))
     columns = [
-        _column(values, decode, _NUMBERS.get(oid, "") if code else "", None if code else reader_of(oid))
-        for values, decode, oid, code in zip(
-            zip(*rows, strict=True), decoders, prepared.parameter_types, formats, strict=True
+        _column(flat[place::each], decode, _NUMBERS.get(oid, "") if code else "", reader_of(oid, code))
+        for place, (decode, oid, code) in enumerate(
+            zip(decoders[:each], prepared.parameter_types[:each], formats[:each], strict=True)
         )
     ]
     return list(zip(*columns, strict=True))
 
 
-def _column(
-    values: tuple[bytes | None, ...], decode: ParameterDecoder, number: str, many: Reader | None
-) -> Sequence[object]:
+def _column(values: list[bytes | None], decode: ParameterDecoder, number: str, many: Reader | None) -> Sequence[object]:
     """One parameter of every row. `number`: the letter of the struct module for the form that they all have, if it is
-    one; `many` reads many texts, if the type has that. What comes more than once is read once."""
-    distinct = set(values)
-    if number and None not in distinct:
-        present = cast(tuple[bytes, ...], values)
+    one; `many` reads many values, if the type has that. What comes more than once is read once."""
+    if number and None not in values:
+        present = cast(list[bytes], values)
         if set(map(len, present)) == {struct.calcsize(">" + number)}:
             return struct.unpack(f">{len(present)}{number}", b"".join(present))
+    distinct = set(values)
     wanted = [value for value in distinct if value is not None]
     if 2 * len(wanted) > len(values) and None not in distinct:
-        wanted = cast(list[bytes], list(values))
+        wanted = cast(list[bytes], values)
     read = many(wanted) if many is not None and len(wanted) >= FEW else None
     if read is None:
         read = list(map(decode, wanted))

@@ -34,7 +34,7 @@ from engine.session.settings import REPORTED
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages, tls
 from wire.answers import Answers
-from wire.batches import BATCH, run_batch
+from wire.batches import run_batch
 from wire.messages import READY, command_complete
 from wire.ready import ReadyExecution, complete_bytes, control_bytes, description, ready_execution
 from wire.scram import MECHANISM, Exchange
@@ -70,6 +70,7 @@ class Connection(Answers):
         super().__init__()
         self.host = host
         self.busy = False
+        self._batched = 0  # rows of batches in this turn, whose answers are one piece each
         self._resting = False  # between two turns of a pipeline, or until the client has read what it was sent
         self._timer: asyncio.TimerHandle | None = None  # until it has a session
         self._secure = False  # by TLS
@@ -243,11 +244,12 @@ class Connection(Answers):
         handlers = self._handlers
         next_event = self.core.next_event
         need_data = core.NEED_DATA
-        sent = 0
+        sent = self._batched = 0
         try:
             while self.core.buffered and not self.busy and not self.closing:
-                if len(self._out) >= FLUSH_PIECES:
-                    sent += len(self._out)
+                if len(self._out) >= FLUSH_PIECES or self._batched >= TURN:
+                    sent += len(self._out) + self._batched
+                    self._batched = 0
                     self.flush()
                     if sent >= TURN or self._drained is not None:
                         self._rest()
@@ -589,27 +591,25 @@ class Connection(Answers):
                 if self._run_when_granted(event, wait):
                     return
                 wait.ticket.cancel(canceled())  # it is asked for again by Execute
-        elif self._execute_batch(event):
+        if self._execute_batch(event):
             return
         self._bind(event)
 
     def _execute_batch(self, event: core.Bind) -> bool:
         """What follows a Bind, if that is more of the same and can be run at once: wire/batches.py. Raises the error of
         a row that failed, when those before it are answered."""
-        batch = None if event.portal else self.core.batch(event, BATCH)
-        if batch is None:
-            return False
-        assert self.session is not None
-        ran = run_batch(self.session, event, batch)
+        session = self.session
+        assert session is not None
+        ran = None if event.portal else run_batch(session, self.core, event)
         if ran is None:
             return False
-        answers, failed = ran
-        self.core.skip_batch(batch, len(answers))
-        if self.session.notices:
+        self.core.skip_batch(ran.batch, ran.executions)
+        if session.notices:
             self._send_notices()
-        self._out.extend(answers)
-        if failed is not None:
-            raise failed
+        self._out.append(ran.answers)
+        self._batched += ran.rows
+        if ran.failed is not None:
+            raise ran.failed
         return True
 
     def _bind(self, event: core.Bind) -> None:

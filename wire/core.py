@@ -438,14 +438,16 @@ class ProtocolCore:
         """What follows the Bind that came last is dealt with."""
         self._position += execution.tail
 
-    def batch(self, bind: Bind, most: int) -> Batch | None:
-        """What the Bind that came last begins, if it is of the unnamed portal and at least one more like it is there,
-        up to so many of them. Nothing is taken: who has run them says so by `skip_batch`."""
+    def batch(self, bind: Bind, most: int, least: int = 2) -> Batch | None:
+        """What the Bind that came last begins, if it is of the unnamed portal and `least` like it are there, itself
+        included, up to so many of them. Nothing is taken: who has run them says so by `skip_batch`."""
         buffer, position = self._buffer, self._position
         described = buffer.startswith(DESCRIBE, position)
         execute = position + len(DESCRIBE) if described else position
         end = execute + len(EXECUTE) + LIMIT_BYTES
-        if not buffer.startswith(EXECUTE, execute) or not buffer.startswith(b"B", end):
+        if not buffer.startswith(EXECUTE, execute) or len(buffer) < end:
+            return None
+        if least > 1 and not buffer.startswith(b"B", end):
             return None
         prefix, bound = bind.around()
         tail = bound + buffer[position:end]
@@ -469,7 +471,7 @@ class ProtocolCore:
             rows.append(values)
             end = place + len(tail)
             ends.append(end)
-        return Batch(described, rows, ends) if len(rows) > 1 else None
+        return Batch(described, rows, ends) if len(rows) >= least else None
 
     def skip_batch(self, batch: Batch, rows: int) -> None:
         """So many of its rows are dealt with."""

@@ -51,6 +51,7 @@ _WORDS = {
 }
 _SIGN_POSITIVE, _SIGN_NEGATIVE, _SIGN_NAN, _SIGN_INFINITY, _SIGN_MINUS_INFINITY = 0x0000, 0x4000, 0xC000, 0xD000, 0xF000
 _HEADER = struct.Struct(">hhHH")
+HEADER_BYTES, SIGN_NEGATIVE = _HEADER.size, _SIGN_NEGATIVE
 
 
 def overflow() -> SqlError:
@@ -126,6 +127,8 @@ def apply_typmod(typmod: int) -> Callable[[Any], object]:
     limit = precision - scale
 
     def apply(value: Any) -> object:
+        if value and value.same_quantum(unit) and value.adjusted() < limit and scale >= 0:
+            return value
         if not value.is_finite():
             if value.is_nan():
                 return value
@@ -173,8 +176,13 @@ def decode_binary(data: bytes) -> Decimal:
         coefficient = coefficient * 10**shift if shift >= 0 else coefficient // 10**-shift
     if sign == _SIGN_NEGATIVE:
         coefficient = -coefficient
-    value = Decimal(coefficient).scaleb(-scale, EXACT)
+    value = scaled(coefficient, scale)
     return value if value.adjusted() < MAX_INTEGRAL_DIGITS else canonical(value)
+
+
+def scaled(coefficient: int, scale: int) -> Decimal:
+    """The number of so many units of the last of `scale` decimal places."""
+    return Decimal(coefficient).scaleb(-scale, EXACT)
 
 
 def encode_binary(value: Any) -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol
 
 from catalog.functions.base import CallContext
 from catalog.memory import LARGE, UNLIMITED, Account, Meter, meter
@@ -90,6 +91,32 @@ class RowPathHeavy(RowPathFull):
     """The same of rows that are too large together: where no other path takes the statement, this one may go on."""
 
 
+class NotTogether(RowPathFull):
+    """Rows cannot be written together, since one is in the way of another or of what is there: one by one, it will be
+    seen what that means."""
+
+
+class Together:
+    """An INSERT of `rows` rows, compiled for many executions at once: `run` takes the `parameters` of every row of them
+    all, and gives how many there are. It has no effect where one of them fails or would have to wait: it raises what
+    `encoded` does, or NotTogether."""
+
+    __slots__ = ("parameters", "rows", "run")
+
+    def __init__(
+        self, rows: int, parameters: int, run: Callable[[ExecContext, Sequence[Any]], tuple[bytes, int]]
+    ) -> None:
+        self.rows = rows
+        self.parameters = parameters
+        self.run = run
+
+    def executions(self, rows: Sequence[Sequence[object]]) -> Sequence[Sequence[object]]:
+        """The parameters of each execution, of those of the rows."""
+        if self.rows == 1:
+            return rows
+        return [list(chain.from_iterable(rows[first : first + self.rows])) for first in range(0, len(rows), self.rows)]
+
+
 class RowPlan(Protocol):
     """A statement compiled for the row path. `parameter_types` are OIDs; parameters come in internal form."""
 
@@ -100,6 +127,11 @@ class RowPlan(Protocol):
     relations: tuple[int, ...]
     repeats: bool  # it writes, returns no rows, and a loop may run it for one row after the other
     finds_rows: bool  # which rows it locks depends on more of the snapshot than whether they are there
+    values: int  # so many rows of an INSERT ... VALUES are written by an execution; 1 for anything else
+
+    @property
+    def together(self) -> Together | None:
+        """The same for many executions, where that is possible."""
 
     def explain(self) -> list[str]:
         """The plan as EXPLAIN (COSTS OFF) prints it, a line each."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import Code
-from engine.execute.context import ExecContext, Field, metered
+from engine.execute.context import ExecContext, Field, Together, metered
 from engine.execute.explain import PlanNote, explain_lines
 from engine.execute.measured import KEPT
 from engine.execute.records import Levels, known_type
@@ -23,6 +24,7 @@ class CompiledPlan:
 
     repeats = False
     finds_rows = False
+    values = 1
 
     def __init__(self, fields: tuple[Field, ...], analyzed: tree.Analyzed) -> None:
         self.fields = fields
@@ -32,6 +34,11 @@ class CompiledPlan:
         self._encoded: dict[tuple[int, ...], Encoded] = {}
         self._rows: Run | None = None
         self._notes: list[PlanNote] = []
+
+    @cached_property
+    def together(self) -> Together | None:
+        """See RowPlan."""
+        return None
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         """The function that gives rows (None) or DataRow bytes in these formats."""

@@ -12,13 +12,14 @@ statement does not meet its own rows. A statement on one row by its key has no l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import cast
 
 from catalog.schema import Catalog, Table
 from catalog.types.base import FormatSettings
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.conflicts import ConflictFinder, affected_twice
-from engine.execute.context import RowPathFull
+from engine.execute.context import RowPathFull, Together
 from engine.execute.encode import DataRowSink
 from engine.execute.explain import PlanNote
 from engine.execute.expressions import ExpressionCompiler, Value
@@ -27,6 +28,7 @@ from engine.execute.measured import write_kept
 from engine.execute.output import ListSink, Sink
 from engine.execute.records import level_of
 from engine.execute.select import QueryCompiler
+from engine.execute.together import compile_together, parameters_of_a_row
 from engine.execute.walk import conjuncts, contains, has_sublink, is_volatile, walk
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.writing import PartitionedConflicts, PartitionedWriter, writer_of
@@ -64,7 +66,21 @@ class ModifyPlan(CompiledPlan):
         super().__init__(result_fields(statement.returning, (level_of(statement),)), analyzed)
         self.command = type(statement).__name__.upper()
         self.repeats = not self.fields and not contains(statement, _leaves_traces)
+        if isinstance(statement, tree.Insert):
+            self.values = max(len(statement.rows), 1)
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
+
+    @cached_property
+    def together(self) -> Together | None:
+        """Many executions as one (engine/execute/together.py)."""
+        statement = self._statement
+        if not self.repeats or not isinstance(statement, tree.Insert):
+            return None
+        each = parameters_of_a_row(statement, self.parameter_types)
+        if each is None:
+            return None
+        shell = _Shell(Code(self.literals), self._catalog, self._settings, self._writer, None, each)
+        return compile_together(InsertCompiler(shell, statement), each)
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         code = Code(self.literals)
@@ -323,11 +339,20 @@ class InsertCompiler:
             else:
                 self.values.append(Value("None", nullable=True, atom=True))
 
+    def write_row_values(self, row: Sequence[tree.Expr]) -> None:
+        """The whole row, checked, as `row`."""
+        self._write_values(row)
+        self._write_checked()
+
+    def _write_checked(self) -> None:
+        shell, statement = self.shell, self.statement
+        shell.write_generated(self.expressions, self.values, statement.generated)
+        self.code.line(f"row = {shell.row_source(self.values)}")
+        shell.write_row_checks(self.expressions, "row", self.values, statement.checks)
+
     def _write_row(self) -> None:
         code, shell, statement = self.code, self.shell, self.statement
-        shell.write_generated(self.expressions, self.values, statement.generated)
-        code.line(f"row = {shell.row_source(self.values)}")
-        shell.write_row_checks(self.expressions, "row", self.values, statement.checks)
+        self._write_checked()
         depth = code.depth
         conflict = statement.on_conflict
         if conflict is not None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from catalog import collations
@@ -24,7 +25,7 @@ from catalog.errors import SqlError
 from catalog.schema import Catalog, Index, IndexColumn, Table
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
-from engine.execute.context import ExecContext
+from engine.execute.context import ExecContext, NotTogether
 from engine.execute.exclusions import Exclusion, exclusions_of
 from engine.sql.tree import PARTITION_CHECK, VIEW_CHECK
 from engine.storage.keys import (
@@ -34,7 +35,7 @@ from engine.storage.keys import (
     row_number_key,
 )
 from engine.storage.rows import codec_of
-from engine.txn.interface import UPDATE, Transaction
+from engine.txn.interface import UPDATE, BatchTransaction, Transaction
 
 if TYPE_CHECKING:
     from engine.execute.foreign_keys import Incoming, Outgoing
@@ -215,6 +216,36 @@ class TableWriter:
         for exclusion in self.exclusions:
             exclusion.inserted(transaction, key, checks)
         return key
+
+    def write_together(
+        self, transaction: BatchTransaction, context: ExecContext, rows: Sequence[Row], checks: Checks
+    ) -> None:
+        """`write_new` of many rows that are in nobody's way. Raises NotTogether before it has written anything."""
+        keys = self._new_keys(context, rows)
+        taken = list(keys) if self._encode_key is not None else []
+        entries = []
+        for index in self.indexes:
+            found = [index.entry(values, key) for values, key in zip(rows, keys, strict=True)]
+            entries.append([(entry, key[PREFIX_BYTES:]) for entry, key in zip(found, keys, strict=True) if entry])
+            if index.unique:
+                taken += [entry for entry, values in zip(found, rows, strict=True) if entry and index.guards(values)]
+        if len(set(taken)) < len(taken) or not transaction.take_new(taken):
+            raise NotTogether
+        transaction.put_many(keys, list(map(self.encode, rows)))
+        for pairs in entries:
+            transaction.put_many([entry for entry, _ in pairs], [key for _, key in pairs])
+        context.written.inserted[self.oid] += len(rows)
+        for foreign in self.outgoing:
+            checks.extend([partial(foreign.check, transaction, values) for values in rows])
+
+    def _new_keys(self, context: ExecContext, rows: Sequence[Row]) -> list[bytes]:
+        if self._encode_key is None:
+            assert context.next_row_number is not None
+            storage_id, number, table = self.table.storage_id, context.next_row_number, self.table
+            return [row_number_key(storage_id, number(table)) for _ in rows]
+        if len(self._key_positions) == 1:
+            return list(map(self._encode_key, zip([values[self._key_positions[0]] for values in rows])))
+        return list(map(self._encode_key, map(itemgetter(*self._key_positions), rows)))
 
     def _add_entry(self, transaction: Transaction, index: IndexWriter, values: Row, key: bytes) -> None:
         entry = index.entry(values, key)

@@ -15,7 +15,7 @@ from typing import Any
 from catalog.schema import Table
 from catalog.types.base import FormatSettings
 from engine.execute.code import NotOnRowPath
-from engine.execute.context import ExecContext, RowPathFull, RowPlan
+from engine.execute.context import ExecContext, RowPathFull, RowPlan, Together
 from engine.execute.expressions import compile_expression
 from engine.execute.frame import Encoded, result_fields
 from engine.execute.planner import plan_row
@@ -101,6 +101,8 @@ class PlansByPartition:
 
     repeats = False
     finds_rows = False  # a row that has moved to another partition is found there
+    values = 1
+    together: Together | None = None
 
     def __init__(
         self, analyzed: tree.Analyzed, environment: Environment, settings: FormatSettings, choices: list[Choice]

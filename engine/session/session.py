@@ -245,6 +245,36 @@ class Session(LedSession):
         self.began = perf_counter()
         return past.look_up(self, self._context, prepared, parameters, formats)
 
+    def execute_together(self, prepared: Prepared, rows: Sequence[Sequence[object]]) -> bool:
+        """Runs as many executions of a plan as these rows are (`RowPlan.together`). False: one fails or has to wait,
+        and nothing has happened."""
+        assert prepared.row is not None
+        together = prepared.row.together
+        if together is None or "execute_row" in self.__dict__:  # where each is looked at
+            return False
+        notices = len(self.notices)
+        locked = 0 if self.transaction is None else len(self.transaction.row_locks)
+        began = perf_counter()
+        try:
+            self.execute_row(prepared, together.run, rows)
+        except (SqlError, LockWait, RowPathFull, StalePlan) as error:
+            if isinstance(error, LockWait):
+                error.ticket.cancel(canceled())
+            del self.notices[notices:]
+            if self.transaction is not None:
+                self.transaction.let_go_after(locked)
+            return False
+        tally = prepared.tally
+        assert tally is not None
+        counted = 1
+        if tally.inside:  # as one that took long
+            tally.inside.pop()
+            tally.rows += 1
+            counted = 0
+        executions = len(rows) // together.rows
+        tally.add_alike((perf_counter() - began) / executions, executions - counted, 0)
+        return True
+
     def execute_rows(
         self, prepared: Prepared, run: RunRow, rows: Sequence[Sequence[object]]
     ) -> tuple[list[int], SqlError | None]:

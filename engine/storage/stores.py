@@ -373,6 +373,13 @@ class Stores:
             return found
         return position(slot, found[0]), found[1]
 
+    def all_new(self, keys: Sequence[bytes]) -> bool:
+        """As Tablespace.all_new."""
+        by_slot: dict[int, list[bytes]] = {}
+        for key in keys:
+            by_slot.setdefault(self.slots.get(key[:PREFIX], 0), []).append(key)
+        return all(self._led(slot).all_new(some) for slot, some in by_slot.items())
+
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         return self._led(self.slots.get(low[:PREFIX], 0)).scan_newest(low, high, reverse)
 
@@ -577,6 +584,10 @@ class ObservedStores:
     def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
         self.observed.add(self._stores.slots.get(key[:PREFIX], 0))
         return self._stores.newest(key)
+
+    def all_new(self, keys: Sequence[bytes]) -> bool:
+        self.observed.update(self._stores.slots.get(key[:PREFIX], 0) for key in keys)
+        return self._stores.all_new(keys)
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         self.observed.add(self._stores.slots.get(low[:PREFIX], 0))

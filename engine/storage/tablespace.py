@@ -403,6 +403,16 @@ class Tablespace:
             return self._newest_below(key) if key[0] >= LEANS and value is None else None
         return (self._history[-1].first_lsn - 1 if self._history else self.flushed_lsn), value
 
+    def all_new(self, keys: Sequence[bytes]) -> bool:
+        """Whether `newest` is None for each; False also where that would take longer to tell."""
+        for find in self.current.finders:
+            if any(map(find, keys)):
+                return False
+        for layer in self._history:
+            if any(map(layer.find, keys)):
+                return False
+        return not any(map(self._generation.get, keys)) and not any(key[0] >= LEANS for key in keys)
+
     def _newest_below(self, key: bytes) -> tuple[int, bytes | None] | None:
         """Of a key that leans, and was never written itself: what it leans on is as old as the branch."""
         base = self.leaning.bases.get(key[:4])

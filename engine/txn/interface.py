@@ -8,7 +8,7 @@ synchronous code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from engine.storage.moments import Lsn
@@ -97,3 +97,14 @@ class Transaction(Protocol):
 
     def rollback_to(self, mark: int) -> None:
         """Undoes every write after the mark (locks taken since stay until the end for a statement restart)."""
+
+
+class BatchTransaction(Transaction, Protocol):
+    """One that takes many rows at once."""
+
+    def take_new(self, keys: Sequence[bytes]) -> bool:
+        """Locks keys, none of them twice, that nobody has locked and of which nothing is known, all of them or none
+        (False)."""
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """`put` of pairs, no key of which comes twice."""

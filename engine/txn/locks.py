@@ -19,7 +19,7 @@ that closes a cycle is refused as it begins, there never is a cycle to find late
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Protocol
 
@@ -171,6 +171,15 @@ class LockSpace:
             owner.waiting = None
             raise deadlock(cycle)
         return ticket
+
+    def all_free(self, names: Sequence[Hashable]) -> bool:
+        """Whether nobody holds one of these locks."""
+        return self._held.keys().isdisjoint(names)
+
+    def take_free(self, owner: Owner, held_modes: dict[Hashable, int], names: Sequence[Hashable], mode: int) -> None:
+        """Takes locks that are all free."""
+        self._held.update(dict.fromkeys(names, owner))
+        held_modes.update(dict.fromkeys(names, mode))
 
     def note_move(self, key: Hashable, new_key: bytes) -> None:
         """A row gets another key, if its transaction commits."""

@@ -19,8 +19,9 @@ REPEATABLE READ: `get_locked` finds a version newer than the snapshot: 40001, th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, NoReturn
 
 from sortedcontainers import SortedList
@@ -29,7 +30,7 @@ from catalog.errors import SqlError
 from catalog.memory import Account
 from catalog.schema import Catalog, SchemaObject
 from engine.storage.views import Snapshot
-from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
+from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, UPDATE, LockWait
 from engine.txn.locks import LockSpace, Ticket
 from engine.txn.serializable import Serial, Tracked
 
@@ -404,6 +405,35 @@ class Transaction:
             self._hold(held)
         if self._ordered is not None and old is MISSING:
             self._ordered.add(key)
+
+    def take_new(self, keys: Sequence[bytes]) -> bool:
+        """Locks keys, none of them twice, that are as new as can be: nobody holds a lock of them, and nothing is known
+        of them, no deletion either. False: one is not, and nothing has happened."""
+        if self.runs or not self.writes.keys().isdisjoint(keys) or not self._row_space.all_free(keys):
+            return False
+        if not self._store.all_new(keys):
+            return False
+        self._row_space.take_free(self, self.row_locks, keys, UPDATE)
+        return True
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """`put` of pairs, no key of which comes twice."""
+        writes = self.writes
+        if not writes.keys().isdisjoint(keys):
+            for key, value in zip(keys, values, strict=True):
+                self.put(key, value)
+            return
+        self._undo.extend(zip(keys, repeat(MISSING)))
+        writes.update(zip(keys, values, strict=True))
+        self.held = held = self.held + WRITE_BYTES * len(keys) + sum(map(len, values))
+        if held > self.held_up_to:
+            self._hold(held)
+        if self._ordered is not None:
+            self._ordered.update(keys)
+
+    def let_go_after(self, count: int) -> None:
+        """Lets go of the row locks but for the first so many: nothing has come of what they were taken for."""
+        self._release_after(self._row_space, self.row_locks, count)
 
     def _hold(self, held: int) -> None:
         """Takes another block of the connection's account. Raises 53200."""

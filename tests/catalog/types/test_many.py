@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from catalog.errors import SqlError
 from catalog.types import lookup, oids
 from catalog.types.base import FormatSettings
 from catalog.types.many import reader_of
+from catalog.types.numeric import decode_binary, encode_binary
 
 OIDS = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR)
 SETTINGS = FormatSettings(timezone="Europe/Helsinki")
@@ -61,3 +64,33 @@ def test_the_common_forms_are_read(oid: int, form: str) -> None:
     decode = lookup(oid).text_decoder(SETTINGS)
     assert reader(values) == [decode(value.decode()) for value in values]
     assert reader([*values, b"2024-02-30 +02\xff"]) is None
+
+
+_sent = st.one_of(
+    st.decimals(min_value=-(10**9), max_value=10**9, places=4),
+    st.decimals(min_value=-(10**40), max_value=10**40, allow_nan=True),
+    st.sampled_from([Decimal("NaN"), Decimal("-Infinity"), Decimal("0.00"), Decimal("1E+7"), Decimal("9999.9999")]),
+).map(encode_binary)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.one_of(_sent, st.binary(max_size=20)), min_size=1, max_size=5), st.data())
+def test_numbers_in_binary_are_what_is_read_one_by_one(values: list[bytes], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(values) - 1))
+    if values[at] and data.draw(st.booleans()):  # another weight, sign or scale than such digits are sent with
+        changed = bytearray(values[at])
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+        values[at] = bytes(changed)
+    reader = reader_of(oids.NUMERIC, 1)
+    assert reader is not None
+    found = reader(values)
+    if found is not None:
+        assert list(map(repr, found)) == list(map(repr, map(decode_binary, values)))
+
+
+def test_common_numbers_in_binary_are_read() -> None:
+    values = [encode_binary(Decimal(number).scaleb(-2)) for number in range(-500, 3_000_000, 99_991)]
+    reader = reader_of(oids.NUMERIC, 1)
+    assert reader is not None
+    assert reader(values) == list(map(decode_binary, values))
+    assert reader([*values, encode_binary(Decimal("NaN"))]) is None

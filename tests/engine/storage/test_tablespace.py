@@ -20,6 +20,7 @@ from engine.storage.checkpoint import Checkpoint, FormatTooNew
 from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.keys import encode_row_numbers, prefix_range, row_number_key, storage_prefix
+from engine.storage.leaning import LEANS
 from engine.storage.tablespace import DirectoryInUse
 from replication.files import Files
 from tests.engine.storage.harness import Store, key
@@ -105,6 +106,25 @@ def test_newest_is_exact_for_keys_changed_since_an_open_snapshot(tmp_path: Path)
     assert error.value.sqlstate == "72000"
     with pytest.raises(RuntimeError):
         snapshot.get(key(1))
+    store.close()
+
+
+def test_keys_are_new_as_long_as_nothing_is_known_of_them(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def new(*numbers: int) -> bool:
+        return store.space.all_new([key(number) for number in numbers])
+
+    store.commit({key(1): b"a"})
+    store.flush()
+    store.commit({key(2): b"b", key(3): b"c"})
+    snapshot = store.space.snapshot()
+    store.commit({key(3): None})
+    assert new(4, 5) and not new(4, 1) and not new(2, 4) and not new(4, 3, 5)
+    store.flush()  # the snapshot still needs what was there before
+    assert new(4, 5) and not new(4, 1) and not new(2, 4) and not new(4, 3, 5)
+    snapshot.close()
+    assert new() and new(4) and not store.space.all_new([bytes([LEANS]) + key(4)[1:]])
     store.close()
 
 

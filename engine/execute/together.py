@@ -1,0 +1,86 @@
+"""INSERT ... VALUES compiled for many rows at once: those of one statement, and of many executions of it.
+
+The rows' values are made one after the other as in the plan of one execution; then their keys are looked up and locked,
+and the rows are written, all together (`TableWriter.write_together`). That has no effect unless every row succeeds, so
+it is only for statements of which nobody can tell (`together`): no row sees another one, or is told of by RETURNING or
+by what a function does; what fails or has to wait is run again one by one, and gets its error there.
+
+The rows of a VALUES list have to be alike: the expressions of the first one over further parameters, in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.execute.code import NotOnRowPath
+from engine.execute.context import Together
+from engine.execute.frame import CHECKED, METERED, write_function
+from engine.execute.walk import contains, has_sublink, is_volatile, transform, walk
+from engine.execute.writer import TableWriter
+from engine.sql import tree
+
+if TYPE_CHECKING:
+    from engine.execute.modify import InsertCompiler
+
+
+def parameters_of_a_row(statement: tree.Insert, types: tuple[int, ...]) -> int | None:
+    """How many parameters each row has, None where they are not alike or the statement is not for this."""
+    if statement.source is not None or statement.on_conflict is not None or statement.returning or statement.ctes:
+        return None
+    if is_volatile(statement) or has_sublink(statement) or contains(statement, _is_position):
+        return None
+    each, rest = divmod(len(types), len(statement.rows))
+    if rest or not each or types != types[:each] * len(statement.rows):
+        return None
+    first = statement.rows[0]
+    if any(isinstance(item, tree.Param) and item.number > each for item, _ in walk(first)):
+        return None
+    for place, row in enumerate(statement.rows[1:], 1):
+        if _numbered(row, -each * place) != first:
+            return None
+    return each
+
+
+def _is_position(node: object) -> bool:
+    return isinstance(node, tree.CurrentOf)
+
+
+def _numbered(row: tuple[tree.Expr, ...], by: int) -> tuple[tree.Expr, ...]:
+    """The row with other numbers of parameters."""
+
+    def change(node: Any, depth: int) -> tree.Param | None:
+        return tree.Param(node.number + by, node.type) if isinstance(node, tree.Param) else None
+
+    numbered: tuple[tree.Expr, ...] = transform(row, change)
+    return numbered
+
+
+def compile_together(compiler: InsertCompiler, each: int) -> Together | None:
+    """None: the statement is not for this. `each`: parameters of a row."""
+    statement, shell, code = compiler.statement, compiler.shell, compiler.code
+    writer = shell.writer
+    if type(writer) is not TableWriter or writer.exclusions:
+        return None
+    if any(foreign.parent is writer for foreign in writer.outgoing):
+        return None  # a row must not refer to one of a later execution
+
+    def body() -> None:
+        code.line("checks = Checks()")
+        code.line("made = []")
+        code.line("add = made.append")
+        depth = code.depth
+        code.indent(f"for {', '.join(f'p{number}' for number in range(1, each + 1))}, in parameters:")
+        compiler.write_row_values(statement.rows[0])
+        code.line("add(row)")
+        code.dedent_to(depth)
+        code.line(f"{code.constant(writer.write_together, 'write')}(context.transaction, context, made, checks)")
+        code.line("checks.finish()")
+        code.line('return b"", len(made)')
+
+    try:
+        write_function(code, 0, "context.transaction", body)
+        if code.prologue or METERED in code.source or CHECKED in code.source:
+            return None
+        return Together(len(statement.rows), each, code.finish("run"))
+    except NotOnRowPath:
+        return None
