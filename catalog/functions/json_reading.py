@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from catalog.errors import SqlError
+from catalog.functions.base import udf_name
+from catalog.functions.duckdb_sql import evaluate_once
 from catalog.functions.registry import implement
-from catalog.types.base import Array
+from catalog.types.base import Array, TypeRef
 from catalog.types.json_text import decode_json
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -248,6 +250,28 @@ def _keys(name: str) -> Callable[[str], list[Any]]:
     return rows
 
 
+# ---- in DuckDB ----
+
+_KEY = re.compile(r"'([A-Za-z0-9_ ]+)'(?:::VARCHAR)?")
+_FIELD_TEXT = """CASE json_type({0}, '$."@"') WHEN 'VARCHAR' THEN json_extract_string({0}, '$."@"')
+ WHEN 'BIGINT' THEN json_extract_string({0}, '$."@"') WHEN 'UBIGINT' THEN json_extract_string({0}, '$."@"')
+ WHEN 'BOOLEAN' THEN json_extract_string({0}, '$."@"') WHEN 'NULL' THEN NULL
+ ELSE CASE WHEN json_exists({0}, '$."@"') THEN #({0}, '@') END END"""
+EXISTS = """CASE WHEN json_type({0}) = 'OBJECT' THEN json_exists({0}, '$."@"') ELSE #({0}, '@') END"""
+
+
+def of_key(source: str, template: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+    """Of canonical text and a plain key that is known beforehand. DuckDB's reader prints numbers with a fraction,
+    objects and arrays in its own way: they, and what is no object where that matters, are the UDF's."""
+    own = template.replace("\n", "").replace("#", udf_name(source))
+
+    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+        key = _KEY.fullmatch(arguments[1])
+        return None if key is None else evaluate_once(arguments[:1], own.replace("@", key[1]))
+
+    return side
+
+
 # ---- registration ----
 
 
@@ -262,7 +286,8 @@ def _extraction() -> None:
     for kind in ("json", "jsonb"):
         checked = kind == "json"
         implement(f"{kind}_object_field", _on_checked(field, checked))
-        implement(f"{kind}_object_field_text", _on_checked(field_text, checked))
+        if checked:
+            implement("json_object_field_text", _on_checked(field_text, checked))
         at_index = element if checked else _jsonb_element
         implement(f"{kind}_array_element", at_index)
         implement(f"{kind}_array_element_text", _on_checked(_part_text(at_index), checked))
@@ -271,6 +296,8 @@ def _extraction() -> None:
         implement(f"{kind}_typeof", type_name)
         implement(f"{kind}_array_length", array_length)
         implement(f"{kind}_object_keys", _keys(f"{kind}_object_keys"))
+    name = "jsonb_object_field_text"
+    implement(name, field_text, of_key(name, _FIELD_TEXT), duckdb_udfs=(name,))
 
 
 def _sets() -> None:

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.json_reading import kind_of, members, path_index
+from catalog.functions.json_reading import EXISTS, kind_of, members, of_key, path_index
 from catalog.functions.numeric import to_float4, to_float8, to_integer
 from catalog.functions.registry import implement
 from catalog.types import lookup, oids
@@ -351,7 +351,7 @@ def _register() -> None:
     implement("jsonb_insert", _insert)
     implement("jsonb_contains", contains)
     implement("jsonb_contained", lambda part, text: contains(text, part))
-    implement("jsonb_exists", exists)
+    implement("jsonb_exists", exists, of_key("jsonb_exists", EXISTS), duckdb_udfs=("jsonb_exists",))
     implement("jsonb_exists_any", _exists_any)
     implement("jsonb_exists_all", _exists_all)
     implement("json_strip_nulls", lambda text: compact(strip_nulls(decode_json(text))))

@@ -60,6 +60,7 @@ class Prepared:
         default_factory=dict
     )  # by formats: planning.columnar_in
     dml: ColumnarDml | None = None
+    settled: dict[str, Prepared] = field(default_factory=dict)  # by parameters: engine/session/settled.py
     compound: CompoundPlan | None = None
     wire_cache: dict[object, bytes] = field(default_factory=dict)
     locks: tuple[tuple[int, int], ...] = ()  # (relation OID, mode of engine/txn/locks.py)

@@ -25,6 +25,7 @@ from engine.session import planning, serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
+from engine.session.settled import settled
 from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
@@ -194,12 +195,13 @@ async def start(session: Session, portal: Portal) -> None:
     transaction = session.transaction
     assert transaction is not None
     await session.met_durable(transaction)
+    found = settled(session, prepared, portal.parameters)
     try:
         if transaction.isolation == SERIALIZABLE:
             async with serializing.watched(session, prepared):
-                await _begin(session, portal, prepared, held)
+                await _begin(session, portal, found, held)
         else:
-            await _begin(session, portal, prepared, held)
+            await _begin(session, portal, found, held)
     except SqlError:
         await session.met_durable(transaction)
         raise
