@@ -1,9 +1,8 @@
 """The thread that writes frozen layers into the checkpoint, oldest first.
 
 It shares the interpreter with the engine, so it works in slices and rests between them for as long as it worked: point
-reads go on at their pace. When writers are waiting for it (`hurry`), or at shutdown, it does not rest. When it wakes up
-it takes no processor from anybody (SCHED_BATCH), but it is not nice: what writes is held up by memory that is not
-flushed.
+reads go on at their pace. When writers are waiting for it (`hurry`), or at shutdown, it does not rest. It stands back
+from processors that others want, as threads of bulk work do (engine/priority.py).
 
 What was dropped is deleted while nothing waits to be written: not before layers, and not at shutdown, since the next
 start goes on with it.
@@ -59,7 +58,7 @@ class Flusher:
         self._thread.join()
 
     def _run(self) -> None:
-        stand_back(0)
+        stand_back()
         try:
             self._delete()
             while (layer := self._jobs.get()) is not None:
