@@ -33,9 +33,10 @@ Known = TypeVar("Known", bound="str | bytes | None")
 class Meter:
     """The account of one statement. `seen`: a large value has been met, so rows that are kept are to be looked at."""
 
-    __slots__ = ("account", "elsewhere", "fleeting", "kept", "limit", "seen", "stored", "wanted")
+    __slots__ = ("account", "at_work", "deadline", "elsewhere", "fleeting", "kept", "limit", "seen", "stored", "wanted")
 
     def __init__(self) -> None:
+        self.at_work = False  # in a function that can take long, and may be left at any moment
         self.begin(UNLIMITED, None)
 
     def begin(self, wanted: int, account: Account | None, elsewhere: type[Exception] | None = None) -> Meter:
@@ -47,6 +48,7 @@ class Meter:
         left = wanted if account is None else account.left()
         self.limit = wanted if wanted < left else left
         self.elsewhere = elsewhere
+        self.deadline = 0.0  # on perf_counter's clock; 0: none
         self.seen = False
         return self
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from catalog import patience
 from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
 from engine.node import Node, resolve
@@ -54,6 +55,7 @@ def serve(config: Config) -> int:
     # each would wait for Python's default of 5 ms to get the interpreter.
     sys.setswitchinterval(0.0001)
     deepen()
+    patience.watch()
     configure(config.log_format, config.node or (socket.gethostname() if config.cluster else THIS_NODE))
     status: int = uvloop.run(_run(config))
     return status

@@ -26,18 +26,44 @@ def _bad_end() -> SqlError:
     return SqlError("22025", "LIKE pattern must not end with escape character")
 
 
-def _expression(pattern: str) -> str:
-    """The pattern as a Python regular expression."""
-    parts, index = [], 0
+def _parts(pattern: str) -> list[str]:
+    """What stands between the `%` of a pattern, as Python regular expressions of fixed length."""
+    parts, index = [""], 0
     while index < len(pattern):
         char = pattern[index]
-        if char == "\\":
-            index += 1
-            parts.append(re.escape(pattern[index]))
+        if char == "%":
+            parts.append("")
         else:
-            parts.append(".*" if char == "%" else "." if char == "_" else re.escape(char))
+            if char == "\\":
+                index += 1
+                char = re.escape(pattern[index])
+            else:
+                char = "." if char == "_" else re.escape(char)
+            parts[-1] += char
         index += 1
-    return "".join(parts)
+    return parts
+
+
+def _general_matcher(pattern: str) -> Match:
+    """Each part where it is found first behind the one before it, which leaves most to those that follow: one regular
+    expression of them all would try every other place too, in time of the power of the number of parts."""
+    first, *others = [re.compile(part, re.DOTALL) for part in _parts(pattern)]
+    if not others:
+        return lambda text: first.fullmatch(text) is not None
+    *middle, last = others
+    searches = [part.search for part in middle if part.pattern]
+    tail = re.compile(f"(?:{last.pattern})\\Z", re.DOTALL)
+    length = sum(1 for _ in re.finditer(r"\\.|.", last.pattern, re.DOTALL))
+
+    def match(text: str) -> bool:
+        found = first.match(text)
+        for search in searches:
+            if found is None:
+                return False
+            found = search(text, found.end())
+        return found is not None and tail.match(text, max(found.end(), len(text) - length)) is not None
+
+    return match
 
 
 @functools.lru_cache(maxsize=512)
@@ -48,8 +74,7 @@ def matcher(pattern: str) -> Match:
         return _plain_matcher(plain[2], bool(plain[1]), bool(plain[3]))
     if _ENDS_WITH_ESCAPE.fullmatch(pattern):
         return _dangling_matcher(pattern)
-    found = re.compile(_expression(pattern), re.DOTALL).fullmatch
-    return lambda text: found(text) is not None
+    return _general_matcher(pattern)
 
 
 def _plain_matcher(literal: str, before: bool, after: bool) -> Match:
@@ -65,7 +90,7 @@ def _plain_matcher(literal: str, before: bool, after: bool) -> Match:
 def _dangling_matcher(pattern: str) -> Match:
     """For a pattern that ends with its escape character: an error if the part before it matches a prefix of the text
     with something left over, as MatchText() finds out."""
-    before = re.compile(_expression(pattern[:-1]), re.DOTALL)
+    before = re.compile(".*".join(_parts(pattern[:-1])), re.DOTALL)
 
     def match(text: str) -> bool:
         if any(before.fullmatch(text, 0, end) for end in range(len(text))):

@@ -280,12 +280,20 @@ def similar_escape(pattern: str | None, escape: str | None) -> str | None:
     return similar_to_escape(pattern, "\\" if escape is None else escape)
 
 
+_sources: set[str] = set()
+
+
+def _implement(source: str, function: Callable[..., object]) -> None:
+    _sources.add(source)
+    implement(source, function)
+
+
 def _register_operators() -> None:
     for name in ("text", "name"):
-        implement(f"{name}regexeq", matches)
-        implement(f"{name}regexne", lambda text, pattern: not matches(text, pattern))
-        implement(f"{name}icregexeq", matches_ignoring_case)
-        implement(f"{name}icregexne", lambda text, pattern: not matches_ignoring_case(text, pattern))
+        _implement(f"{name}regexeq", matches)
+        _implement(f"{name}regexne", lambda text, pattern: not matches(text, pattern))
+        _implement(f"{name}icregexeq", matches_ignoring_case)
+        _implement(f"{name}icregexne", lambda text, pattern: not matches_ignoring_case(text, pattern))
 
 
 def _register_functions() -> None:
@@ -304,12 +312,14 @@ def _register_functions() -> None:
         ("regexp_like regexp_like_no_flags", like),
         ("regexp_substr regexp_substr_no_subexpr regexp_substr_no_flags regexp_substr_no_n regexp_substr_no_start",
          substr),
-        ("similar_to_escape_1 similar_to_escape_2", similar_to_escape),
-        ("similar_escape", similar_escape),
     ):  # fmt: skip
         for source in sources.split():
-            implement(source, function)
+            _implement(source, function)
+    for source in ("similar_to_escape_1", "similar_to_escape_2"):
+        implement(source, similar_to_escape)
+    implement("similar_escape", similar_escape)
 
 
 _register_operators()
 _register_functions()
+SOURCES = frozenset(_sources)  # `prosrc` of all that match an expression

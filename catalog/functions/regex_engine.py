@@ -10,6 +10,10 @@ another one, the tree is matched here:
 
 That is what PostgreSQL does with a DFA for each node, and so time grows with a low power of the length, never
 exponentially. With back references dissect() tries one way after the other.
+
+Whether there is a match at all is also told by RE2 (the one within Arrow), in time that is linear in the text's length:
+it is asked where Python's `re`, which tries one way after the other, may take more than MANY steps, and knows every
+expression without look-around, word boundaries, back references and repetitions beyond 1000.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.functions.case_mapping import lower
 from catalog.functions.character_classes import EVERYTHING, Ranges, classes, contains
@@ -33,6 +40,8 @@ from catalog.functions.regex_syntax import (
     Sequence,
     parse,
 )
+
+MANY = 100_000  # steps that Python may take; about 1 ms
 
 Span = tuple[int, int]
 Match = tuple[Span | None, ...]  # [0] is the whole, then the groups
@@ -97,6 +106,46 @@ def _explosive(node: Node, inside: bool = False) -> bool:
     if isinstance(node, (Group, Assertion)):
         return node.item is not None and _explosive(node.item, inside)
     return False
+
+
+def _endless(node: Node) -> int:
+    """The number of endless repetitions; each may multiply the steps of a search by the text's length."""
+    if isinstance(node, Repeat):
+        return (node.maximum is None or node.maximum > 20) + _endless(node.item)
+    if isinstance(node, Sequence):
+        return sum(map(_endless, node.items))
+    if isinstance(node, Choice):
+        return sum(map(_endless, node.branches))
+    return _endless(node.item) if isinstance(node, Group) else 0
+
+
+# ---- RE2's form of an expression ----
+
+_LINE_ASSERTIONS = {"start": "\\A", "end": "\\z", "line_start": "(?m:^)", "line_end": "(?m:$)"}
+
+
+def _linear_source(node: Node) -> str | None:
+    """None where RE2 has none."""
+    if isinstance(node, Characters):
+        if not node.ranges:
+            return "[^\\x{0}-\\x{10ffff}]"
+        shown = (f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in node.ranges)
+        return f"[{''.join(shown)}]"
+    if isinstance(node, Sequence | Choice):
+        parts = [_linear_source(item) for item in (node.items if isinstance(node, Sequence) else node.branches)]
+        joined = ("" if isinstance(node, Sequence) else "|").join(part for part in parts if part is not None)
+        return None if None in parts else f"(?:{joined})"
+    if isinstance(node, Group):
+        return _linear_source(node.item)
+    if isinstance(node, Assertion):
+        return _LINE_ASSERTIONS.get(node.kind) if node.item is None else None
+    if isinstance(node, Reference):
+        return None
+    inner = _linear_source(node.item)
+    if node.maximum is None and node.minimum < 2:
+        return None if inner is None else f"(?:{inner}){'+' if node.minimum else '*'}"
+    most = "" if node.maximum is None else str(node.maximum)
+    return None if inner is None else f"(?:{inner}){{{node.minimum},{most}}}"
 
 
 # ---- Python's form of an expression ----
@@ -384,8 +433,23 @@ class Regex:
             except re.error:  # what Python lacks: lookbehind of variable length
                 self.python = None
         self.direct = self.python is not None and _same_as_python(expression.root)
+        self._power = 1 + _endless(expression.root)
+
+    @functools.cached_property
+    def _linear(self) -> str | None:
+        """What RE2 is asked with; None where it does not take the expression."""
+        source = None if self.expression.has_references else _linear_source(self.expression.root)
+        try:
+            if source is not None:
+                pc.match_substring_regex(pa.scalar(""), source)
+        except pa.ArrowInvalid:  # too many repetitions, too large
+            return None
+        return source
 
     def test(self, text: str) -> bool:
+        """Whether there is a match."""
+        if len(text) ** self._power > MANY and self._linear is not None:
+            return bool(pc.match_substring_regex(pa.scalar(text, pa.large_string()), self._linear).as_py())
         if self.python is not None:
             return self.python.search(text) is not None
         if self.expression.has_references:
@@ -395,6 +459,8 @@ class Regex:
     def matches(self, text: str, start: int = 0) -> Iterator[Match]:
         """Every match from `start` on, each searched for at the end of the one before, or a character further on after
         an empty one."""
+        if start == 0 and len(text) ** self._power > MANY and self._linear is not None and not self.test(text):
+            return
         subject = _Text(self.expression, text)
         while start <= len(text):
             match = self.search(subject, start)

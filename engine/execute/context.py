@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from catalog.functions.base import CallContext
@@ -59,6 +60,7 @@ class ExecContext:
     written: Written = field(default_factory=Written)  # where rows are counted; the engine supplies its own
     memory_limit: int = UNLIMITED  # bytes that the statement may hold (catalog/memory.py)
     account: Account | None = None  # of the connection, which may have less left
+    timeout: float = 0.0  # seconds that the statement may take; 0: no limit
     stays: bool = False  # no other path can run it, however much it holds
 
 
@@ -67,6 +69,8 @@ def metered(context: ExecContext, parameters: Sequence[object] = (), may_leave: 
     be the better place."""
     elsewhere = RowPathHeavy if may_leave and not context.stays else None
     begun = meter().begin(context.memory_limit, context.account, elsewhere)
+    if context.timeout:
+        begun.deadline = perf_counter() + context.timeout
     for value in parameters:
         if (value.__class__ is str or value.__class__ is bytes) and len(value) > LARGE:
             begun.seen = True  # it may be in every row

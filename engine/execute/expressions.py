@@ -24,6 +24,7 @@ from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
 from catalog.memory import at_most, size_of
+from catalog.patience import large_work
 from catalog.records import dataclass
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
@@ -32,7 +33,7 @@ from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext, metered
-from engine.execute.measured import measured_call, measured_cast
+from engine.execute.measured import LONG_FOR_ONE_ROW, measured_call, measured_cast
 from engine.execute.python_sides import RECORD, comparison, equality_of, named_codec, python_side, same_equality
 from engine.execute.records import Levels, known_type
 from engine.execute.values import sql_value_function
@@ -229,7 +230,11 @@ class ExpressionCompiler:
         else:
             python, needs_context = python_side(function, types, result)
             name = self.code.constant(python, function.name if function.name.isidentifier() else "f")
-            call = f"{name}({', '.join(['context.call', *arguments] if needs_context else arguments)})"
+            given = ["context.call", *arguments] if needs_context else list(arguments)
+            if self.code.in_plan and function.source in LONG_FOR_ONE_ROW:
+                self.code.names["large_work"] = large_work
+                name, given = "large_work", [name, *given]
+            call = f"{name}({', '.join(given)})"
         return measured_call(self.code, call, function, result)
 
     def _can_inline(self, found: Implementation, arguments: Sequence[str]) -> bool:
@@ -364,6 +369,8 @@ class ExpressionCompiler:
             values.append(known[0])
         if function.strict and None in values:
             return (None,)
+        if function.source in LONG_FOR_ONE_ROW and any(map(size_of, values)):
+            return None  # planning has no end, as the statement has
         types = [argument.type for argument in expression.arguments]
         python, needs_context = python_side(function, types, expression.type)
         return None if needs_context else _attempt(python, values)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from catalog.functions import regex
 from catalog.functions.base import Function
 from catalog.memory import LARGE, large, large_array
 from catalog.types import element_of
@@ -30,6 +31,8 @@ _NEVER_LARGER = frozenset(
         "to_hex32", "to_hex64", "upper",
     )
 )  # fmt: skip
+
+LONG_FOR_ONE_ROW = regex.SOURCES  # interrupted when they do take long (catalog/patience.py)
 
 
 def measured_call(code: Code, call: str, function: Function, result: TypeRef) -> str:

@@ -121,6 +121,7 @@ class _Shell:
         parameters: int,
     ) -> None:
         self.code = code
+        code.in_plan = True
         self.catalog = catalog
         self.settings = settings
         self.writer = writer

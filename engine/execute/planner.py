@@ -122,6 +122,7 @@ class SelectPlan(CompiledPlan):
 
     def _written(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
         code = Code(self.literals, self._brief)
+        code.in_plan = True
         compiler = QueryCompiler(code, self._catalog, self._settings, pull_up(self._query), None)
         sink: Sink
         if formats is None:

@@ -221,6 +221,7 @@ class SessionState:
         if context is not None:
             context.memory_limit = self.query_memory
             context.account = self.memory
+            context.timeout = self.statement_timeout / 1000
 
     def _watch_transaction(self) -> None:
         """transaction_timeout is another one, or a transaction has begun under it."""
@@ -315,6 +316,7 @@ class SessionState:
         context.next_row_number = self.node.next_row_number
         context.written = self.node.written
         context.memory_limit, context.account = self.query_memory, self.memory
+        context.timeout = self.statement_timeout / 1000
         return context
 
     # ---- who may do what --------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ import random
 from typing import Any
 
 import psycopg
+import pytest
 
 from catalog.errors import SqlError
-from catalog.functions import registry
+from catalog.functions import patterns, regex, regex_engine, registry
+from catalog.functions.regex_syntax import Options
 from tests.catalog.functions.calling import Call, check, decode, encode, find, postgres_answers, quote
 
 TEXTS = ("", "a", "abc", "abab", "foobarbaz", "Hello World 42", "aaa", "a\nb", "x=1, y=22", "äÖü ß", "a.b",
@@ -40,6 +42,33 @@ def test_matching(postgres: psycopg.Connection[Any]) -> None:
     calls = [Call(op, ("text", "text"), pair) for op in ("~", "!~*") for pair in itertools.product(TEXTS, PATTERNS)]
     calls += [Call("~", ("text", "text"), ("a", pattern)) for pattern in BAD]
     check(postgres, calls)
+
+
+def test_matching_in_linear_time(postgres: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """RE2, which is asked about long texts, finds the same."""
+    monkeypatch.setattr(regex_engine, "MANY", -1)
+    regex_engine.compiled.cache_clear()
+    test_matching(postgres)
+    test_groups(postgres)
+    asked = [regex_engine.regex(pattern, Options()) for pattern in PATTERNS if not pattern.startswith("***")]
+    assert sum(expression._linear is not None for expression in asked) > len(asked) // 2
+
+
+def test_what_backtracking_would_take_for_ever() -> None:
+    for pattern, text in (("a*a*a*a*b", "a" * 20_000), ("(a|b)*c", "ab" * 500_000), ("(a*)*b", "a" * 20_000)):
+        assert not regex.matches(text, pattern) and regex.regexp_match(text, pattern) is None
+        assert regex.matches(text + pattern[-1], pattern)
+    assert not patterns.like("a" * 20_000, "%a%_a%a%a_%a%a%b")
+
+
+def test_like_finds_what_postgresql_finds(postgres: psycopg.Connection[Any]) -> None:
+    generator = random.Random(7)
+
+    def some(letters: str, most: int) -> str:
+        return "".join(generator.choices(letters, k=generator.randrange(most)))
+
+    pairs = [(some("ab._", 9), some("ab%%__.", 8)) for _ in range(2000)]
+    check(postgres, [Call("~~", ("text", "text"), pair) for pair in pairs])
 
 
 def test_groups(postgres: psycopg.Connection[Any]) -> None:

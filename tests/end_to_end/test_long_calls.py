@@ -1,0 +1,64 @@
+"""One call that takes long, for one row alone, holds nobody else, and ends when its statement is to end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.server import ShoalServer
+
+ENDLESS = r"repeat('ab', 3000) ~ '(.+)(.+)\1\2x'"  # back references: for hours
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ShoalServer]:
+    with ShoalServer() as own:
+        with psycopg.connect(own.dsn, autocommit=True) as connection:
+            connection.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+            connection.execute("INSERT INTO t VALUES (1, 'x')")
+        yield own
+        own.kill()  # what was left to itself in the worker need not end first
+
+
+def test_others_are_answered_and_it_can_be_cancelled(server: ShoalServer) -> None:
+    ended: list[str | None] = []
+    with psycopg.connect(server.dsn, autocommit=True) as one, psycopg.connect(server.dsn, autocommit=True) as other:
+
+        def run() -> None:
+            try:
+                one.execute(f"SELECT {ENDLESS}".encode())
+            except psycopg.Error as error:
+                ended.append(error.sqlstate)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        running = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
+        while other.execute(running, (one.info.backend_pid,)).fetchone() != (1,):
+            assert thread.is_alive()
+        one.cancel_safe()
+        thread.join(60)
+        assert ended == ["57014"]
+
+
+STATEMENTS = (
+    f"SELECT {ENDLESS}",
+    f"SELECT '{'ab' * 3000}' ~ '(.+)(.+)\\1\\2x'",
+    f"SELECT * FROM t WHERE a = 1 AND {ENDLESS}",
+    f"UPDATE t SET b = 'y' WHERE a = 1 AND {ENDLESS}",
+    f"UPDATE t SET b = ({ENDLESS})::text WHERE a = 1",
+    f"INSERT INTO t SELECT 2, ({ENDLESS})::text",
+    f"INSERT INTO t VALUES (2, ({ENDLESS})::text)",
+)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=range(len(STATEMENTS)))
+def test_statement_timeout_ends_it(server: ShoalServer, statement: str) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("SET statement_timeout = '500ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+            connection.execute(statement.encode())
+        connection.execute("SET statement_timeout = 0")
+        assert connection.execute("SELECT * FROM t").fetchall() == [(1, "x")]
