@@ -58,6 +58,8 @@ class ColumnForm:
 
     numbers_in/out: Arrow array -> stored dtype, and back (without validity). bytes_in/out: Arrow array <-> the same
     array as binary (validity kept). values_in/out: Arrow array <-> list of internal-form values, None for NULL.
+    Beside the last, `stored_out` may make the column of stored bytes and a mask of those that are not NULL; None where
+    it has to go value by value.
     """
 
     arrow_type: Any
@@ -67,6 +69,7 @@ class ColumnForm:
     bytes_out: Callable[[Column], Column] | None = None
     values_in: Callable[[Column], list[Any]] | None = None
     values_out: Callable[[Sequence[Any]], Column] | None = None
+    stored_out: Callable[[Column, Numbers | None], Column | None] | None = None
 
 
 def column_form(oid: int) -> ColumnForm:
@@ -309,6 +312,8 @@ def _text_form(sql_type: SqlType) -> ColumnForm:
 def _array_form(oid: int, element_oid: int) -> ColumnForm:
     """A LIST of elements; `first` is the index at which all arrays of the type start. What comes as text is in the
     form of `whole_form`."""
+    from engine.storage.arrays import lists_of  # it needs the forms of elements
+
     element = column_form(element_oid)
     first, make = (0, vector_of) if oid in _VECTORS else (1, Array.of)
 
@@ -339,7 +344,8 @@ def _array_form(oid: int, element_oid: int) -> ColumnForm:
         offsets.append(len(elements))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), from_values(elements, element_oid))
 
-    return ColumnForm(pa.list_(element.arrow_type), values_in=values_in, values_out=values_out)
+    stored_out = lists_of(element_oid) if first else None
+    return ColumnForm(pa.list_(element.arrow_type), values_in=values_in, values_out=values_out, stored_out=stored_out)
 
 
 def to_values(column: Column, oid: int) -> list[Any]:

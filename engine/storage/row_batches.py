@@ -183,6 +183,8 @@ def _decode_column(
         packed = forms.pack_slices(data, first, last)
         if form.bytes_out is not None:
             return forms.with_validity(form.bytes_out(packed), mask)
+        if form.stored_out is not None and (made := form.stored_out(packed, mask)) is not None:
+            return made
         items = packed.to_pylist()
     assert form.values_out is not None
     convert = stored.storage.from_storage or (lambda item: item)

@@ -1,0 +1,99 @@
+"""Stored arrays as a LIST column, many rows at a time.
+
+An array is stored in PostgreSQL's binary form: a header, length and lower bound of each dimension, then every element
+behind its size. How far an element is into its row depends on those before it, so the rows are walked side by side: all
+first elements, all second ones, as often as the longest array has elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from catalog.types import oids
+from engine.storage.columns import Column, ColumnForm, Numbers, column_form, one_array, pack_slices, with_validity
+
+LONGEST = 10_000  # elements of an array up to which rows are walked side by side
+_HEADER, _BOUNDS = 12, 20  # bytes before the first dimension, and of an array of one dimension before its elements
+_TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR))
+_NUMBERS = {
+    oids.BOOL: "?", oids.INT2: ">i2", oids.INT4: ">i4", oids.INT8: ">i8", oids.FLOAT4: ">f4", oids.FLOAT8: ">f8",
+    oids.DATE: ">i4", oids.TIMESTAMP: ">i8", oids.TIMESTAMPTZ: ">i8",
+}  # fmt: skip
+
+ListsOut = Callable[[Column, Numbers | None], Column | None]
+
+
+def lists_of(element_oid: int) -> ListsOut | None:
+    """Makes a LIST column of arrays that start at 1 from their stored bytes and a mask of those that are not NULL; it
+    gives None where an array is of another shape, or very long. None for elements that are not stored as plainly."""
+    if element_oid not in _TEXTS and element_oid not in _NUMBERS:
+        return None
+    form = column_form(element_oid)
+
+    def lists_out(stored: Column, valid: Numbers | None) -> Column | None:
+        stored = one_array(stored)
+        _, ends, heap = stored.buffers()
+        if heap is None or len(heap) < _HEADER:
+            return None
+        data, offsets = np.frombuffer(heap, np.uint8), np.frombuffer(ends, np.int32, len(stored) + 1)
+        found = _elements(data, offsets.astype(np.int64))
+        if found is None:
+            return None
+        ends, starts, sizes = found
+        elements = _column(data, starts, sizes, element_oid, form)
+        if elements is None:
+            return None
+        mask = None if valid is None else pa.array(~valid)
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), elements, mask=mask)
+
+    return lists_out
+
+
+def _at(data: Numbers, dtype: str) -> Numbers:
+    """What can be read as that type at each byte."""
+    return np.ndarray((len(data) - np.dtype(dtype).itemsize + 1,), dtype, data, 0, (1,))
+
+
+def _elements(data: Numbers, offsets: Numbers) -> tuple[Numbers, Numbers, Numbers] | None:
+    """Where each row's elements begin in the column, and where each element lies, with its size (-1: NULL)."""
+    whole = _at(data, ">i4")
+    rows = np.flatnonzero(np.diff(offsets))  # a NULL has no bytes
+    begin = offsets[rows]
+    dimensions = whole[begin]
+    if (dimensions > 1).any():
+        return None
+    rows, begin = rows[dimensions == 1], begin[dimensions == 1]
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    if len(rows):
+        if (whole[begin + _HEADER + 4] != 1).any():
+            return None
+        counts[rows] = whole[begin + _HEADER]
+        if int(counts.max()) > LONGEST:
+            return None
+    ends = np.zeros(len(offsets), np.int64)
+    np.cumsum(counts, out=ends[1:])
+    starts, sizes = np.empty(int(ends[-1]), np.int64), np.empty(int(ends[-1]), np.int64)
+    place, left, position = ends[rows], counts[rows], begin + _BOUNDS
+    while len(place):
+        size = whole[position].astype(np.int64)
+        starts[place], sizes[place] = position + 4, size
+        position = position + 4 + np.maximum(size, 0)
+        more = left > 1
+        place, left, position = place[more] + 1, left[more] - 1, position[more]
+    return ends, starts, sizes
+
+
+def _column(data: Numbers, starts: Numbers, sizes: Numbers, oid: int, form: ColumnForm) -> Column | None:
+    valid = sizes >= 0
+    mask = None if valid.all() else valid
+    if oid in _TEXTS:
+        assert form.bytes_out is not None
+        return with_validity(form.bytes_out(pack_slices(data, starts, starts + np.maximum(sizes, 0))), mask)
+    dtype = np.dtype(_NUMBERS[oid])
+    assert form.numbers_out is not None
+    numbers = np.zeros(len(starts), dtype.newbyteorder("<"))
+    numbers[valid] = _at(data, _NUMBERS[oid])[starts[valid]]
+    return with_validity(form.numbers_out(numbers), mask)
