@@ -9,18 +9,19 @@ complaint about its own upper one is translated (a timestamp in a column ends 30
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, udf_name
 from catalog.functions.datetime_casts import (
     date_to_timestamp,
     date_to_timestamptz,
     order,
 )
 from catalog.functions.duckdb_errors import sql_error_call
-from catalog.functions.duckdb_sql import once
+from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.registry import implement
 from catalog.types import oids
 from catalog.types.base import Interval, TypeRef
@@ -178,12 +179,40 @@ def _times() -> None:
 # ---- intervals ----
 
 
+_PARTS = re.compile(
+    r"\(to_months\(\((-?\d+)\)::INTEGER\) \+ to_days\(\((-?\d+)\)::INTEGER\)"
+    r" \+ to_microseconds\(\((-?\d+)\)::BIGINT\)\)"
+)
+_EXACT = 1 << 53  # up to which a product of whole numbers is exact as a float
+
+
+def _times_whole(source: str, interval: int) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+    """An interval that is known beforehand (the argument of that number), times a whole number: nothing is carried
+    from its months to its days. What is not whole, or large, is the UDF's."""
+
+    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+        found = _PARTS.fullmatch(arguments[interval])
+        if found is None:
+            return None
+        months, days, microseconds = map(int, found.groups())
+        most = min((1 << 31) // (abs(months) + 1), (1 << 31) // (abs(days) + 1), _EXACT // (abs(microseconds) + 1))
+        call = ", ".join("{0}" if number != interval else arguments[interval] for number in range(2))
+        parts = f"to_days(CAST({{0}} AS INTEGER) * {days}) + to_microseconds(CAST({{0}} AS BIGINT) * {microseconds})"
+        product = f"to_months(CAST({{0}} AS INTEGER) * {months}) + {parts}"
+        test = f"{{0}} = trunc({{0}}) AND abs({{0}}) < {most}"
+        other = f"WHEN {{0}} IS NOT NULL THEN {udf_name(source)}({call})"
+        return evaluate_once([arguments[1 - interval]], f"CASE WHEN {test} THEN {product} {other} END")
+
+    return side
+
+
 def _intervals() -> None:
     implement("interval_pl", add_intervals)
     implement("interval_mi", subtract_intervals)
     implement("interval_um", negate_interval)
-    implement("interval_mul", multiply_interval)
-    implement("mul_d_interval", lambda factor, interval: multiply_interval(interval, factor))
+    implement("interval_mul", multiply_interval, _times_whole("interval_mul", 0), duckdb_udfs=("interval_mul",))
+    implement("mul_d_interval", lambda factor, interval: multiply_interval(interval, factor),
+              _times_whole("mul_d_interval", 1), duckdb_udfs=("mul_d_interval",))  # fmt: skip
     implement("interval_div", divide_interval)
     implement("interval_justify_hours", justify_hours)
     implement("interval_justify_days", justify_days)

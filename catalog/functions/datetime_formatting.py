@@ -6,16 +6,18 @@ says: the locale is C.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, udf_name
 from catalog.functions.datetime_fields import iso_week_start, iso_year_and_week
+from catalog.functions.duckdb_sql import evaluate_once
 from catalog.functions.format_templates import ACTION, Node, date_template
 from catalog.functions.number_formatting import ordinal_suffix
 from catalog.functions.registry import implement
-from catalog.types.base import Interval
+from catalog.types.base import Interval, TypeRef
 from catalog.types.datetime import (
     JULIAN_EPOCH,
     UNIX_EPOCH_SECONDS,
@@ -273,6 +275,42 @@ def interval_to_char(value: Interval, template: str) -> str | None:
     return _text(template, parts)
 
 
-implement("timestamp_to_char", timestamp_to_char)
+# ---- in DuckDB ----
+
+_STRFTIME = {
+    "YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "HH12": "%I", "HH": "%I", "MI": "%M", "SS": "%S", "US": "%f",
+    "DDD": "%j", "IYYY": "%G", "IW": "%V", "Mon": "%b", "Dy": "%a", "AM": "%p", "PM": "%p",
+}  # fmt: skip
+_PATTERNS = re.compile(
+    r"(YYYY|yyyy|IYYY|MM|mm|DDD|DD|dd|HH24|hh24|HH12|HH|MI|mi|SS(?!S)|ss(?!s)|US|IW|Mon|Dy|AM|PM)|([-/:., ]+)|(.)"
+)
+_TEMPLATE = re.compile(r"'([^']*)'(?:::VARCHAR)?")
+_WITH_FOUR_DIGITS = """CASE WHEN {0} BETWEEN TIMESTAMP '1000-01-02 00:00:00' AND TIMESTAMP '9999-12-30 00:00:00'
+ THEN strftime({0}, '@') WHEN {0} IS NOT NULL THEN #({0}, $) END""".replace("\n", "")
+
+
+def _strftime(template: str) -> str | None:
+    """The same in strftime's words; None where it has something that these cannot say, or say in another way."""
+    parts = []
+    for pattern, between, other in _PATTERNS.findall(template):
+        if other:
+            return None
+        parts.append(between or _STRFTIME.get(pattern) or _STRFTIME[pattern.upper()])
+    return "".join(parts) or None
+
+
+def _by_strftime(source: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+        template = _TEMPLATE.fullmatch(arguments[1])
+        words = None if template is None else _strftime(template[1])
+        if words is None:
+            return None
+        own = _WITH_FOUR_DIGITS.replace("#", udf_name(source)).replace("@", words).replace("$", arguments[1])
+        return evaluate_once(arguments[:1], own)
+
+    return side
+
+
+implement("timestamp_to_char", timestamp_to_char, _by_strftime("timestamp_to_char"), duckdb_udfs=("timestamp_to_char",))
 implement("timestamptz_to_char", timestamptz_to_char, needs_context=True)
 implement("interval_to_char", interval_to_char)
