@@ -13,7 +13,7 @@ and below a GROUP BY if it groups by these columns. (subquery_push_qual, src/bac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -197,3 +197,17 @@ class _Mover:
         if isinstance(node, tree.RangeCte) and node.levels_up > depth:
             return replace(node, levels_up=node.levels_up - 1)
         return None
+
+
+def needed_only(query: tree.Query, needed: Sequence[int]) -> tree.Query:
+    """A sub-query in FROM without the columns that nobody refers to: NULL in their place."""
+    if 0 in needed or query.distinct is not None or query.set_operation is not None:
+        return query
+    if query.volatile or query.has_set_functions or query.row_marks:
+        return query
+    targets, number = [], 0
+    for target in query.targets:
+        number += not target.junk
+        spared = not target.junk and number not in needed and not isinstance(target.expression, tree.Var)
+        targets.append(replace(target, expression=tree.Const(None, target.expression.type)) if spared else target)
+    return replace(query, targets=tuple(targets))

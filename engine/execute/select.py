@@ -32,7 +32,7 @@ from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten
 from engine.execute.measured import write_kept, write_next_row
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
-from engine.execute.pull_up import pull_up
+from engine.execute.pull_up import needed_only, pull_up
 from engine.execute.records import known_output
 from engine.execute.recursion import write_recursion
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
@@ -98,6 +98,16 @@ class QueryCompiler:
         if query.has_set_functions:
             return False
         return all(step.relation < 0 or (step.access is not None and step.access.single) for step in self._steps)
+
+    @property
+    def looks_up_from_outside(self) -> bool:
+        """Whether a relation is looked up by equality with something of a query around this one."""
+        return any(
+            condition.kind == "=" and any(item.levels_up for item in variables(condition.operand))
+            for step in self._steps
+            if isinstance(step.access, Access)
+            for condition in step.access.steps
+        )
 
     def _check_supported(self) -> None:
         query = self.query
@@ -745,20 +755,6 @@ class QueryCompiler:
 
     def _sublink_truth(self, link: tree.SubLink) -> str | None:
         return sublink_truth(self, link)
-
-
-def needed_only(query: tree.Query, needed: Sequence[int]) -> tree.Query:
-    """A sub-query in FROM without the columns that nobody refers to: NULL in their place."""
-    if 0 in needed or query.distinct is not None or query.set_operation is not None:
-        return query
-    if query.volatile or query.has_set_functions or query.row_marks:
-        return query
-    targets, number = [], 0
-    for target in query.targets:
-        number += not target.junk
-        spared = not target.junk and number not in needed and not isinstance(target.expression, tree.Var)
-        targets.append(replace(target, expression=tree.Const(None, target.expression.type)) if spared else target)
-    return replace(query, targets=tuple(targets))
 
 
 def _inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:

@@ -3,8 +3,8 @@
 Each is a function inside its query's function, and so sees the columns of the outer row. One that refers to no outer
 column runs at most once a statement: its answer waits in a list that is emptied when the plan starts.
 
-IN in a place where only TRUE counts becomes EXISTS with the comparison among its conditions, so that it can be a
-look-up by key.
+IN in a place where only TRUE counts becomes EXISTS with the comparison among its conditions where that makes it a
+look-up by key. Where it does not, and the sub-query refers to no outer column, its rows are gathered in a set once.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from catalog.errors import SqlError
 from catalog.types.base import Array
+from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.joins import shift_levels
-from engine.execute.output import ActionSink, ListSink
+from engine.execute.measured import KEPT
+from engine.execute.output import ActionSink, ListSink, equality_key
+from engine.execute.pull_up import pull_up
 from engine.execute.walk import is_volatile, outer_ctes, variables
 from engine.sql import tree
 
@@ -56,8 +59,11 @@ def _refers_to_inner_with(compiler: QueryCompiler, query: tree.Query) -> bool:
 
 
 def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
-    """Source that is truthy when an IN is TRUE, by a look-up in the sub-query; None where that is not possible."""
+    """Source that is truthy when an IN is TRUE, by a look-up in the sub-query or in the set of its rows; None where
+    neither is possible."""
     query = link.query
+    if link.kind != "any" or link.negated or any(operator.name != "=" for operator, _ in link.comparisons):
+        return None
     plain = not (
         query.has_aggregates
         or query.group_by
@@ -67,8 +73,9 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
         or query.distinct
         or query.has_set_functions
     )
-    if link.kind != "any" or link.negated or not plain or any(op.name != "=" for op, _ in link.comparisons):
-        return None
+    gathered = _may_be_gathered(compiler, link)
+    if not plain:
+        return _gathered(compiler, link) if gathered else None
     outputs = [target.expression for target in query.targets if not target.junk]
     conditions = [
         tree.FuncExpr(function, (shift_levels(test, 1), output), link.type, operator, "operator")
@@ -77,8 +84,52 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
     parts = (*([query.where] if query.where is not None else []), *conditions)
     where = parts[0] if len(parts) == 1 else tree.BoolExpr("and", parts)
     exists = replace(query, where=where, targets=(), order_by=(), distinct=None)
+    if gathered and not compiler.below(pull_up(exists)).looks_up_from_outside:
+        return _gathered(compiler, link)
     function, _ = _exists(compiler, replace(link, kind="exists", query=exists, test=(), comparisons=()))
     return f"{function}()"
+
+
+def _may_be_gathered(compiler: QueryCompiler, link: tree.SubLink) -> bool:
+    """Whether the sub-query gives the same rows for all rows around it, of types that are compared with themselves."""
+    query = link.query
+    outputs = [target.expression for target in query.targets if not target.junk]
+    same = all(test.type.oid == output.type.oid for test, output in zip(link.test, outputs, strict=True))
+    alike = same and not any(item.type.oid in (RECORD, RECORD_ARRAY) for item in outputs)
+    return alike and not (variables(query) or is_volatile(query) or _refers_to_inner_with(compiler, query))
+
+
+def _gathered(compiler: QueryCompiler, link: tree.SubLink) -> str:
+    code = compiler.code
+    outputs = [target.expression for target in link.query.targets if not target.junk]
+    members = code.temporary("members")
+
+    def row(values: Sequence[Value]) -> None:
+        values = [_local(compiler, value) for value in values]
+        tests = [f"{value.source} is not None" for value in values if value.nullable]
+        with code.block(f"if {' and '.join(tests) or True}:"):
+            code.line(f"{members}.add({_key(compiler, values, outputs)})")
+            code.line(f"{KEPT}({''.join(value.source + ', ' for value in values)}))")
+
+    sink = ActionSink(row, members, lambda: code.line(f"{members} = set()"))
+    function = compiler.write_subquery(link.query, sink)
+    bound = [compiler.expressions.bound(test) for test in link.test]
+    tests = [
+        f"{source} is not None" if value.nullable else f"({source},)"
+        for source, value in bound
+        if value.nullable or source != value.source
+    ]
+    key = _key(compiler, [value for _, value in bound], link.test)
+    gathered = code.temporary("members")
+    rows = f"({gathered} := {rows_once(compiler, function, link.query)})"  # where there are none, nothing is computed
+    return f"({' and '.join([rows, *tests, f'{key} in {gathered}'])})"
+
+
+def _key(compiler: QueryCompiler, values: Sequence[Value], expressions: Sequence[tree.Expr]) -> str:
+    """Source of what is equal, and hashes equally, where none of the values is NULL and SQL holds them equal."""
+    known = [replace(value, nullable=False) for value in values]
+    keys = [equality_key(compiler.expressions, *pair) for pair in zip(known, expressions, strict=True)]
+    return keys[0] if len(keys) == 1 else f"({', '.join(keys)})"
 
 
 def rows_once(compiler: QueryCompiler, function: str, query: tree.Query) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from engine.storage.keys import row_key_encoder
+from engine.storage.rows import RowCodec
 from tests.engine.execute.mirror import Mirror
 
 LOOKUPS = """
@@ -262,3 +264,38 @@ def test_rows_are_sorted_by_the_very_values_that_are_shown(mirror: Mirror) -> No
 )
 def test_conditions_without_columns_are_told_without_rows(mirror: Mirror, sql: str) -> None:
     mirror.statement(sql)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a in (select u from t)",
+        "a in (select a from t where id > 1 order by id)",
+        "a in (select max(a) from t)",
+        "a in (select distinct u from t limit 3)",
+        "a in (select a from t where a is null)",
+        "(a, b) in (select a, b from t where id < 3)",
+        "(a, d) in (select u, d from t)",
+        "d in (select d + 0.00 from t)",
+        "b in (select b from t union select 'one')",
+        "a + 1 in (select u from t) or c in (select not c from t)",
+        "a in (select 1 / (id - 1) from t)",
+        "not (a in (select u from t))",
+        "a in (select x.u from t x where x.a in (select y.a from t y where y.c))",
+        "exists (select 1 from t x where x.a in (select y.u from t y) and x.id = t.id)",
+        "'NaN'::float8 in (select 'NaN'::float8 from t)",
+        "0::float8 in (select '-0'::float8 from t)",
+    ],
+)
+def test_in_over_a_sub_query_that_is_the_same_for_all_rows(mirror: Mirror, condition: str) -> None:
+    mirror.statement(f"select id from t where {condition}")
+    mirror.statement(f"select count(*) from t where {condition} group by c")
+
+
+def test_such_a_sub_query_runs_once(mirror: Mirror) -> None:
+    table = mirror.catalog.table(mirror.plan("select id from nulls").relations[0])
+    codec, key = RowCodec(table), row_key_encoder(table.storage_id, [table.columns[0].type])
+    for number in range(300):  # 90,000 visits, if it ran for each
+        mirror.rows[key((number,))] = codec.encode((number, number + 100))
+    plan = mirror.plan("select count(*) from nulls where v in (select id + 0 from nulls)")
+    assert plan.rows(mirror.context(mirror.rows), ()) == ([(200,)], 1)
