@@ -1,4 +1,5 @@
-"""The data source on a cluster: a leader that is killed while a job or a stream writes costs time, and no row."""
+"""On a cluster: jobs through nodes that follow; a leader that is killed while a job or a stream writes costs time, and
+no row."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shoal_spark import ShoalDataSource
 from tests.cluster import ShoalCluster
+from tests.spark.conftest import Side
+from tests.spark.test_jdbc import frame_of_all_types
 from tests.zookeeper_server import ZooKeeper
 
 pytestmark = pytest.mark.long
@@ -67,6 +70,20 @@ def killing(folder: pathlib.Path, pid: int, at: int) -> Any:
             yield batch
 
     return pass_on
+
+
+def test_every_type_goes_through_nodes_that_follow(cluster: ShoalCluster, spark: SparkSession) -> None:
+    """Written by stock JDBC through one and by the data source through another, read by both at the leader."""
+    first, second = cluster.followers()
+    leader, through = (Side(spark, name, "", cluster.node(name).port) for name in (cluster.leader(), first))
+    frame = frame_of_all_types(through)
+    through.writer(frame, "by_jdbc").save()
+    save(frame.repartition(3), url(cluster, second), "by_shoal")
+    expected = [tuple(row) for row in frame.orderBy("id").collect()]
+    for table in ("by_jdbc", "by_shoal"):
+        source = spark.read.format("shoal").option("url", url(cluster, leader.name)).option("dbtable", table)
+        for found in (leader.read(table), source.load()):
+            assert [tuple(row) for row in found.orderBy("id").collect()] == expected
 
 
 @pytest.mark.parametrize("through", ["leader", "follower"])
