@@ -36,7 +36,7 @@ class Meter:
     __slots__ = ("account", "at_work", "deadline", "elsewhere", "fleeting", "kept", "limit", "seen", "stored", "wanted")
 
     def __init__(self) -> None:
-        self.at_work = False  # in a function that can take long, and may be left at any moment
+        self.at_work = 0.0  # since when it is in a call that may be interrupted (catalog/patience.py), by perf_counter
         self.begin(UNLIMITED, None)
 
     def begin(self, wanted: int, account: Account | None, elsewhere: type[Exception] | None = None) -> Meter:

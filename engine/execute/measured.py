@@ -32,7 +32,15 @@ _NEVER_LARGER = frozenset(
     )
 )  # fmt: skip
 
-LONG_FOR_ONE_ROW = regex.SOURCES  # interrupted when they do take long (catalog/patience.py)
+# Interrupted when they do take long (catalog/patience.py): they only compute.
+LONG_FOR_ONE_ROW = regex.SOURCES | frozenset(
+    source
+    for name in ("exists", "match", "query_array", "query_first")
+    for source in (f"jsonb_path_{name}", f"jsonb_path_{name}_tz", f"jsonb_path_{name}_opr")
+) | {
+    "to_tsvector", "to_tsvector_byid", "ts_headline", "ts_headline_byid", "ts_headline_opt", "ts_headline_byid_opt",
+    "ts_match_vq", "ts_match_qv", "ts_match_tt", "ts_match_tq",
+}  # fmt: skip
 
 
 def measured_call(code: Code, call: str, function: Function, result: TypeRef) -> str:

@@ -43,7 +43,9 @@ def test_others_are_answered_and_it_can_be_cancelled(server: ShoalServer) -> Non
         assert ended == ["57014"]
 
 
+NUMBERS = "('[' || repeat('1,', 3000) || '1]')::jsonb"
 STATEMENTS = (
+    f"SELECT jsonb_path_exists({NUMBERS}, '$[*] ? (exists ($[*] ? (exists ($[*] ? (@ == 2)))))')",
     f"SELECT {ENDLESS}",
     f"SELECT '{'ab' * 3000}' ~ '(.+)(.+)\\1\\2x'",
     f"SELECT * FROM t WHERE a = 1 AND {ENDLESS}",
@@ -62,3 +64,10 @@ def test_statement_timeout_ends_it(server: ShoalServer, statement: str) -> None:
             connection.execute(statement.encode())
         connection.execute("SET statement_timeout = 0")
         assert connection.execute("SELECT * FROM t").fetchall() == [(1, "x")]
+
+
+def test_a_server_that_has_just_matched_stops_as_ever() -> None:
+    with ShoalServer() as own:
+        with psycopg.connect(own.dsn, autocommit=True) as connection:
+            assert connection.execute("SELECT repeat('ab', 100) ~ '(a|b)+c'").fetchone() == (False,)
+        assert own.stop() == 0
