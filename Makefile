@@ -54,7 +54,7 @@ test: packages lint      ## everything that shows that it works
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 test-long: packages $(VENV)/.development      ## what `make test` leaves out: Spark jobs, killed drivers, Spark on a cluster
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m long
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m long --timeout 1800
 
 differential: $(VENV)/.development      ## generated statements on both paths and on PostgreSQL, for ten minutes
 	$(VENV)/bin/python -m tests.differential --seconds 600

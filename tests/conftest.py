@@ -33,9 +33,19 @@ def _keep_bytecode() -> None:
 _keep_bytecode()
 forks.enable()
 
+LINES_OF_A_FAILURE = 12
+"""What is told at once; the summary at the end has all of them."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order.in_order(items)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A failure is told when it comes: whoever ends a run before its summary still knows what failed."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        why = report.longreprtext.strip().splitlines()[-LINES_OF_A_FAILURE:]
+        print(f"\n{report.nodeid}: {report.when} failed after {report.duration:.1f} s", *why, sep="\n    ", flush=True)
 
 
 @pytest.hookimpl(optionalhook=True)
