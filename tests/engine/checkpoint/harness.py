@@ -153,9 +153,12 @@ async def checkpoint(
 
 
 def contents(store: Tablespace, storage_ids: range = range(1, 400)) -> dict[bytes, bytes]:
-    """Every key with its value, as of now."""
+    """Every key with its value, as of now, but for what is dropped: its keys are deleted bit by bit."""
     found: dict[bytes, bytes] = {}
-    for storage_id in storage_ids:
+    layers, _ = store.newest_layers()
+    dropped = {storage_id for layer in layers for storage_id in layer.dropped_upto(store.sequenced_lsn)}
+    dropped.update(store.drops_in(store._generation))  # what LMDB holds by now is not what this view reads
+    for storage_id in set(storage_ids) - dropped:
         found.update(store.current.scan(*prefix_range(storage_prefix(storage_id))))
     return found
 

@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import lmdb
 import pytest
 
+from tests.engine.session.on_disk import storage_ids
 from tests.engine.session.test_branches import (
     SCHEMA,
     Forgetful,
@@ -165,24 +165,11 @@ def test_nothing_is_left_of_what_is_gone(shoal: ShoalServer) -> None:
     shoal.stop()
     try:
         folders = [shoal.data, *(shoal.data / "tablespaces").iterdir()]
-        left = {number for folder in folders for number in _storage_ids(str(folder / "rows"))}
+        left = {number for folder in folders for number in storage_ids(str(folder / "rows"))}
     finally:
         shoal.start()
     assert len(folders) == 3
     assert not {number for number in left if number in (16, 17) or number >= 1 << 31}
-
-
-def _storage_ids(path: str) -> set[int]:
-    """Those that have keys, but for what is dropped: its keys are deleted bit by bit."""
-    environment: Any = lmdb.open(path, readonly=True, max_dbs=4)
-    try:
-        rows, meta = (environment.open_db(name, create=False) for name in (b"rows", b"meta"))
-        with environment.begin() as transaction:
-            found = {key[:4] for key, _ in transaction.cursor(db=rows)}
-            gone = {key[4:] for key, _ in transaction.cursor(db=meta) if key.startswith(b"drop")}
-        return {int.from_bytes(prefix, "big") for prefix in found - gone}
-    finally:
-        environment.close()
 
 
 def test_a_writer_elsewhere_is_in_both_or_in_none(shoal: ShoalServer) -> None:

@@ -46,7 +46,7 @@ class Kept:
         self.node = Node(self.space, WorkerClient(self.space, str(data / "columnar")), lambda: self.now, self.spaces)
         self.node.bootstrap()
         self.log = self.logs[self.space.tablespace_id]
-        self.history = LocalHistory(self.node, self.logs.__getitem__, data, retention, limit)
+        self.history = LocalHistory(self.node, self.logs.__getitem__, data, retention, limit, self.spaces)
         self.far = FarPast(self.node, self.history.past, str(data / "past"))
         self.recorded: dict[int, dict[bytes, bytes]] = {}
 
