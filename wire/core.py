@@ -399,9 +399,24 @@ class ProtocolCore:
             return CopyData(self._buffer[start : self._position])
         return NEED_DATA if self._left else None
 
+    def _drop_copy_data(self) -> None:
+        """Drops the messages of COPY that are here before any other, and the rest of one that was given out in part."""
+        if self._left and self._more_copy_data() is not None:
+            return
+        buffer, position = self._buffer, self._position
+        while len(buffer) - position >= 5 and buffer[position] in _COPY_KINDS and not self._missing:
+            end = position + 1 + _I32(buffer, position + 1)[0]
+            if not position + 5 <= end <= len(buffer):
+                break
+            position = end
+        self._position = position
+
     def peek(self) -> tuple[list[Event], int]:
         """The messages up to the first that ReadyForQuery answers (Query, Sync, FunctionCall), or those that are there
-        if it is not, as events; and their size in bytes. Nothing is taken: they come again from `next_event`."""
+        if it is not, as events; and their size in bytes. Nothing is taken: they come again from `next_event`. What a
+        COPY that has failed left before them is dropped, so that `take_rest` begins where a message begins."""
+        if self.phase == "ready":
+            self._drop_copy_data()
         before, phase, left = self._position, self.phase, self._left
         events: list[Event] = []
         try:

@@ -11,7 +11,7 @@ import pytest
 from tests.two_nodes import ScriptedNode, TwoNodes
 from tests.wire.test_relay import short
 from wire.client import ClientConnection
-from wire.client_core import FLUSH, SYNC, TERMINATE, bind, close, describe, execute, parse, query
+from wire.client_core import COPY_DONE, FLUSH, SYNC, TERMINATE, bind, close, copy_data, describe, execute, parse, query
 
 START = {"user": "postgres", "database": "postgres"}
 DONE = 20.0  # seconds
@@ -113,6 +113,19 @@ async def test_a_statement_described_before_it_is_bound(front: Client) -> None:
 async def test_a_read_whose_end_is_not_there_yet(front: Client) -> None:
     assert await front.says(SELECT, bind(b"", b"", []), execute(b""), FLUSH, until="C") == ["1", "2", "C SELECT 0"]
     assert await front.says(INSERT, one(1), SYNC) == ["1", "2", "C INSERT 0 1", "Z I"]
+
+
+async def test_a_copy_data_in_the_midst_of_which_the_leader_was_deposed(nodes: TwoNodes) -> None:
+    client = await Client.of(nodes.leader)
+    data = copy_data(b"1\n" * 20_000)
+    assert await client.says(query(b"COPY t FROM STDIN"), data[:10_000], until="G") == ["G"]
+    # It has read that before it hears of anything else.
+    assert await (await Client.of(nodes.leader)).says(query(b"SELECT count(*) FROM t"))
+    nodes.switch()
+    assert await client.hears() == ["E 40001", "Z I"]
+    client.connection.send(data[10_000:] + COPY_DONE)
+    assert await client.says(query(b"INSERT INTO t VALUES (2)")) == ["C INSERT 0 1", "Z I"]
+    client.connection.abort()
 
 
 async def test_an_error_drops_what_comes_up_to_sync(front: Client) -> None:

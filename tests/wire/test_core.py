@@ -469,3 +469,22 @@ def test_peeking_takes_nothing() -> None:
     assert [type(event) for event in events] == [core.Sync] and reader.phase == "skipping"
     assert reader.take_rest() == data[len(client_core.parse(b"", b"SELECT 1")) :]
     assert reader.buffered == 0 and reader.next_event() is core.NEED_DATA
+
+
+@pytest.mark.parametrize("cut", [5_006, 6_000, 20_001, 20_005, 20_008, 40_000])
+def test_peeking_behind_a_failed_copy_begins_where_a_message_begins(cut: int) -> None:
+    machine = ready()
+    machine.begin_copy()
+    whole = message(b"d", b"x" * 20_000) * 2 + message(b"c")
+    query = message(b"Q", b"select 1\0")
+    machine.receive_data(whole[:5_000])
+    assert isinstance(machine.next_event(), core.CopyData)
+    machine.end_copy(failed=True, extended=False)
+    machine.receive_data(whole[5_000:cut])
+    assert machine.peek() == ([], 0)
+    assert machine.buffered < 20_005
+    machine.receive_data(whole[cut:] + query)
+    found, size = machine.peek()
+    assert [described(event) for event in found] == ["Query(sql=b'select 1')"]
+    assert size == machine.buffered == len(query)
+    assert machine.take_rest() == query
