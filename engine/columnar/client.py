@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import shutil
 import socket
@@ -51,9 +52,12 @@ if TYPE_CHECKING:
     from engine.storage.stores import AnyStore
     from engine.storage.tablespace import Tablespace
 
+log = logging.getLogger("shoal.columnar")
+
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
+CANCEL_SECONDS = 10.0  # after which a worker that has not read that a query is cancelled is replaced
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 CREDIT_BYTES = (
     256 << 10
@@ -328,6 +332,7 @@ class WorkerClient(ColumnarEngine):
         self._ready: asyncio.Future[None] | None = None
         self._loads: dict[int, asyncio.Future[None]] = {}
         self._streams: dict[int, _Stream] = {}
+        self._cancelled: dict[int, asyncio.TimerHandle] = {}  # queries of which the worker has not heard that they are
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
         self._version_names = itertools.count(1)
@@ -495,9 +500,18 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "credit", "id": stream.identifier, "bytes": size})
 
     def cancel(self, stream: _Stream) -> None:
-        """Stops a query in the worker; nothing of it is handed on any more."""
+        """Stops a query in the worker; nothing of it is handed on any more. A worker that does not even read this is
+        held by a single call, for as long as that takes: another one takes its place."""
         if self._streams.pop(stream.identifier, None) is not None:
             self._write({"op": "cancel", "id": stream.identifier})
+            later = asyncio.get_running_loop().call_later
+            self._cancelled[stream.identifier] = later(CANCEL_SECONDS, self._replace, stream.identifier)
+
+    def _replace(self, identifier: int) -> None:
+        log.warning("the analytic worker is held by a query that was cancelled: another one is started")
+        self._cancelled.pop(identifier, None)
+        if self._frames is not None and self._frames.transport is not None:
+            self._frames.transport.abort()
 
     # ---- tables ---------------------------------------------------------------------------------------------------
 
@@ -639,7 +653,7 @@ class WorkerClient(ColumnarEngine):
         ]
         return subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # its end ends the worker, whatever that does: engine/columnar/worker/sandbox.py
             stdout=subprocess.DEVNULL,
             pass_fds=(descriptor,),
             env=environment,
@@ -664,9 +678,14 @@ class WorkerClient(ColumnarEngine):
             if stream is not None:
                 stream.add(buffers[0], header["rows"])
         elif operation in ("end", "error"):
+            if (timer := self._cancelled.pop(header["id"], None)) is not None:
+                timer.cancel()
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
                 stream.finish(_error_of(header) if operation == "error" else None)
+        elif operation == "alive":
+            if (timer := self._cancelled.pop(header["id"], None)) is not None:
+                timer.cancel()
         elif operation == "applied":
             self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
@@ -695,8 +714,13 @@ class WorkerClient(ColumnarEngine):
             self._push_timer.cancel()
             self._push_timer = None
         process, self._process = self._process, None
+        for timer in self._cancelled.values():
+            timer.cancel()
+        self._cancelled.clear()
         if process is not None:
             process.kill()
+            assert process.stdin is not None
+            process.stdin.close()
             # It may take the kernel a moment to give its memory back: not on the event loop.
             self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
         self._feed.clear()

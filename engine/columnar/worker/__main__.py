@@ -17,8 +17,8 @@ applier thread, which alone writes to DuckDB. When a query's turn comes, the app
 DuckDB's state of that moment, that is after every delta sent before the query and before every one sent after it;
 then a thread runs the query while the applier goes on. So a query sees exactly what the engine sent before it.
 
-The process ends when its socket does: its parent has died or wants it to. It leaves through os._exit, since nothing
-here outlives it and DuckDB's bindings complain on the way out of an interpreter.
+The process ends when its socket or its standard input does: its parent has died or wants it to. It leaves through
+os._exit, since nothing here outlives it and DuckDB's bindings complain on the way out of an interpreter.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--spill-directory", required=True)
     arguments = parser.parse_args()
+    sandbox.end_with_parent()
     sandbox.enter(arguments.fd, arguments.memory_limit)
     # Only now: these start threads, and the sandbox must be entered with one.
     from engine.columnar.worker.serve import Server

@@ -136,6 +136,33 @@ class Slots:
             self._changed.notify_all()
 
 
+class Interrupter:
+    """Ends queries as soon as they can be: a thread interrupts each again and again until it has ended. It is there
+    from the start, since what is cancelled may be what has used up the memory that a new thread would take."""
+
+    def __init__(self) -> None:
+        self._queries: set[Query] = set()
+        self._changed = threading.Condition()
+        threading.Thread(target=self._run, name="interrupter", daemon=True).start()
+
+    def cancel(self, query: Query) -> None:
+        query.stop()
+        with self._changed:
+            self._queries.add(query)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queries:
+                    self._changed.wait()
+                queries = list(self._queries)
+            ended = {query for query in queries if not query.interrupt()}
+            with self._changed:
+                self._queries -= ended
+            time.sleep(INTERRUPT_AGAIN)
+
+
 class Query:
     """`header` is the query frame's; `cursor` is in a transaction that is pinned to the query's moment."""
 
@@ -145,7 +172,7 @@ class Query:
         self._cursor = cursor
         self._send = send
         self._slots = slots
-        self._ended = threading.Event()
+        self._ended = False
         # Under the lock of `slots`:
         self.alone = bool(header.get("alone"))
         self.has_slot = False
@@ -155,18 +182,17 @@ class Query:
     def give_credit(self, size: int) -> None:
         self._slots.give(self, size)
 
-    def cancel(self) -> None:
-        """Ends the query as soon as it can be; from the reading thread."""
-        if self.stopped:
-            return
+    def stop(self) -> None:
+        """It waits for nothing any more; from the reading thread."""
         self._slots.stop(self)
-        threading.Thread(target=self._interrupt, name="interrupt", daemon=True).start()
 
-    def _interrupt(self) -> None:
-        while not self._ended.is_set():
-            with contextlib.suppress(Exception):  # closed in this very moment
-                self._cursor.interrupt()
-            self._ended.wait(INTERRUPT_AGAIN)
+    def interrupt(self) -> bool:
+        """Interrupts what DuckDB does for it. False when it has ended."""
+        if self._ended:
+            return False
+        with contextlib.suppress(Exception):  # closed in this very moment
+            self._cursor.interrupt()
+        return True
 
     def run(self) -> None:
         """Runs it to its end on a thread of its own, whatever that end is, and tells the engine."""
@@ -178,7 +204,7 @@ class Query:
         except BaseException as error:
             fatal = is_fatal(error)
             last = error_header(self.identifier, cancelled() if self.stopped else error)
-        self._ended.set()
+        self._ended = True
         close_cursor(self._cursor)
         self._slots.leave(self)
         self._send(last, ())

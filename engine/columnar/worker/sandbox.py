@@ -16,7 +16,12 @@ It evaluates what users wrote, in a large library of C++, so it is treated as th
 - memory: RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it comes from brk or mmap.
   RLIMIT_AS would also count LMDB's map, which is as large as the database may grow, and could not be used beside it.
   DuckDB's own memory_limit is lower and ends a query with 53200; the resource limit is for what it does not count
-  (Arrow, Python, results on their way), and meeting it ends the process at worst, never the machine.
+  (Arrow, Python, results on their way), and meeting it ends the process at worst, never the machine. The stacks of
+  threads count as a whole, so they are of the usual size here, whatever the limit that the parent has for its own;
+- its life after its parent's. Standard input is a pipe that nobody writes to, and when the parent's end of it closes,
+  be it by SIGKILL, the kernel sends SIGIO, which ends this process in the midst of anything. Its socket ends too, but
+  a call into C that keeps the interpreter to itself (one search by a regular expression can, for hours) would let
+  nobody read that.
 
 Called first thing in the process, before NumPy or DuckDB start threads: unshare(CLONE_NEWUSER) needs a single thread.
 """
@@ -25,14 +30,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import resource
+import select
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _PR_SET_NO_NEW_PRIVS = 38
 
 SLACK_BYTES = 1 << 30
+STACK_BYTES = 8 << 20
 NICENESS = 5  # a third of what a process of niceness 0 gets where both want the same processor
 
 
@@ -43,6 +51,7 @@ def enter(keep: int, memory_limit: int) -> bool:
     """
     _close_descriptors(keep)
     libc = ctypes.CDLL(None, use_errno=True)
+    _limit_stacks(libc)
     _stand_back()
     alone: bool = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -55,6 +64,25 @@ def enter(keep: int, memory_limit: int) -> bool:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("900")
     return alone
+
+
+def end_with_parent() -> None:
+    """From now on the end of standard input ends this process (fcntl(2), O_ASYNC)."""
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([0], [], [], 0)[0]:  # it has ended before
+        os._exit(1)
+
+
+def _limit_stacks(libc: ctypes.CDLL) -> None:
+    """The size of the stacks of threads that start from now on; where the C library has no such call, they have what
+    the resource limit was when the process began."""
+    attributes = ctypes.create_string_buffer(256)  # pthread_attr_t: 56 bytes on 64-bit Linux
+    with contextlib.suppress(AttributeError):
+        libc.pthread_attr_init(attributes)
+        libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(STACK_BYTES))
+        libc.pthread_setattr_default_np(attributes)
+        libc.pthread_attr_destroy(attributes)
 
 
 def _stand_back() -> None:

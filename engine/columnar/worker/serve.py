@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import queue
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from catalog.errors import SqlError
 from catalog.types.base import TypeRef
 from catalog.usertypes import learn
 from engine.columnar import frames
@@ -18,7 +21,7 @@ from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import udf
 from engine.columnar.worker.database import open_database, pinned_cursor
-from engine.columnar.worker.query import Query, Slots, as_sql_error, cancelled, close_cursor, error_header
+from engine.columnar.worker.query import Interrupter, Query, Slots, as_sql_error, cancelled, close_cursor, error_header
 from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4
@@ -35,6 +38,7 @@ class Server:
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._slots = Slots(RUNNING_QUERIES)
+        self._interrupter = Interrupter()
         self._queries: dict[int, Query] = {}
         self._cancelled: set[int] = set()  # queries cancelled before their turn came
         self._newest = 0  # the last query whose turn has come
@@ -87,6 +91,8 @@ class Server:
         operation = header["op"]
         if operation == "credit" or operation == "cancel":
             identifier: int = header["id"]
+            if operation == "cancel":
+                self._send({"op": "alive", "id": identifier}, ())
             with self._queries_lock:
                 query = self._queries.get(identifier)
                 if query is None and operation == "cancel" and identifier > self._newest:
@@ -94,7 +100,7 @@ class Server:
             if query is None:
                 return
             if operation == "cancel":
-                query.cancel()
+                self._interrupter.cancel(query)
             else:
                 query.give_credit(header["bytes"])
             return
@@ -103,9 +109,14 @@ class Server:
     # ---- the applier --------------------------------------------------------------------------------------------
 
     def _apply_all(self) -> None:
-        while True:
-            header, buffers = self._work.get()
-            self._operations[str(header["op"])](header, buffers)
+        try:
+            while True:
+                header, buffers = self._work.get()
+                self._operations[str(header["op"])](header, buffers)
+        except BaseException:  # without it nothing would ever be answered again: the engine starts another worker
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
 
     def _load(self, header: Header, buffers: list[memoryview]) -> None:
         description: Any = header["table"]
@@ -172,20 +183,28 @@ class Server:
                     self._tables.whole_view(cursor, storage_id)
             self._hand_over(header, buffers, cursor, use)
             query = Query(header, cursor, self._send, self._slots)
+            thread = threading.Thread(target=self._run, args=(query,), name=f"query {identifier}", daemon=True)
             with self._queries_lock:
                 self._newest = identifier
                 if identifier in self._cancelled:
                     raise cancelled()
                 self._queries[identifier] = query
+            try:
+                thread.start()
+            except RuntimeError as error:  # its stack counts to the limit on the worker's memory
+                raise SqlError(
+                    "53200", "out of memory", detail="Too many analytic queries are under way at once.",
+                    hint="Wait until some have ended, or set columnar_memory higher.",
+                ) from error  # fmt: skip
         except Exception as error:
             with self._queries_lock:
                 self._newest = identifier
                 self._cancelled.discard(identifier)
+                self._queries.pop(identifier, None)
             if cursor is not None:
                 close_cursor(cursor)
             self._send(error_header(identifier, error), ())
             return
-        threading.Thread(target=self._run, args=(query,), name=f"query {identifier}", daemon=True).start()
 
     def _run(self, query: Query) -> None:
         query.run()

@@ -19,6 +19,7 @@ from catalog.errors import SqlError
 from catalog.schema import Column, Layout, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
+from engine.columnar import client
 from engine.columnar.interface import RowEncoding, UdfSignature
 from engine.columnar.virtual import batch_of
 from engine.storage.edits import Edits
@@ -277,6 +278,40 @@ async def test_a_killed_worker_comes_back_with_everything(database: Database) ->
     await database.commit(database.writes(table, (2, "two")))
     assert await database.fetch(wanted) == [(1, "one"), (2, "two")]
     assert database.client.process_id != first
+
+
+async def test_a_worker_that_does_not_hear_that_a_query_is_cancelled_is_replaced(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CANCEL_SECONDS", 0.2)
+    wanted = query("SELECT 1 AS a", [(23, "INTEGER")])
+    for stopped in (False, True):
+        stream = await database.client.batches(query(ENDLESS, [(20, "BIGINT")]), (), database.store.current)
+        first = database.client.process_id
+        assert first is not None
+        if stopped:
+            os.kill(first, signal.SIGSTOP)
+        await stream.close()
+        if not stopped:
+            await asyncio.sleep(0.4)  # that it has heard means that nothing happens when the time is over
+        assert await asyncio.wait_for(database.fetch(wanted), 20) == [(1,)]
+        assert (database.client.process_id != first) == stopped
+
+
+async def test_where_no_more_queries_fit_they_are_refused_and_the_others_go_on(database: Database) -> None:
+    one = query("SELECT 1 AS a", [(23, "INTEGER")])
+    assert await database.fetch(one) == [(1,)]
+    first = database.client.process_id
+    streams = [
+        await database.client.batches(query(ENDLESS, [(20, "BIGINT")]), (), database.store.current) for _ in range(600)
+    ]
+    with pytest.raises(SqlError) as caught:
+        await asyncio.wait_for(anext(streams[-1]), 30)
+    assert caught.value.sqlstate == "53200"
+    for stream in streams:
+        await stream.close()
+    assert await asyncio.wait_for(database.fetch(one), 30) == [(1,)]
+    assert database.client.process_id == first
 
 
 async def test_a_query_that_has_given_nothing_is_run_again_after_a_kill(database: Database) -> None:

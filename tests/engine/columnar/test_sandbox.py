@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -73,6 +75,55 @@ def test_the_process_and_its_threads_stand_back_from_processors_that_others_want
     assert (niceness, policy) == (min(os.nice(0) + sandbox.NICENESS, 19), os.SCHED_BATCH)
     if not alone:
         assert group == before  # others are in it
+
+
+HELD = """
+import re
+from engine.columnar.worker import sandbox
+sandbox.end_with_parent()
+print("held", flush=True)
+re.search(r"(.+)(.+)\\1\\2x", "ab" * 3000)  # one call into C, for hours
+"""
+
+
+def test_the_process_ends_with_its_parent_whatever_it_does() -> None:
+    held = subprocess.Popen([sys.executable, "-c", HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert held.stdin is not None and held.stdout is not None
+        assert held.stdout.readline() == b"held\n"
+        held.stdin.close()
+        assert held.wait(30) == -signal.SIGIO
+    finally:
+        held.kill()
+
+
+def test_the_process_ends_if_its_parent_has_ended_before_it_looked() -> None:
+    assert subprocess.run([sys.executable, "-c", HELD], stdin=subprocess.DEVNULL, check=False).returncode == 1
+
+
+MANY = """
+import resource, threading
+from engine.columnar.worker import sandbox
+sandbox.enter({keep}, 100 << 20)
+over = threading.Event()
+for number in range(100):
+    threading.Thread(target=over.wait).start()
+print(number)
+over.set()
+"""
+
+
+def test_stacks_of_threads_leave_room_where_those_of_the_parent_are_large() -> None:
+    ours, theirs = socket.socketpair()
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    resource.setrlimit(resource.RLIMIT_STACK, (64 << 20, hard))
+    try:
+        with ours, theirs:
+            command = [sys.executable, "-c", MANY.format(keep=theirs.fileno())]
+            done = subprocess.run(command, pass_fds=(theirs.fileno(),), capture_output=True, text=True, check=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+    assert done.stdout == "99\n", done.stderr
 
 
 def test_the_process_gives_up_network_descriptors_and_memory() -> None:
