@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -30,7 +31,15 @@ def _keep_bytecode() -> None:
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
 
 
+def _hear_interrupts() -> None:
+    """What a shell starts in the background ignores SIGINT, and so does all that it starts itself: a run of the tests
+    too, whose tests interrupt programs. They start them as if from a terminal."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 _keep_bytecode()
+_hear_interrupts()
 forks.enable()
 
 LINES_OF_A_FAILURE = 12
