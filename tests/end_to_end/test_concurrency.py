@@ -190,7 +190,7 @@ def test_a_query_that_nobody_waits_for_ends_in_the_worker(private_shoal: ShoalSe
         (worker,) = private_shoal.children()
         client = connected(private_shoal)
         if how == "timeout":
-            client.sendall(message(b"Q", b"SET statement_timeout = 700\0"))
+            client.sendall(message(b"Q", b"SET statement_timeout = 5000\0"))  # the worker must get to work before
         before = processor_ticks(worker)
         client.sendall(message(b"Q", ENDLESS.encode() + b"\0"))
         assert until(lambda: processor_ticks(worker) > before + 20)
@@ -205,7 +205,7 @@ def test_a_query_that_nobody_waits_for_ends_in_the_worker(private_shoal: ShoalSe
             time.sleep(0.3)
             return processor_ticks(worker) <= ticks + 1
 
-        assert until(quiet)
+        assert until(quiet, 20.0)
         client.close()
         assert until(lambda: not left_behind(connection))
 
