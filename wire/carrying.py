@@ -47,7 +47,7 @@ from engine.txn.interface import SERIALIZABLE, WaitTicket
 from wire import core, messages
 from wire.answers import FLUSH_AT
 from wire.client import ConnectionLostError
-from wire.connection import BIND, FLUSH_PIECES, QUERY, READ_AHEAD, TURN, Connection, Host
+from wire.connection import BIND, FLUSH_PIECES, QUERY, TURN, Connection, Host
 from wire.peering import TO_HOME, Peer, PeerVerifier
 from wire.reaching import Cycle, Reaching, name_of
 from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
@@ -153,13 +153,7 @@ class ClusterConnection(Connection):
                 self._timer = None
             if (self._is_led(session, data) or self._is_fresh_read(session, data)) and self._take_whole(data):
                 return
-            self.core.receive_data(data)
-            if self._copy is not None:
-                self._take_copy()
-            elif not self.busy and not self._resting:
-                self._process()
-            elif self.core.buffered > READ_AHEAD:
-                self.pause("busy")
+            self._take_in(data)
 
     def _is_fresh_read(self, session: Session, data: bytes) -> bool:
         """Whether what arrived is one statement outside a block that this replica may answer at once: what most of the

@@ -109,6 +109,10 @@ class Connection(Answers):
             return
         if not self.busy and not self._resting and self.session is not None and self._take_whole(data):
             return
+        self._take_in(data)
+
+    def _take_in(self, data: bytes) -> None:
+        """What arrived is kept, and taken as messages as soon as it is their turn."""
         self.core.receive_data(data)
         if self._copy is not None:
             self._take_copy()

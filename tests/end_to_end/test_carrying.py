@@ -345,6 +345,16 @@ def test_the_activity_of_a_carried_session(nodes: TwoNodes, front: Client) -> No
         assert told(lambda: [front.execute("INSERT INTO t VALUES (2, '')") for _ in range(3)]) == "57P01"
 
 
+def test_messages_that_are_too_large_end_their_connection_everywhere(nodes: TwoNodes) -> None:
+    for node in (nodes.leader, nodes.follower):
+        with connect(node) as client:
+            client.execute("SET connection_memory_limit = '16MB'")
+            assert value(client, f"SELECT length('{'x' * 8_000_000}')") == 8_000_000
+            with pytest.raises(psycopg.OperationalError):
+                client.execute("SELECT length(%s)", ("x" * 100_000_000,))
+            assert client.closed
+
+
 def test_timeouts_of_idle_sessions(nodes: TwoNodes) -> None:
     for setting, begin, expected in (
         ("idle_in_transaction_session_timeout", "BEGIN; INSERT INTO t VALUES (1, '')", "25P03"),
