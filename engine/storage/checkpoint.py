@@ -125,14 +125,17 @@ class Checkpoint:
             cursor = transaction.cursor()
             for part in parts:
                 started = time.thread_time()
-                cursor.putmulti([item for item in part if item[1] is not None])
-                for key, value in part:
-                    if value is None:
+                size += len(part) * ENTRY_BYTES
+                stored = part
+                if None in [value for _, value in part]:
+                    stored = [item for item in part if item[1] is not None]
+                    for key in [key for key, value in part if value is None]:
                         if key[0] >= LEANS:
                             transaction.put(key, b"")
                         else:
                             transaction.delete(key)
-                size += sum(len(value) for _, value in part if value) + len(part) * ENTRY_BYTES
+                cursor.putmulti(stored)
+                size += sum([len(value) for _, value in stored if value])
                 pause(time.thread_time() - started)
                 if size > COMMIT_BYTES:
                     return False

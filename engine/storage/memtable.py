@@ -171,11 +171,13 @@ class Memtable:
 
         Sorting is left to Arrow, which lets go of the interpreter meanwhile: the flush must not make clients wait.
         """
-        versions, keys = self.versions, list(self.versions)
+        keys = list(self.versions)
+        values = [version[1] for version in self.versions.values()]
         parts = [pa.array(keys[start : start + SLICE], pa.binary()) for start in range(0, len(keys), SLICE)]
         order = pc.array_sort_indices(pa.chunked_array(parts, pa.binary())).to_numpy()
         for start in range(0, len(keys), SLICE):
-            yield [(key, versions[key][1]) for key in map(keys.__getitem__, order[start : start + SLICE].tolist())]
+            places = order[start : start + SLICE].tolist()
+            yield list(zip(map(keys.__getitem__, places), map(values.__getitem__, places), strict=True))
 
     def has(self, prefix: bytes) -> bool:
         """Whether a storage id has versions here: a scan of one that has none reads LMDB alone."""
