@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from engine.storage.columns import Column, Numbers, one_array
 
 Pair = tuple[Column, Column]
-_NOTHING: Pair = (pa.array([], pa.binary()), pa.array([], pa.binary()))
+_NOTHING: Pair = (pa.nulls(0, pa.binary()), pa.nulls(0, pa.binary()))  # pa.array would import pandas, if it is there
 
 
 class Keys:
