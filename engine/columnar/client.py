@@ -678,8 +678,6 @@ class WorkerClient(ColumnarEngine):
             if stream is not None:
                 stream.add(buffers[0], header["rows"])
         elif operation in ("end", "error"):
-            if (timer := self._cancelled.pop(header["id"], None)) is not None:
-                timer.cancel()
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
                 stream.finish(_error_of(header) if operation == "error" else None)

@@ -125,9 +125,10 @@ class Checkpoint:
             cursor = transaction.cursor()
             for part in parts:
                 started = time.thread_time()
-                size += len(part) * ENTRY_BYTES
+                values = [value for _, value in part]
+                size += len(part) * ENTRY_BYTES + sum(map(len, filter(None, values)))
                 stored = part
-                if None in [value for _, value in part]:
+                if None in values:
                     stored = [item for item in part if item[1] is not None]
                     for key in [key for key, value in part if value is None]:
                         if key[0] >= LEANS:
@@ -135,7 +136,6 @@ class Checkpoint:
                         else:
                             transaction.delete(key)
                 cursor.putmulti(stored)
-                size += sum([len(value) for _, value in stored if value])
                 pause(time.thread_time() - started)
                 if size > COMMIT_BYTES:
                     return False

@@ -152,15 +152,12 @@ class Interrupter:
             self._changed.notify()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
+        with self._changed:
+            while True:
                 while not self._queries:
                     self._changed.wait()
-                queries = list(self._queries)
-            ended = {query for query in queries if not query.interrupt()}
-            with self._changed:
-                self._queries -= ended
-            time.sleep(INTERRUPT_AGAIN)
+                self._queries = {query for query in self._queries if query.interrupt()}
+                self._changed.wait(INTERRUPT_AGAIN)
 
 
 class Query:

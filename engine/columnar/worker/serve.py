@@ -89,22 +89,24 @@ class Server:
 
     def _dispatch(self, header: Header, buffers: list[memoryview]) -> None:
         operation = header["op"]
-        if operation == "credit" or operation == "cancel":
-            identifier: int = header["id"]
-            if operation == "cancel":
-                self._send({"op": "alive", "id": identifier}, ())
+        if operation == "cancel":
+            self._cancel(header["id"])
+        elif operation == "credit":
             with self._queries_lock:
-                query = self._queries.get(identifier)
-                if query is None and operation == "cancel" and identifier > self._newest:
-                    self._cancelled.add(identifier)
-            if query is None:
-                return
-            if operation == "cancel":
-                self._interrupter.cancel(query)
-            else:
+                query = self._queries.get(header["id"])
+            if query is not None:
                 query.give_credit(header["bytes"])
-            return
-        self._work.put((header, buffers))
+        else:
+            self._work.put((header, buffers))
+
+    def _cancel(self, identifier: int) -> None:
+        self._send({"op": "alive", "id": identifier}, ())
+        with self._queries_lock:
+            query = self._queries.get(identifier)
+            if query is None and identifier > self._newest:
+                self._cancelled.add(identifier)
+        if query is not None:
+            self._interrupter.cancel(query)
 
     # ---- the applier --------------------------------------------------------------------------------------------
 
