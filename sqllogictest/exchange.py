@@ -12,6 +12,7 @@ import psycopg
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 
 _REFUSED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE)
 _COPY = (ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH)
@@ -25,12 +26,14 @@ class Answer(NamedTuple):
 
 
 class Exchange:
-    """`ask`, then `answer`, then the next. What asking fails with is what the answer raises."""
+    """`ask`, then `take`; the next may be asked while `answer` reads what was taken. What asking fails with is what
+    the answer raises."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
         self._transformer = Transformer(connection)
         self._failed: psycopg.Error | None = None
+        self._taken: list[PGresult] | psycopg.Error = []
 
     def ask(self, sql: str) -> None:
         """Sends a statement and does not wait."""
@@ -40,8 +43,14 @@ class Exchange:
         except psycopg.Error as error:
             self._failed = error
 
-    def answer(self) -> Answer:
-        """What came of the statement asked last. Raises psycopg.Error."""
+    def take(self) -> None:
+        """Waits for what comes of the statement asked last."""
+        try:
+            self._taken = self._results()
+        except psycopg.Error as error:
+            self._taken = error
+
+    def _results(self) -> list[PGresult]:
         if self._failed is not None:
             raise self._failed
         results = []
@@ -50,6 +59,13 @@ class Exchange:
             if result.status in _COPY:
                 self._connection.close()
                 raise psycopg.ProgrammingError("COPY cannot be used in scripts")
+        return results
+
+    def answer(self) -> Answer:
+        """What was taken last. Raises psycopg.Error."""
+        results = self._taken
+        if isinstance(results, psycopg.Error):
+            raise results
         for result in results:
             if result.status in _REFUSED:
                 raise error_from_result(result)

@@ -117,15 +117,16 @@ def _finish(
     tally: Tally,
     report: Callable[[str], None],
 ) -> None:
-    """Takes the answer of the record that was asked and asks the one that follows, before it compares."""
+    """Takes the answer of the record that was asked and asks the one that follows, before it reads and compares."""
     record, threshold = asked
     answer: Answer | psycopg.Error
+    exchange.take()
+    if following is not None:
+        exchange.ask(following)
     try:
         answer = exchange.answer()
     except psycopg.Error as error:
         answer = error
-    if following is not None:
-        exchange.ask(following)
     try:
         _check(record, answer, threshold, labels)
         tally.passed += 1

@@ -22,7 +22,7 @@ from engine.execute.ordering import each_once, sort_function, sort_rows
 from engine.execute.walk import children
 from engine.sql import tree
 
-_COUNTS = frozenset(("count()", "count(any)"))
+COUNTS = frozenset(("count()", "count(any)"))
 
 
 def _count_one(state: int, *_: object) -> int:
@@ -92,10 +92,10 @@ class GroupWriter:
         for aggregate in self.kept.aggregates:
             if aggregate.distinct or aggregate.order_by:
                 items.append("[]")
-            elif aggregate.function.source in _COUNTS:
+            elif aggregate.function.source in COUNTS:
                 items.append("0")
             else:
-                items.append(f"{self.code.constant(_steps(aggregate)[0], 'make')}()")
+                items.append(f"{self.code.constant(steps_of(aggregate)[0], 'make')}()")
         return f"[{', '.join(items)}]"
 
     def step(self) -> None:
@@ -134,8 +134,8 @@ class GroupWriter:
                 code.line(f"{name} = {value.source}")
                 value = Value(name, value.nullable, atom=True)
             values.append(value)
-        steps = None if aggregate.function.source in _COUNTS else _steps(aggregate)
-        if not _sees_nulls(aggregate):
+        steps = None if aggregate.function.source in COUNTS else steps_of(aggregate)
+        if not sees_nulls(aggregate):
             tests = [f"{value.source} is not None" for value in values if value.nullable]
             if tests:
                 code.indent(f"if {' and '.join(tests)}:")
@@ -165,23 +165,23 @@ class GroupWriter:
         for position, aggregate in enumerate(self.kept.aggregates, len(self.kept.values)):
             name = code.temporary("a")
             code.line(f"{name} = {self._final(f'group[{position}]', aggregate)}")
-            overrides[aggregate] = Value(name, aggregate.function.source not in _COUNTS, atom=True)
+            overrides[aggregate] = Value(name, aggregate.function.source not in COUNTS, atom=True)
         if self.query.having is not None:
             code.indent(f"if {self.expressions.true(self.query.having)}:")
 
     def _final(self, state: str, aggregate: tree.Aggref) -> str:
-        counts = aggregate.function.source in _COUNTS
+        counts = aggregate.function.source in COUNTS
         if aggregate.distinct or aggregate.order_by:
-            return f"{self.code.constant(_finisher(aggregate), 'finish')}({state})"
-        return state if counts else f"{self.code.constant(_steps(aggregate)[2], 'final')}({state})"
+            return f"{self.code.constant(finisher(aggregate), 'finish')}({state})"
+        return state if counts else f"{self.code.constant(steps_of(aggregate)[2], 'final')}({state})"
 
 
-def _sees_nulls(aggregate: tree.Aggref) -> bool:
+def sees_nulls(aggregate: tree.Aggref) -> bool:
     found = implementation(aggregate.function.source)
     return found is not None and found.steps_see_nulls
 
 
-def _steps(aggregate: tree.Aggref) -> AggregateSteps:
+def steps_of(aggregate: tree.Aggref) -> AggregateSteps:
     if aggregate.direct_arguments:
         raise NotOnRowPath("ordered-set aggregate")
     found = implementation(aggregate.function.source)
@@ -192,11 +192,11 @@ def _steps(aggregate: tree.Aggref) -> AggregateSteps:
     return found.python_aggregate
 
 
-def _finisher(aggregate: tree.Aggref) -> Callable[[list[Sequence[object]]], object]:
+def finisher(aggregate: tree.Aggref) -> Callable[[list[Sequence[object]]], object]:
     """What an aggregate with DISTINCT or ORDER BY makes of its collected arguments."""
     width = len(aggregate.arguments)
     order_by = list(aggregate.order_by)
-    make, step, final = _COUNTING if aggregate.function.source in _COUNTS else _steps(aggregate)
+    make, step, final = _COUNTING if aggregate.function.source in COUNTS else steps_of(aggregate)
     kinds = [lookup(argument.type.oid) for argument in aggregate.arguments]
     sorts = [
         (

@@ -21,6 +21,7 @@ from engine.execute.modify import ModifyPlan
 from engine.execute.output import ListSink, Sink
 from engine.execute.pull_up import pull_up
 from engine.execute.select import QueryCompiler
+from engine.execute.small import NotSmall, small_query
 from engine.execute.whole_rows import LargeRows
 from engine.sql import tree
 
@@ -68,7 +69,10 @@ class SelectPlan(CompiledPlan):
 
     command = "SELECT"
 
-    def __init__(self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings, brief: bool) -> None:
+    def __init__(
+        self, analyzed: tree.Analyzed, catalog: Catalog, settings: FormatSettings, brief: bool, written: bool = False
+    ) -> None:
+        """`written`: also where it could do without any code of its own (engine/execute/small.py)."""
         assert isinstance(analyzed.statement, tree.Query)
         self._brief = brief
         self._framed: _Framed | None = None
@@ -79,11 +83,16 @@ class SelectPlan(CompiledPlan):
         fields = result_fields(self._query.targets, (self._query,))
         super().__init__(fields, analyzed)
         self.writes = self.finds_rows = bool(self._query.row_marks)
+        self._pulled_up = pull_up(self._query)
+        may_be_small = brief and not written
+        self._small = small_query(self._pulled_up, catalog, self.parameter_types) if may_be_small else None
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         if not self._brief:
             return cast(Run, self._written(formats)[0].finish("run"))
+        if self._small is not None and (small := self._in_small(formats)) is not None:
+            return self._at_first(small, formats)
         if self._framed is not None and formats is not None:
             run = self._framed.in_formats(formats, self._settings)
         else:
@@ -93,22 +102,45 @@ class SelectPlan(CompiledPlan):
                 self._framed.run = run
         return self._at_first(run, formats)
 
+    def _in_small(self, formats: tuple[int, ...] | None) -> Run | None:
+        """See engine/execute/small.py; None where the rows need code of their own to be sent."""
+        assert self._small is not None
+        rows_of = self._small.run
+        if formats is None:
+
+            def give(context: ExecContext, parameters: Sequence[object]) -> tuple[Any, int]:
+                rows = rows_of(context, parameters)
+                return rows, len(rows)
+
+            return give
+        frame = row_framer(tuple([field.type.oid for field in self.fields]), formats, self._settings)
+        if frame is None:
+            return None
+
+        def send(context: ExecContext, parameters: Sequence[object]) -> tuple[Any, int]:
+            rows = rows_of(context, parameters)
+            return b"".join(map(frame, rows)), len(rows)
+
+        return send
+
     def _at_first(self, run: Run, formats: tuple[int, ...] | None) -> Run:
         """`run` once. If it comes to run again after all, or meets large rows, what a plan that lasts does."""
         analyzed, catalog, settings = self._analyzed, self._catalog, self._settings
-        ran, lasting = False, None
+        ran, lasting, brief = False, None, False
 
         def either(context: ExecContext, parameters: Sequence[object]) -> tuple[Any, int]:
-            nonlocal ran, lasting
+            nonlocal ran, lasting, brief
             if not ran:
                 ran = True
                 try:
                     return run(context, parameters)
                 except LargeRows:
                     pass
+                except NotSmall:
+                    brief = True
             if lasting is None:
                 try:
-                    plan = SelectPlan(analyzed, catalog, settings, brief=False)
+                    plan = SelectPlan(analyzed, catalog, settings, brief, written=True)
                 except NotOnRowPath:  # its source is longer
                     raise RowPathFull from None
                 lasting = plan.rows if formats is None else plan.encoded(formats)
@@ -123,7 +155,7 @@ class SelectPlan(CompiledPlan):
     def _written(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
         code = Code(self.literals, self._brief)
         code.in_plan = True
-        compiler = QueryCompiler(code, self._catalog, self._settings, pull_up(self._query), None)
+        compiler = QueryCompiler(code, self._catalog, self._settings, self._pulled_up, None)
         sink: Sink
         if formats is None:
             sink = ListSink(code)

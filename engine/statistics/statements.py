@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ FEW = 32  # times that are added one by one sooner
 NEVER = 1 << 62  # nanoseconds
 ROW, COLUMNAR, UTILITY = "row", "columnar", "utility"  # the paths of statements
 _NANOSECONDS = 1e9
+_CALLS = attrgetter("calls")
 _TRANSACTION = {"begin": "BEGIN", "start": "BEGIN", "commit": "COMMIT", "end": "COMMIT", "rollback": "ROLLBACK",
                 "abort": "ROLLBACK"}  # fmt: skip
 
@@ -198,7 +200,8 @@ class StatementStatistics:
     def fold(self) -> None:
         """Takes in what has been gathered: before histograms are read."""
         for tally in self._entries.values():
-            tally.fold()
+            if tally.alone or tally.inside:
+                tally.fold()
 
     def entries(self) -> list[Tally]:
         """Those that have run."""
@@ -239,10 +242,10 @@ class StatementStatistics:
     def _drop_some(self) -> None:
         """Those that ran least often. Plans that lead to them are to ask again."""
         self.fold()
-        least = sorted(self._entries.items(), key=lambda item: item[1].calls)[: MOST // DROPPED]
+        least = sorted(self._entries.values(), key=_CALLS)[: MOST // DROPPED]
         gone = set[int]()
-        for name, tally in least:
-            del self._entries[name]
+        for tally in least:
+            del self._entries[tally.user, tally.database, tally.queryid]
             gone.add(id(tally))
             self._keep(tally)
         for plan in self._plans():

@@ -182,7 +182,7 @@ class Smith:
         return problem or self._lost_worker() or self._defect()
 
     def _lost_worker(self) -> str:
-        workers = set(self.server.children())
+        workers = set(self.server.workers())
         lost, self._workers = self._workers - workers, workers
         return "the analytic worker has ended" if lost else ""
 

@@ -1,0 +1,344 @@
+"""A SELECT over one small table, or over none, that runs once: made of functions that are there already.
+
+    rows of the table -> filters -> groups -> outputs -> DISTINCT -> ORDER BY -> DataRows
+
+What a plan writes and compiles (engine/execute/select.py) is worth it for many rows or many executions. A statement
+that is new and finds a few rows is over before its source would have been compiled: here the tree becomes functions
+(engine/execute/closures.py), which lists of rows are mapped over. Only what such a plan would read from end to end is
+read so, and no large value can come into being. `NotSmall` while it runs: the statement is to have a plan after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from catalog.memory import LARGE
+from catalog.schema import Catalog, Table
+from catalog.types import lookup
+from catalog.types.oids import RECORD, RECORD_ARRAY
+from engine.execute.access import Finder
+from engine.execute.aggregates import COUNTS, finisher, sees_nulls, steps_of
+from engine.execute.closures import PLACE, SMALL, Closure, Closures, Part, Row, row_of
+from engine.execute.code import NotOnRowPath
+from engine.execute.context import ExecContext
+from engine.execute.ordering import sort_function
+from engine.execute.output import sort_places
+from engine.execute.walk import conjuncts, is_the_same_for_every_row
+from engine.sql import tree
+from engine.storage.keys import storage_prefix, successor
+from engine.storage.rows import codec_of
+
+MOST_ROWS = 64  # of the table: with more, compiling is soon paid for
+_TABLES_KEPT = 4096
+# Storage ids of tables that had more rows when they were met. A hint: they get plans that are written, at once.
+_large: dict[int, None] = {}
+
+
+class NotSmall(Exception):  # noqa: N818 - not an error: the statement is to have a plan
+    """There are more rows, or large ones."""
+
+
+def small_query(query: tree.Query, catalog: Catalog, parameter_types: Sequence[int]) -> SmallQuery | None:
+    """The query as functions; None where it is to have a plan. `parameter_types`: OIDs."""
+    if len(query.range_table) > 1 or len(query.from_items) > 1 or query.volatile:
+        return None
+    if not SMALL.issuperset(parameter_types):
+        return None
+    if query.set_operation is not None or query.limit is not None or query.offset is not None or query.distinct:
+        return None
+    if query.ctes or query.row_marks or query.has_windows or query.has_set_functions or query.grouping_sets:
+        return None
+    try:
+        return SmallQuery(query, catalog, len(parameter_types))
+    except NotOnRowPath:
+        return None
+
+
+class SmallQuery:
+    """The functions of a query, and running them. Raises NotOnRowPath where there is something that has none."""
+
+    def __init__(self, query: tree.Query, catalog: Catalog, parameters: int) -> None:
+        self._table: Table | None = None
+        conditions = conjuncts(query.where)
+        if query.from_items:
+            self._table = self._table_of(query, catalog, conditions)
+        rows = _Columns(self._table, parameters)
+        self._once: list[Closure] = []  # told before the first row
+        self._filters: list[Closure] = []
+        for condition in conditions:
+            test = rows.true(condition)
+            same = self._table is not None and is_the_same_for_every_row(condition)
+            (self._once if same else self._filters).append(test)
+        self._groups: _Groups | None = None
+        self._having: Closure | None = None
+        after: Closures = rows
+        if query.has_aggregates or query.group_by:
+            self._groups = after = _Groups(query, rows, parameters)
+        if query.having is not None:
+            if self._groups is None:
+                raise NotOnRowPath("HAVING alone")
+            self._having = after.true(query.having)
+        outputs = [target.expression for target in query.targets if not target.junk]
+        kinds = [item.type.oid for item in outputs]
+        if RECORD in kinds or RECORD_ARRAY in kinds:
+            raise NotOnRowPath("a row as a value")
+        parts = [after.part(item) for item in outputs]
+        self._width = len(parts)
+        self._distinct = query.distinct is not None
+        self._keys = [lookup(oid).sort_key() for oid in kinds] if self._distinct else []
+        self._sorts: list[tuple[Callable[[Sequence[object]], Any], bool]] = []
+        if query.order_by:
+            places = sort_places(query.order_by, outputs)
+            for clause, place in zip(query.order_by, places, strict=True):
+                known = lookup(clause.expression.type.oid)
+                key = sort_function(place, known, clause.descending, clause.nulls_first)
+                self._sorts.append((key, clause.descending))
+                if place >= len(outputs):
+                    parts.append(after.part(clause.expression))
+        self._row = row_of(parts)
+        self._reads_columns = rows.used
+
+    def _table_of(self, query: tree.Query, catalog: Catalog, conditions: list[tree.Expr]) -> Table:
+        """The table, if all of it is to be read."""
+        item = query.from_items[0]
+        entry = query.range_table[item.relation] if isinstance(item, tree.FromRef) else None
+        if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table) or entry.sample is not None:
+            raise NotOnRowPath("no plain table")
+        table = entry.table
+        if table.storage_id in _large:
+            raise NotOnRowPath("a larger table")
+        if conditions:
+            finder = Finder(catalog, table, 0)
+            finder.add(conditions)
+            if not finder.best().full_scan:
+                raise NotOnRowPath("a look-up")
+        return table
+
+    # ---- running ----------------------------------------------------------------------------------------------------
+
+    def run(self, context: ExecContext, parameters: Sequence[object]) -> list[Row]:
+        """The rows of the result; of those that ORDER BY needs more of than it shows, the first columns count. Raises
+        NotSmall before anything else may happen, and what the expressions raise."""
+        given = tuple(parameters)
+        rows: Iterable[Row] = (given,) if self._table is None else self._read(self._table, context, given)
+        for once in self._once:
+            if not once(given):
+                rows = ()
+                break
+        for test in self._filters:
+            rows = filter(test, rows)
+        if self._groups is not None:
+            rows = self._groups.gather(rows, given)
+            if self._having is not None:
+                rows = filter(self._having, rows)
+        result = list(map(self._row, rows))
+        if self._distinct:
+            result = self._each_once(result)
+        for key, descending in reversed(self._sorts):
+            result.sort(key=key, reverse=descending)
+        if self._sorts and result and len(result[0]) > self._width:
+            width = self._width
+            return [row[:width] for row in result]
+        return result
+
+    def _read(self, table: Table, context: ExecContext, given: Row) -> Iterable[Row]:
+        low = storage_prefix(table.storage_id)
+        values = []
+        for _, value in islice(context.reader.scan(low, successor(low)), MOST_ROWS + 1):
+            if len(value) > LARGE:
+                raise NotSmall
+            values.append(value)
+        if len(values) > MOST_ROWS:
+            if len(_large) >= _TABLES_KEPT:
+                _large.clear()
+            _large[table.storage_id] = None
+            raise NotSmall
+        if not self._reads_columns:
+            return [given] * len(values)
+        rows = map(codec_of(table).decode, values)
+        return [given + row for row in rows] if given else rows
+
+    def _each_once(self, rows: list[Row]) -> list[Row]:
+        """DISTINCT. What rows are sorted by is among their columns."""
+        keys = self._keys
+        if not any(keys):
+            return list(dict.fromkeys(rows))
+        found: dict[Row, Row] = {}
+        for row in rows:
+            known = tuple([v if k is None or v is None else k(v) for k, v in zip(keys, row, strict=False)])
+            found.setdefault(known, row)
+        return list(found.values())
+
+
+class _Columns(Closures):
+    """The rows of a table: parameters, then its columns. `used`: whether any of these is asked for."""
+
+    def __init__(self, table: Table | None, parameters: int) -> None:
+        super().__init__()
+        columns = () if table is None else table.columns
+        self._places = {column.number: place for place, column in enumerate(columns, parameters)}
+        self.used = False
+
+    def place(self, item: tree.Var) -> int:
+        place = self._places.get(item.column)
+        if place is None or item.levels_up:
+            raise NotOnRowPath(f"column {item.name}")
+        self.used = True
+        return place
+
+
+class _Groups(Closures):
+    """The rows behind an aggregation: parameters, then what is kept of each group in the order of its first use, which
+    are grouping expressions, columns that these determine, and aggregates."""
+
+    def __init__(self, query: tree.Query, rows: Closures, parameters: int) -> None:
+        super().__init__()
+        self._rows = rows
+        self._parameters = parameters
+        self._kept: list[tree.Expr] = []
+        self._slots: list[_Slot] = []
+        self._by = list(query.group_by)
+        self._key: Callable[[Row], Row] | None = None
+        self._sort_keys: list[Any] = []
+        if query.group_by:
+            self._key = row_of([rows.part(item) for item in query.group_by])
+            keys = [lookup(item.type.oid).sort_key() for item in query.group_by]
+            self._sort_keys = keys if any(keys) else []
+
+    def part(self, expression: tree.Expr) -> Part:
+        if type(expression) is tree.Aggref or expression in self._by:
+            return PLACE, self._place_of(expression)
+        return super().part(expression)
+
+    def place(self, item: tree.Var) -> int:
+        if item.levels_up or not self._by:
+            raise NotOnRowPath("a column outside of aggregates")
+        return self._place_of(item)
+
+    def _place_of(self, expression: tree.Expr) -> int:
+        if expression in self._kept:
+            return self._parameters + self._kept.index(expression)
+        if isinstance(expression, tree.Aggref):
+            slot = _Slot.of_aggregate(len(self._kept), expression, self._rows)
+        else:
+            slot = _Slot(self._rows.function(expression), None, None)
+        self._kept.append(expression)
+        self._slots.append(slot)
+        return self._parameters + len(self._kept) - 1
+
+    def gather(self, rows: Iterable[Row], given: Row) -> Iterable[Row]:
+        """The rows of the groups."""
+        slots = self._slots
+        steps = [slot.step for slot in slots if slot.step is not None]
+        groups: dict[Row, list[Any]] = {}
+        if self._key is None:
+            groups[()] = group = [slot.first(()) for slot in slots]
+            for row in rows:
+                for step in steps:
+                    step(group, row)
+        else:
+            of_row, keys = self._key, self._sort_keys
+            for row in rows:
+                key = of_row(row)
+                if keys:
+                    key = tuple([v if k is None or v is None else k(v) for k, v in zip(keys, key, strict=True)])
+                found = groups.get(key)
+                if found is None:
+                    groups[key] = found = [slot.first(row) for slot in slots]
+                for step in steps:
+                    step(found, row)
+        ends = [slot.last for slot in slots]
+        for kept in groups.values():
+            yield given + tuple([item if end is None else end(item) for end, item in zip(ends, kept, strict=True)])
+
+
+class _Slot:
+    """What is kept of a group: `first` makes it of the first row, `step` changes it at each row, `last` ends it."""
+
+    __slots__ = ("first", "last", "step")
+
+    def __init__(
+        self,
+        first: Closure,
+        step: Callable[[list[Any], Row], None] | None,
+        last: Callable[[Any], Any] | None,
+    ) -> None:
+        self.first = first
+        self.step = step
+        self.last = last
+
+    @staticmethod
+    def of_aggregate(place: int, aggregate: tree.Aggref, rows: Closures) -> _Slot:
+        if aggregate.levels_up or aggregate.direct_arguments or aggregate.type.oid not in SMALL:
+            raise NotOnRowPath(f"aggregate {aggregate.function.name}")
+        arguments = [rows.function(argument) for argument in aggregate.arguments]
+        test = None if aggregate.filter is None else rows.true(aggregate.filter)
+        every = sees_nulls(aggregate)
+        if aggregate.distinct or aggregate.order_by:
+            if any(clause.expression.type.oid not in SMALL for clause in aggregate.order_by):
+                raise NotOnRowPath("an aggregate in an order")
+            items = [*arguments, *[rows.function(clause.expression) for clause in aggregate.order_by]]
+            step = _collecting(place, items, len(arguments), every)
+            return _Slot(lambda row: [], _where(test, step), finisher(aggregate))
+        if aggregate.function.source in COUNTS:
+            return _Slot(lambda row: 0, _where(test, _counting(place, arguments)), None)
+        make, advance, final = steps_of(aggregate)
+        return _Slot(lambda row: make(), _where(test, _stepping(place, arguments, advance, every)), final)
+
+
+def _where(test: Closure | None, step: Callable[[list[Any], Row], None]) -> Callable[[list[Any], Row], None]:
+    if test is None:
+        return step
+
+    def tested(group: list[Any], row: Row) -> None:
+        if test(row):
+            step(group, row)
+
+    return tested
+
+
+def _counting(place: int, arguments: list[Closure]) -> Callable[[list[Any], Row], None]:
+    if not arguments:
+
+        def count_all(group: list[Any], row: Row) -> None:
+            group[place] += 1
+
+        return count_all
+    (value,) = arguments
+
+    def count(group: list[Any], row: Row) -> None:
+        if value(row) is not None:
+            group[place] += 1
+
+    return count
+
+
+def _stepping(
+    place: int, arguments: list[Closure], advance: Callable[..., Any], every: bool
+) -> Callable[[list[Any], Row], None]:
+    if len(arguments) == 1 and not every:
+        (value,) = arguments
+
+        def step_one(group: list[Any], row: Row) -> None:
+            if (found := value(row)) is not None:
+                group[place] = advance(group[place], found)
+
+        return step_one
+
+    def step(group: list[Any], row: Row) -> None:
+        values = [value(row) for value in arguments]
+        if every or None not in values:
+            group[place] = advance(group[place], *values)
+
+    return step
+
+
+def _collecting(place: int, items: list[Closure], width: int, every: bool) -> Callable[[list[Any], Row], None]:
+    def collect(group: list[Any], row: Row) -> None:
+        values = tuple([item(row) for item in items])
+        if every or None not in values[:width]:
+            group[place].append(values)
+
+    return collect
