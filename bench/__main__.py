@@ -98,7 +98,7 @@ def idle_memory(server: Server) -> Result:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE empty (a int, b int)")
         connection.execute("SELECT a, sum(b) FROM empty GROUP BY ROLLUP (a)").fetchall()  # never on the row path
-        troubles = [] if isinstance(server, ShoalServer) and server.children() else ["the worker was not asked"]
+        troubles = [] if isinstance(server, ShoalServer) and server.workers() else ["the worker was not asked"]
         return Result(used(server, "Pss"), troubles)
 
 

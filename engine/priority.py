@@ -16,8 +16,15 @@ import contextlib
 import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 
 NICENESS = 5  # a third of what a thread of niceness 0 gets where both want the same processor
+REST = 4.0
+BUSY = 0.2  # share of a processor that the engine's thread uses, from which on it counts as busy
+IDLE = 40  # how much less there is to rest while it is not
+LOOK_SECONDS = 0.1
+LONGEST_REST = 0.1  # seconds
 
 
 def stand_back() -> None:
@@ -29,3 +36,40 @@ def stand_back() -> None:
     with contextlib.suppress(OSError):
         os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, thread, min(os.getpriority(os.PRIO_PROCESS, thread) + NICENESS, 19))
+
+
+def stand_apart() -> None:
+    """The calling process, if it began a session of its own, gets what its niceness says. Where Linux schedules
+    sessions as groups (sched_autogroup), niceness counts within a session only."""
+    if sys.platform == "linux" and os.getsid(0) == os.getpid():  # never the group of whoever else is in the session
+        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
+            file.write(str(os.getpriority(os.PRIO_PROCESS, 0)))
+
+
+class Pace:
+    """Rests for heavy work in another thread. Made on the engine's thread; `rest`: seconds to sleep for each second of
+    work while that thread is busy, so that it has interpreter and processors; a fortieth of it while it is idle."""
+
+    def __init__(self, rest: float = REST) -> None:
+        self._whole = self._rest = rest
+        self._engine_clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._looked = (time.monotonic(), time.thread_time())
+
+    def pause(self, worked: float, check: Callable[[], None] = lambda: None) -> None:
+        """Rests for so many seconds of work; `check` is called now and then, and may raise."""
+        check()
+        self._look()
+        left = worked * self._rest
+        while left > 0:
+            time.sleep(min(left, LONGEST_REST))
+            left -= LONGEST_REST
+            check()
+
+    def _look(self) -> None:
+        """Now and then, how busy the engine's thread is."""
+        wall, used = self._looked
+        now = time.monotonic()
+        if now - wall >= LOOK_SECONDS:
+            self._looked = now, time.clock_gettime(self._engine_clock)
+            busy = self._looked[1] - used > BUSY * (now - wall)
+            self._rest = self._whole if busy else self._whole / IDLE

@@ -27,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 READY = "shoal ready: "
 START_LIMIT = 60.0  # seconds; a loaded machine, and a changelog to replay
 STOP_LIMIT = 60.0
+WORKER = b"engine.columnar.worker"
 
 
 class ShoalServer:
@@ -100,12 +101,22 @@ class ShoalServer:
         return status
 
     def children(self) -> list[int]:
-        """Process ids of the server's children: the analytic worker, once it has been needed."""
+        """Process ids of the server's children: the analytic worker, once it has been needed, and for a moment what
+        writes tables."""
         tasks = pathlib.Path(f"/proc/{self.pid}/task")
         found: list[int] = []
         for task in tasks.iterdir():
             with contextlib.suppress(OSError):
                 found += [int(child) for child in (task / "children").read_text().split()]
+        return found
+
+    def workers(self) -> list[int]:
+        """Process ids of the server's analytic worker, once it has been needed."""
+        found = []
+        for child in self.children():
+            with contextlib.suppress(OSError):
+                if WORKER in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
         return found
 
     def __enter__(self) -> ShoalServer:

@@ -9,39 +9,62 @@ Two databases: `rows` (every key of every table and index, storage id first) and
     whole<id>  a storage id (4 bytes, big-endian) that leans on nothing here (engine/storage/leaning.py)
 
 A layer is written in one LMDB transaction that also moves `flushed`, so the file is the exact state at that LSN
-whenever the process ends. (A large bulk layer takes several, see `write`: then some keys may already have what they get
-at the layer's own LSN.) The map is far larger than any disk: it costs address space only, so it is never full.
-No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have thrown the pages away and let
-the next sync succeed.
+whenever the process ends. (A large bulk layer takes several, see engine/storage/writing.py: then some keys may already
+have what they get at the layer's own LSN.) The map is far larger than any disk: it costs address space only, so it is
+never full. No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have thrown the pages
+away and let the next sync succeed.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import struct
+import pathlib
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager, suppress
+from typing import Any, NoReturn
 
 import lmdb
+import numpy as np
+import pyarrow as pa
 
 from catalog.errors import SqlError
+from engine.storage.columns import Column, Numbers
 from engine.storage.keys import storage_prefix
-from engine.storage.leaning import BASE_RANGE, LEANS
+from engine.storage.leaning import BASE_RANGE
 from engine.storage.pages import PageCounter
 from engine.storage.views import Layer
+from engine.storage.writing import (
+    COMMIT_BYTES,
+    DISK,
+    DONE,
+    DROP,
+    DROP_PAUSE,
+    FLUSHED,
+    HEADER,
+    MAP_FULL,
+    U32,
+    U64,
+    LayerWriter,
+    delete_slice,
+)
+
+log = logging.getLogger("shoal.storage")
 
 FORMAT = 1
 MIN_MAP = 1 << 40
-DROP_SLICE = 5000
-COMMIT_BYTES = 128 << 20
-ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
+APART_KEYS = 20_000  # layers of that many are written by a process of its own, which takes 50 ms to start
+SLICE = 512
+PART_BYTES = 4 << 20
+DROP_SLICE = 5000  # keys
+DELETING_LOOKS = 0.05  # seconds after which a deletion looks whether it is to stop
 
-_U32 = struct.Struct("<I")
-_U64 = struct.Struct("<Q")
-_DROP, _WHOLE = b"drop", b"whole"
+_WHOLE = b"whole"
+_PACKAGES = str(pathlib.Path(__file__).resolve().parents[2])  # where `engine` is imported from
 
 
 class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
@@ -60,9 +83,12 @@ def map_size(path: str) -> int:
 class Checkpoint:
     """One open LMDB environment, for reading and writing."""
 
-    def __init__(self, path: str, identity: bytes | None = None) -> None:
-        """`identity`: the tablespace's id if the environment is new; default: one that nobody else has."""
+    def __init__(self, path: str, identity: bytes | None = None, lock: int | None = None) -> None:
+        """`identity`: the tablespace's id if the environment is new; default: one that nobody else has. `lock`: the
+        descriptor of a lock that keeps others out, which processes that write here are to hold too; None: there are no
+        such processes."""
         os.makedirs(path, exist_ok=True)
+        self._lock = lock
         self.path = path
         try:
             self.environment: Any = lmdb.open(
@@ -85,16 +111,16 @@ class Checkpoint:
             fresh = transaction.get(b"format") is None
         if fresh:
             with self.environment.begin(db=self._meta, write=True) as transaction:
-                transaction.put(b"format", _U32.pack(FORMAT))
+                transaction.put(b"format", U32.pack(FORMAT))
                 transaction.put(b"tablespace", identity or uuid.uuid4().bytes)
-                transaction.put(b"flushed", _U64.pack(0))
+                transaction.put(FLUSHED, U64.pack(0))
         with self.environment.begin(db=self._meta) as transaction:
-            (version,) = _U32.unpack(transaction.get(b"format") or b"")
+            (version,) = U32.unpack(transaction.get(b"format") or b"")
             if version > FORMAT:
                 self.environment.close()
                 raise FormatTooNew(self.path, version)
             self.tablespace = transaction.get(b"tablespace") or b""
-            self.flushed_lsn: int = _U64.unpack(transaction.get(b"flushed") or b"")[0]
+            self.flushed_lsn: int = U64.unpack(transaction.get(FLUSHED) or b"")[0]
             self.whole = frozenset(name[len(_WHOLE) :] for name in self._names(transaction, _WHOLE))
 
     @property
@@ -104,55 +130,101 @@ class Checkpoint:
         return os.path.getsize(os.path.join(self.path, "data.mdb")), pages * self.environment.stat()["psize"]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
-        """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took.
-
-        A layer beyond COMMIT_BYTES (bulk runs) takes several LMDB transactions, of which only the last moves `flushed`:
-        LMDB keeps a transaction's pages in memory. What the earlier ones wrote is hidden by the layer itself, which is
-        read first until the end, and which the changelog brings back after a crash.
-        """
-        parts = layer.newest()
+        """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""
         with self.writing():
-            while not self._write_some(layer, parts, pause):
-                pass
+            if self._lock is None or layer.keys < APART_KEYS or not self._write_apart(layer, pause, self._lock):
+                self._write_here(layer, pause)
         self.flushed_lsn = layer.last_lsn
 
-    def _write_some(
-        self, layer: Layer, parts: Iterator[list[tuple[bytes, bytes | None]]], pause: Callable[[float], None]
-    ) -> bool:
-        """One LMDB transaction. True when it was the layer's last."""
-        size = 0
-        with self.environment.begin(db=self.rows, write=True) as transaction:
-            cursor = transaction.cursor()
-            for part in parts:
-                started = time.thread_time()
-                values = [value for _, value in part]
-                size += len(part) * ENTRY_BYTES + sum(map(len, filter(None, values)))
-                stored = part
-                if None in values:
-                    stored = [item for item in part if item[1] is not None]
-                    for key in [key for key, value in part if value is None]:
-                        if key[0] >= LEANS:
-                            transaction.put(key, b"")
-                        else:
-                            transaction.delete(key)
-                cursor.putmulti(stored)
-                pause(time.thread_time() - started)
-                if size > COMMIT_BYTES:
-                    return False
-            for storage_id in layer.drops:
-                transaction.put(_DROP + storage_prefix(storage_id), b"", db=self._meta)
-            transaction.put(b"flushed", _U64.pack(layer.last_lsn), db=self._meta)
+    def _write_here(self, layer: Layer, pause: Callable[[float], None]) -> None:
+        writer = LayerWriter(self.environment, self.rows, self._meta, COMMIT_BYTES)
+        try:
+            for keys, values in layer.newest():
+                for start in range(0, len(keys), SLICE):
+                    started = time.thread_time()
+                    part = keys.slice(start, SLICE).to_pylist(), values.slice(start, SLICE).to_pylist()
+                    writer.put(list(zip(*part, strict=True)))
+                    pause(time.thread_time() - started)
+            writer.finish(layer.last_lsn, layer.drops)
+        finally:
+            writer.abandon()
+
+    def _write_apart(self, layer: Layer, pause: Callable[[float], None], lock: int) -> bool:
+        """Lets a process of its own do it. False if none could be started."""
+        with self._process(lock, "put", str(COMMIT_BYTES)) as process:
+            if process is None:
+                return False
+            with suppress(BrokenPipeError), closing(process.stdin) as sink:  # it says why it has ended
+                for keys, values in layer.newest():
+                    for start, stop in _parts(keys, values):
+                        started = time.thread_time()
+                        sink.writelines(_frame(keys[start:stop], values[start:stop]))
+                        pause(time.thread_time() - started)
+                sink.write(HEADER.pack(0, layer.last_lsn, len(layer.drops), 0))
+                sink.writelines(map(U32.pack, layer.drops))
         return True
+
+    def _delete_apart(self, names: list[bytes], stop: Callable[[], bool], lock: int) -> bool:
+        """Lets a process of its own delete ranges, until `stop`. False if none could be started."""
+        with self._process(lock, "delete", str(DROP_SLICE), *(name.hex() for name in names)) as process:
+            if process is None:
+                return False
+            while process.poll() is None and not stop():
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(DELETING_LOOKS)
+        return True
+
+    @contextmanager
+    def _process(self, lock: int, *command: str) -> Iterator[Any]:
+        """A process that writes here (engine/storage/writing.py), which is to end with the block, or None. Raises what
+        it has met."""
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "engine.storage.writing", self.path, str(map_size(self.path)), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(lock,),
+                env={**os.environ, "PYTHONPATH": _PACKAGES},
+                process_group=0,  # a key on the terminal is for the server
+            )
+        except OSError as error:
+            log.warning("the server itself writes its tables, a process for it cannot be started: %s", error)
+            yield None
+            return
+        with process:
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                yield process
+            finally:
+                process.stdin.close()
+            answer = process.stdout.read().decode(errors="replace").rstrip("\n")
+        if answer != DONE:
+            self._not_done(answer, process.returncode)
+
+    def _not_done(self, answer: str, status: int) -> NoReturn:
+        """The error of a process that wrote here and has not done it."""
+        kind, _, text = answer.partition(" ")
+        if kind == MAP_FULL:
+            raise lmdb.MapFullError(text)
+        if kind == DISK:
+            raise lmdb.DiskError(text)
+        raise lmdb.Error(text or f"the process that wrote them has ended with status {status}")
 
     def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> None:
         """Deletes the ranges of dropped storage ids, a slice a transaction, until `stop`; goes on where the last call,
         or one before a crash, has ended."""
         with self.environment.begin(db=self._meta) as transaction:
-            names = [_DROP + storage_prefix(storage_id) for storage_id in self.drops_in(transaction)]
+            names = [DROP + storage_prefix(storage_id) for storage_id in self.drops_in(transaction)]
+        lock = self._lock
         with self.writing():
-            for name in names:
-                while not stop() and self._delete_slice(name):
-                    pause(0.01)
+            while names and not stop():
+                if not delete_slice(self.environment, self.rows, self._meta, names[0], DROP_SLICE):
+                    del names[0]
+                elif lock is not None:  # a large one
+                    if self._delete_apart(names, stop, lock):
+                        return
+                    lock = None  # it is done here after all
+                pause(DROP_PAUSE)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -168,7 +240,7 @@ class Checkpoint:
 
     def drops_in(self, transaction: Any) -> list[int]:
         """The storage ids that are dropped and whose keys may still be there, as a transaction of LMDB sees it."""
-        return [int.from_bytes(name[len(_DROP) :], "big") for name in self._names(transaction, _DROP)]
+        return [int.from_bytes(name[len(DROP) :], "big") for name in self._names(transaction, DROP)]
 
     def _names(self, transaction: Any, prefix: bytes) -> list[bytes]:
         """The keys of `meta` that begin with a prefix."""
@@ -193,7 +265,7 @@ class Checkpoint:
                 for name in self._based(transaction) if whole else ():
                     transaction.put(_WHOLE + name, b"")
                 transaction.put(b"tablespace", tablespace)
-                transaction.put(b"flushed", _U64.pack(lsn))
+                transaction.put(FLUSHED, U64.pack(lsn))
             self.environment.sync(True)
         self.tablespace, self.flushed_lsn = tablespace, lsn
 
@@ -209,20 +281,29 @@ class Checkpoint:
                 found.append(key[len(low) :])
         return found
 
-    def _delete_slice(self, name: bytes) -> bool:
-        """Deletes some keys of a dropped storage id. False when it was the last of them."""
-        prefix = name[len(_DROP) :]
-        with self.environment.begin(db=self.rows, write=True) as transaction:
-            cursor = transaction.cursor()
-            found = cursor.set_range(prefix)
-            for _ in range(DROP_SLICE):
-                if not found or not cursor.key().startswith(prefix):
-                    cursor.close()
-                    transaction.delete(name, db=self._meta)
-                    return False
-                found = cursor.delete() and bool(cursor.key())
-            cursor.close()
-        return True
-
     def close(self) -> None:
         self.environment.close()
+
+
+def _parts(keys: Column, values: Column) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of about PART_BYTES."""
+    step = max(len(keys) * PART_BYTES // (keys.nbytes + values.nbytes), 1)
+    for start in range(0, len(keys), step):
+        yield start, min(start + step, len(keys))
+
+
+def _frame(keys: Column, values: Column) -> Iterator[Any]:
+    """The buffers of a batch on its way to engine/storage/writing.py."""
+    (key_offsets, key_data), (value_offsets, value_data) = _buffers(keys), _buffers(values)
+    yield HEADER.pack(len(keys), len(key_data), len(value_data), values.null_count > 0)
+    yield from (key_offsets, key_data, value_offsets, value_data)
+    if values.null_count:
+        yield values.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
+
+
+def _buffers(column: Column) -> tuple[Numbers, memoryview]:
+    """Offsets (int64, one more than rows; they need not begin at 0) and the bytes from the first to the last."""
+    column = column.cast(pa.large_binary())
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int64, len(column) + 1, 8 * column.offset)
+    return bounds, memoryview(data or b"")[bounds[0] : bounds[-1]]

@@ -75,8 +75,9 @@ class Changelog(Protocol):
     def bulk_names(self) -> list[str]:
         """The bulk segments that exist, those included that no entry refers to (a crash before the commit)."""
 
-    def drop_bulk(self, name: str) -> None:
-        """This node no longer needs the bulk segment: it is in the checkpoint, or no entry refers to it."""
+    def drop_bulk(self, name: str, lsn: int) -> None:
+        """This node no longer needs the bulk segment: it is in the checkpoint, or no entry refers to it. `lsn`: of the
+        entry that refers to it, or the last that may."""
 
     def close(self) -> None:
         """Makes everything submitted durable and lets go of files and threads. Raises 58030 if some of it is not."""

@@ -33,8 +33,8 @@ import pyarrow.compute as pc
 from catalog.rows import BASES
 from engine.storage.columns import Column, one_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
+from engine.storage.writing import LEANS
 
-LEANS = 0x80  # the first byte of keys from which on they lean
 KEEPS = 0xC0  # from which on they are what a parent had
 _LEANS, _KEEPS = LEANS << 24, KEEPS << 24
 _BASES = storage_prefix(BASES)

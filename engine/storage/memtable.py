@@ -17,12 +17,14 @@ Only the engine's thread touches a memtable, until it is frozen; then it never c
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sortedcontainers import SortedList
+
+from engine.storage.columns import Column, one_array
 
 Version = list[Any]
 """[lsn: int, value: bytes | None, older: Version | None, left: int]; those of bulk runs lack the last."""
@@ -30,7 +32,8 @@ Version = list[Any]
 VERSION_BYTES = 160  # what CPython spends on a version beside key and value: list, dict slot, two bytes objects
 ENTRY_BYTES = 120
 SCAN_CHUNK = 256
-SLICE = 512
+SLICE = 4096
+_BINARY = pa.large_binary()  # keys and values of a layer may be more than 2 GB
 SIZE_SAMPLE = 64
 COUNT_SAMPLE = 4096
 KEYS_SAMPLED = 1024
@@ -44,6 +47,7 @@ class Memtable:
         "_entries",
         "_fresh",
         "_ordered",
+        "_range",
         "_unordered",
         "find",
         "first_lsn",
@@ -59,6 +63,7 @@ class Memtable:
         self.versions: dict[bytes, Version] = {}
         self.find: Callable[[bytes], Version | None] = self.versions.get
         """The newest version of a key."""
+        self._range: tuple[bytes, bytes] | None = None  # the lowest and the highest key, once `newest` has found them
         self._dropped: list[tuple[int, int]] = []  # (LSN, storage id)
         self._entries: list[tuple[int, tuple[bytes, ...]]] = []
         self._fresh: list[bytes] = []
@@ -166,18 +171,29 @@ class Memtable:
                 if key.startswith(prefix):
                     yield lsn, key
 
-    def newest(self) -> Iterator[list[tuple[bytes, bytes | None]]]:
-        """The newest version of every key in key order, in slices; deletions as None. For a frozen memtable.
+    def knows_any(self, keys: Sequence[bytes], first: bytes, last: bytes) -> bool:
+        known = self._range
+        if known is not None and (last < known[0] or known[1] < first):
+            return False
+        return any(map(self.find, keys))
+
+    @property
+    def keys(self) -> int:
+        return len(self.versions)
+
+    def newest(self) -> Iterator[tuple[Column, Column]]:
+        """The newest version of every key in key order (engine.storage.views.Layer). For a frozen memtable.
 
         Sorting is left to Arrow, which lets go of the interpreter meanwhile: the flush must not make clients wait.
         """
-        keys = list(self.versions)
-        values = [version[1] for version in self.versions.values()]
-        parts = [pa.array(keys[start : start + SLICE], pa.binary()) for start in range(0, len(keys), SLICE)]
-        order = pc.array_sort_indices(pa.chunked_array(parts, pa.binary())).to_numpy()
+        keys = _column(list(self.versions))
+        values = _column([version[1] for version in self.versions.values()])
+        order = pc.array_sort_indices(keys)
+        if len(order):
+            self._range = keys[order[0].as_py()].as_py(), keys[order[-1].as_py()].as_py()
         for start in range(0, len(keys), SLICE):
-            places = order[start : start + SLICE].tolist()
-            yield list(zip(map(keys.__getitem__, places), map(values.__getitem__, places), strict=True))
+            places = order.slice(start, SLICE)
+            yield keys.take(places), values.take(places)
 
     def has(self, prefix: bytes) -> bool:
         """Whether a storage id has versions here: a scan of one that has none reads LMDB alone."""
@@ -238,6 +254,12 @@ class Memtable:
             else:
                 ordered.update(keys)
         return ordered
+
+
+def _column(values: Sequence[bytes | None]) -> Column:
+    """One Arrow array, made in slices: other threads get the interpreter in between."""
+    starts = range(0, len(values), SLICE)
+    return one_array(pa.chunked_array([pa.array(values[at : at + SLICE], _BINARY) for at in starts], _BINARY))
 
 
 def _entry_lsn(entry: tuple[int, tuple[bytes, ...]]) -> int:

@@ -252,6 +252,11 @@ class BulkRun:
     def last_key(self) -> bytes | None:
         return self._batches[-1].last if self._batches else None
 
+    def reaches(self, first: bytes, last: bytes) -> bool:
+        """Whether its own range of keys has something in common with first..last."""
+        low, high = self.first_key, self.last_key
+        return low is not None and high is not None and low <= last and first <= high
+
     def has(self, prefix: bytes) -> bool:
         """Whether any key begins with the prefix."""
         low, high = prefix_range(prefix)
@@ -338,6 +343,11 @@ class BulkLayer:
                 return [self.last_lsn, found.value, None]
         return None
 
+    def knows_any(self, keys: Sequence[bytes], first: bytes, last: bytes) -> bool:
+        if self._edits.knows_any(keys, first, last):
+            return True
+        return any(run.get(key) is not None for run in self.runs if run.reaches(first, last) for key in keys)
+
     @property
     def versions(self) -> dict[bytes, Version]:
         """The commit's own edits by key, without what is in its runs; they never change."""
@@ -397,8 +407,12 @@ class BulkLayer:
         for key, _ in self.scan(low, high, self.last_lsn):
             yield self.last_lsn, key
 
-    def newest(self) -> Iterator[list[tuple[bytes, bytes | None]]]:
-        """Later slices overwrite earlier ones."""
+    @property
+    def keys(self) -> int:
+        return self._edits.keys + sum(run.rows for run in self.runs)
+
+    def newest(self) -> Iterator[tuple[Column, Column]]:
         for run in self.runs:
-            yield from run.slices()
+            for batch in run.batches():
+                yield batch.column(0), batch.column(1)
         yield from self._edits.newest()

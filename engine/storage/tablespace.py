@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,17 +34,19 @@ from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import BASE_RANGE, LEANS, Leaning, tells_bases
+from engine.storage.leaning import BASE_RANGE, Leaning, tells_bases
 from engine.storage.leaves import Leaves
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import CurrentView, Generation, Layer, Snapshot
+from engine.storage.writing import LEANS
 
 if TYPE_CHECKING:
     from engine.storage.stores import StoresSnapshot
 
 FLUSH_BYTES = 32 << 20
 FLUSH_VERSIONS = 200_000
+LOCK_SECONDS = 30.0
 FROZEN_LIMIT = 2  # full memtables that wait for the flush before writers have to
 NO_LSN = 1 << 62
 TIMES_SPARE = 10_000  # commit times that are known beyond what is kept
@@ -89,7 +92,7 @@ class Tablespace:
         self._engine_thread = engine_thread
         self._flush_bytes = flush_bytes
         self._flush_versions = flush_versions
-        self._checkpoint = Checkpoint(os.path.join(path, "rows"), identity)
+        self._checkpoint = Checkpoint(os.path.join(path, "rows"), identity, lock)
         self._changelog: Changelog
         self._flusher: Flusher | None = None  # None while recovering
         self._closed = False
@@ -192,7 +195,7 @@ class Tablespace:
         self._hand_over()
         for name in self._changelog.bulk_names():
             if name not in referred:
-                self._changelog.drop_bulk(name)
+                self._changelog.drop_bulk(name, self.flushed_lsn)
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -405,13 +408,15 @@ class Tablespace:
 
     def all_new(self, keys: Sequence[bytes]) -> bool:
         """Whether `newest` is None for each; False also where that would take longer to tell."""
-        for find in self.current.finders:
-            if any(map(find, keys)):
-                return False
-        for layer in self._history:
-            if any(map(layer.find, keys)):
-                return False
-        return not any(map(self._generation.get, keys)) and not any(key[0] >= LEANS for key in keys)
+        if not keys:
+            return True
+        first, last = min(keys), max(keys)
+        if last[0] >= LEANS or any(
+            layer.knows_any(keys, first, last) for layer in (self._active, *self._frozen, *self._history)
+        ):
+            return False
+        generation = self._generation
+        return not generation.has_between(first, last) or not any(map(generation.get, keys))
 
     def _newest_below(self, key: bytes) -> tuple[int, bytes | None] | None:
         """Of a key that leans, and was never written itself: what it leans on is as old as the branch."""
@@ -717,7 +722,7 @@ class Tablespace:
         (engine/columnar/feed.py), and would have to be sent every key instead."""
         if isinstance(layer, BulkLayer):
             for run in layer.runs:
-                self._changelog.drop_bulk(run.reference.name)
+                self._changelog.drop_bulk(run.reference.name, layer.last_lsn)
 
     def close_changelog(self) -> None:
         """The first step of `close`: makes everything sequenced durable. Where there are several tablespaces all take
@@ -768,18 +773,32 @@ def _no_pause(_: float) -> None:
 
 
 def lock_directory(path: str) -> int:
-    """Makes the directory if need be and takes its lock until the descriptor is closed. Raises DirectoryInUse."""
+    """Makes the directory if need be and takes its lock until the descriptor is closed. Raises DirectoryInUse.
+
+    Where a server was killed, what it has started to write its tables has the lock for a moment more
+    (engine/storage/writing.py): that is waited for.
+    """
     os.makedirs(path, exist_ok=True)
     fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        owner = os.pread(fd, 100, 0).decode(errors="replace").strip()
-        os.close(fd)
-        raise DirectoryInUse(path, owner) from error
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError as error:
+            owner = os.pread(fd, 100, 0).decode(errors="replace").strip()
+            if _runs(owner) or time.monotonic() > deadline:
+                os.close(fd)
+                raise DirectoryInUse(path, owner) from error
+            time.sleep(0.01)
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd
+
+
+def _runs(process: str) -> bool:
+    """Whether a process of this id is there, as far as can be told."""
+    return not process.isdecimal() or os.path.exists(f"/proc/{process}") or not os.path.exists("/proc/self")
 
 
 def _below_or(stored: Get, get: Get, key: bytes) -> bytes | None:

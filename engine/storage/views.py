@@ -10,11 +10,13 @@ Views belong to the engine's thread. One may be read in another thread only if n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from engine.storage.leaning import LEANS, bound_in, known, moved
+from engine.storage.columns import Column
+from engine.storage.leaning import bound_in, known, moved
 from engine.storage.memtable import Version
+from engine.storage.writing import LEANS
 
 
 class Layer(Protocol):
@@ -24,6 +26,13 @@ class Layer(Protocol):
     last_lsn: int
     size: int
     find: Callable[[bytes], Version | None]
+
+    def knows_any(self, keys: Sequence[bytes], first: bytes, last: bytes) -> bool:
+        """Whether it has a version of any of the keys, of which these are the lowest and the highest."""
+
+    @property
+    def keys(self) -> int:
+        """How many `newest` gives."""
 
     @property
     def drops(self) -> list[int]:
@@ -46,7 +55,9 @@ class Layer(Protocol):
         """About how many keys of a storage id more there are than without the layer; `below` reads what is under it."""
 
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
-    def newest(self) -> Iterator[list[tuple[bytes, bytes | None]]]: ...
+    def newest(self) -> Iterator[tuple[Column, Column]]:
+        """Everything as it is at the layer's end: batches of keys (binary arrays) and values (NULL for a deletion);
+        later ones overwrite earlier ones."""
 
 
 class Generation:
@@ -79,6 +90,11 @@ class Generation:
                 if item[0] >= high:
                     return
                 yield item
+
+    def has_between(self, first: bytes, last: bytes) -> bool:
+        """Whether any key from `first` to `last`, both included, is stored: one look."""
+        cursor = self.transaction.cursor()
+        return bool(cursor.set_range(first)) and cursor.key() <= last
 
 
 class View:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import socket
 import ssl
@@ -87,6 +88,33 @@ def test_every_reason_for_a_refusal_sounds_the_same(guarded: GuardedServer, user
 
 def test_who_may_not_log_in_is_told_so_with_the_right_password_only(guarded: GuardedServer) -> None:
     assert "not permitted to log in" in refusal(guarded, "barred", PASSWORD)
+
+
+def test_the_commands_have_passwords_and_tls_as_psql_has_them(guarded: GuardedServer, tmp_path: pathlib.Path) -> None:
+    with connect(guarded, "postgres") as connection:
+        connection.execute("DROP ROLE IF EXISTS keeper")
+        connection.execute("CREATE ROLE keeper SUPERUSER LOGIN PASSWORD 'open sesame' IN ROLE plain")
+        connection.execute("CREATE TABLE IF NOT EXISTS streamed (id int PRIMARY KEY)")
+        connection.execute("DROP CHANGE STREAM IF EXISTS s")
+        connection.execute("CREATE CHANGE STREAM s FOR TABLE streamed")
+    where = f"host=127.0.0.1 port={guarded.port} user=keeper dbname=postgres"
+    passwords = tmp_path / "pgpass"
+    passwords.write_text("*:*:*:keeper:open sesame\n")
+    passwords.chmod(0o600)
+    known = {**os.environ, "PGPASSFILE": str(passwords)}
+    backups = str(tmp_path / "backups")
+    for command in (
+        ("sql", "SELECT 1"), ("backup", backups), ("restore", backups, "--as", "beside"), ("changes", "s"),
+    ):  # fmt: skip
+        done = forks.run(*command, "--dsn", f"{where} sslmode=require", environment=known)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert forks.run("checkpoint", "--dsn", where, environment=known).stderr.count("not part of a cluster") == 1
+    url = f"postgresql://keeper:wrong@127.0.0.1:{guarded.port}/?sslmode=require"
+    refused = forks.run("backup", backups, "--dsn", url)
+    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
+    assert 'password authentication failed for user "keeper"' in refused.stderr and "wrong" not in refused.stderr
+    refused = forks.run("backup", backups, "--dsn", f"{where} sslmode=disable", environment=known)
+    assert refused.returncode == 1 and 'no host rule lets user "keeper"' in refused.stderr
 
 
 def test_channel_binding_is_refused_to_whom_insists(guarded: GuardedServer) -> None:

@@ -187,7 +187,7 @@ ENDLESS = (
 def test_a_query_that_nobody_waits_for_ends_in_the_worker(private_shoal: ShoalServer, how: str) -> None:
     with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
         connection.execute("SELECT count(*) FROM generate_series(1, 100000)")
-        (worker,) = private_shoal.children()
+        (worker,) = private_shoal.workers()
         client = connected(private_shoal)
         if how == "timeout":
             client.sendall(message(b"Q", b"SET statement_timeout = 5000\0"))  # the worker must get to work before

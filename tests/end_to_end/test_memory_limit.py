@@ -39,7 +39,7 @@ def test_a_query_past_its_limit_ends_alone() -> None:
 
         threads = [threading.Thread(target=too_much) for _ in range(3)]
         other.execute("SELECT v, count(*) FROM t GROUP BY v")
-        worker = server.children()
+        worker = server.workers()
         for thread in threads:
             thread.start()
         points = 0
@@ -54,4 +54,4 @@ def test_a_query_past_its_limit_ends_alone() -> None:
         assert errors == ["53200"] * 3
         assert points > 0
         assert other.execute("SELECT v, count(*) FROM t GROUP BY v ORDER BY v LIMIT 1").fetchall() == [(0, 2000)]
-        assert server.children() == worker  # the same process as before
+        assert server.workers() == worker  # the same process as before

@@ -35,13 +35,16 @@ import os
 import resource
 import select
 
+from engine.priority import stand_apart, stand_back
+
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _PR_SET_NO_NEW_PRIVS = 38
 
 SLACK_BYTES = 1 << 30
 STACK_BYTES = 8 << 20
-NICENESS = 5  # a third of what a process of niceness 0 gets where both want the same processor
+SPARE_BYTES = 128 << 20
+"""Kept free where there is a choice: what is under way takes memory in places that end the process if there is none."""
 
 
 def enter(keep: int, memory_limit: int) -> bool:
@@ -52,7 +55,8 @@ def enter(keep: int, memory_limit: int) -> bool:
     _close_descriptors(keep)
     libc = ctypes.CDLL(None, use_errno=True)
     _limit_stacks(libc)
-    _stand_back()
+    stand_back()
+    stand_apart()
     alone: bool = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -64,6 +68,16 @@ def enter(keep: int, memory_limit: int) -> bool:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("900")
     return alone
+
+
+def has_room_for_thread() -> bool:
+    """Whether one more thread leaves SPARE_BYTES of the memory that the process may have."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit == resource.RLIM_INFINITY:
+        return True
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[5])  # proc(5): data and stack, what RLIMIT_DATA counts and a little more
+    return pages * resource.getpagesize() + STACK_BYTES + SPARE_BYTES <= limit
 
 
 def end_with_parent() -> None:
@@ -83,16 +97,6 @@ def _limit_stacks(libc: ctypes.CDLL) -> None:
         libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(STACK_BYTES))
         libc.pthread_setattr_default_np(attributes)
         libc.pthread_attr_destroy(attributes)
-
-
-def _stand_back() -> None:
-    """Leaves the processors to others that want them. Threads that are started later do the same."""
-    niceness = os.nice(NICENESS)
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    if os.getsid(0) == os.getpid():  # never the group of whoever else is in the session
-        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
-            file.write(str(niceness))
 
 
 def _close_descriptors(keep: int) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.columnar.worker import sandbox
 from engine.columnar.worker.database import open_database
+from engine.priority import NICENESS
 
 PROGRAM = """
 import os, resource, socket
@@ -72,7 +72,7 @@ def test_the_process_and_its_threads_stand_back_from_processors_that_others_want
             command, pass_fds=(theirs.fileno(),), capture_output=True, text=True, check=True, start_new_session=alone
         )
     niceness, policy, *group = map(int, done.stdout.split())
-    assert (niceness, policy) == (min(os.nice(0) + sandbox.NICENESS, 19), os.SCHED_BATCH)
+    assert (niceness, policy) == (min(os.nice(0) + NICENESS, 19), os.SCHED_BATCH)
     if not alone:
         assert group == before  # others are in it
 

@@ -1,8 +1,8 @@
 """A process that commits until it is killed: each commit writes its number under two keys, and every so often a run.
 
-Usage: crash_child.py DIRECTORY [unsynced]. Each acknowledged number is written to standard output in 8 bytes. With
-`unsynced` it leaves out every sync of the changelog, and acknowledges all the same: a planted fault. It ends with 70
-when nothing can be made durable any more.
+Usage: crash_child.py DIRECTORY [unsynced | apart]. Each acknowledged number is written to standard output in 8 bytes.
+With `unsynced` it leaves out every sync of the changelog, and acknowledges all the same: a planted fault. With `apart`
+layers are flushed by processes of their own. It ends with 70 when nothing can be made durable any more.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from catalog.errors import SqlError
+from engine.storage import checkpoint
 from engine.storage.edits import Edits
 from engine.storage.keys import encode_row_numbers
 from replication.files import Files
@@ -36,6 +37,8 @@ class Unsynced(Files):
 
 def main() -> None:
     files = Unsynced() if sys.argv[2:] == ["unsynced"] else None
+    if sys.argv[2:] == ["apart"]:
+        checkpoint.APART_KEYS = 0
     try:
         commit_for_ever(Store(Path(sys.argv[1]), files, segment_bytes=64 << 10, flush_versions=40))
     except (SqlError, OSError, queue.Empty) as error:

@@ -10,16 +10,18 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.engine.storage.crash_child import RUN_EVERY, RUN_ROWS
 from tests.engine.storage.harness import Store, key
 
 ROUNDS = 6
 
 
-def run_and_kill(path: Path, seconds: float) -> int:
+def run_and_kill(path: Path, seconds: float, *options: str) -> int:
     """Runs the child for so long after its first commit; the last number that it acknowledged."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.storage.crash_child", str(path)], stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.engine.storage.crash_child", str(path), *options], stdout=subprocess.PIPE
     )
     assert child.stdout is not None
     output = bytearray(child.stdout.read(8))
@@ -50,13 +52,14 @@ def check(path: Path, acknowledged: int) -> int:
     return last
 
 
-def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("apart",)], ids=["flushed here", "flushed apart"])
+def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path, options: tuple[str, ...]) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
     last = 0
     for _ in range(ROUNDS):
-        acknowledged = run_and_kill(tmp_path, chance.uniform(0.0, 0.3))
+        acknowledged = run_and_kill(tmp_path, chance.uniform(0.0, 0.3), *options)
         assert acknowledged > last
         last = check(tmp_path, acknowledged) if chance.random() < 0.6 else acknowledged
     check(tmp_path, last)

@@ -44,7 +44,7 @@ def test_reads_at_every_lsn_from_the_horizon_on(seed: int, lag: int) -> None:
 
 def test_newest_gives_everything_in_key_order() -> None:
     table, states = _random_history(1, 5)
-    items = [item for part in table.newest() for item in part]
+    items = [item for part in table.newest() for item in zip(*(column.to_pylist() for column in part), strict=True)]
     assert items == sorted(states[-1].items())
 
 
@@ -87,3 +87,17 @@ def test_has_knows_storage_ids() -> None:
     assert table.has(b"\0\0\0\1")
     assert not table.has(b"\0\0\0\2")
     assert list(table.scan(key(0, 2), key(9, 2), 1)) == []
+
+
+def test_what_is_known_of_keys_stays_so_when_it_has_been_put_in_order() -> None:
+    table = Memtable(1)
+    table.apply(1, {key(number): b"x" for number in range(10, 20)}, 0)
+
+    def known(*numbers: int) -> bool:
+        keys = [key(number) for number in numbers]
+        return table.knows_any(keys, min(keys), max(keys))
+
+    for _ in range(2):
+        assert known(1, 10) and known(19) and known(5, 15, 25)
+        assert not known(1, 9) and not known(20, 30) and not known(1, 30)
+        list(table.newest())

@@ -100,7 +100,11 @@ def test_a_view_stays_as_it_is_while_layers_are_flushed(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_large_layer_is_flushed_in_several_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("apart_keys", [0, 1 << 60], ids=["apart", "here"])
+def test_a_large_layer_is_flushed_in_several_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart_keys: int
+) -> None:
+    monkeypatch.setattr("engine.storage.checkpoint.APART_KEYS", apart_keys)
     monkeypatch.setattr("engine.storage.checkpoint.COMMIT_BYTES", 10_000)
     store = Store(tmp_path)
     store.commit({key(number): b"old" for number in range(0, 4000, 2)})

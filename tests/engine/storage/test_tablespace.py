@@ -22,6 +22,7 @@ from engine.storage.flush import Flusher
 from engine.storage.keys import encode_row_numbers, prefix_range, row_number_key, storage_prefix
 from engine.storage.leaning import LEANS
 from engine.storage.tablespace import DirectoryInUse
+from engine.storage.writing import delete_slice
 from replication.files import Files
 from tests.engine.storage.harness import Store, key
 
@@ -124,6 +125,12 @@ def test_keys_are_new_as_long_as_nothing_is_known_of_them(tmp_path: Path) -> Non
     store.flush()  # the snapshot still needs what was there before
     assert new(4, 5) and not new(4, 1) and not new(2, 4) and not new(4, 3, 5)
     snapshot.close()
+    loaded = store.space.new_run()
+    loaded.add(pa.array([key(20), key(30)], pa.binary()), pa.array([b"r", None], pa.binary()))
+    store.commit({key(40): b"e"}, runs=[loaded.finish().reference])
+    assert new(4) and new(19, 25, 31) and not new(4, 20) and not new(30) and not new(4, 40)
+    store.flush()
+    assert new(4) and new(19, 25, 31) and not new(4, 20) and not new(4, 40)
     assert new() and new(4) and not store.space.all_new([bytes([LEANS]) + key(4)[1:]])
     store.close()
 
@@ -236,15 +243,14 @@ def test_a_dropped_storage_id_is_deleted_in_the_background_also_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted = threading.Event()
-    delete_slice = Checkpoint._delete_slice
 
-    def last(checkpoint: Checkpoint, name: bytes) -> bool:
-        more = delete_slice(checkpoint, name)
+    def last(environment: Any, rows: Any, meta: Any, name: bytes, count: int) -> bool:
+        more = delete_slice(environment, rows, meta, name, count)
         if not more:
             deleted.set()
         return more
 
-    monkeypatch.setattr(Checkpoint, "_delete_slice", last)
+    monkeypatch.setattr("engine.storage.checkpoint.delete_slice", last)
     store = Store(tmp_path)
     store.commit({key(1, 2): b"stays", **{key(number): b"x" for number in range(100)}})
     store.flush()
@@ -267,6 +273,7 @@ def test_deleting_what_was_dropped_makes_way_and_goes_on_later(tmp_path: Path, m
     store.flush()
     store.space._flusher.stop()  # type: ignore[union-attr]
     checkpoint = store.space._checkpoint
+    checkpoint._lock = None  # it deletes everything itself
     with checkpoint.environment.begin(write=True, db=checkpoint._meta) as transaction:
         transaction.put(b"drop" + storage_prefix(1), b"")
 

@@ -1,0 +1,202 @@
+"""Writing into LMDB: here, or in a process of its own.
+
+    python -m engine.storage.writing DIRECTORY MAP_BYTES put COMMIT_BYTES
+    python -m engine.storage.writing DIRECTORY MAP_BYTES delete KEYS NAME ...
+
+py-lmdb lets go of the interpreter for each key that it puts or deletes and has to win it back from the engine's thread,
+which then loses as much: 400,000 keys take 0.2 s alone, and 4 s beside a busy thread, which works at three quarters of
+its speed meanwhile. So a large layer is put, and a large range deleted, by a process that has nothing else to do. It is
+told on its standard input, and says on its standard output how it ended: "done", or one of MAP_FULL, DISK, OTHER, a
+space and what LMDB said.
+
+To put is to read batches, as columns:
+
+    batch    u32 rows, u64 bytes of keys, u64 of values, u8 whether some are deleted;
+             (rows + 1) x i64 offsets of the keys, the keys; the same of the values; with deletions: a byte a row, 0 for
+             a row that is deleted
+    end      u32 0, u64 the layer's LSN, u64 how many storage ids are dropped, u8 0; a u32 each
+
+Input that ends before the end of a layer (the server has died) undoes what is under way. To delete is to go on until
+the standard input ends: KEYS a transaction; NAMEs are what marks the ranges in `meta`, in hexadecimal digits.
+
+The process inherits the lock of the directory, so no other server comes before it is gone
+(engine/storage/tablespace.py). It imports nothing heavy: it is there for a second or less.
+
+LMDB's own format of what is written here: engine/storage/checkpoint.py.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise, starmap
+from typing import Any, BinaryIO
+
+import lmdb
+
+COMMIT_BYTES = 128 << 20
+DROP_PAUSE = 0.01  # seconds between two slices
+ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
+LEANS = 0x80
+"""The first byte of keys from which on they lean (engine/storage/leaning.py): their deletions are empty values."""
+
+FLUSHED, DROP = b"flushed", b"drop"
+MAP_FULL, DISK, OTHER = "map-full", "disk", "other"
+DONE = "done"
+
+U32 = struct.Struct("<I")
+U64 = struct.Struct("<Q")
+HEADER = struct.Struct("<IQQB")
+
+Pairs = Sequence[tuple[bytes, bytes | None]]
+
+
+class LayerWriter:
+    """One layer on its way into an environment. `put` all of it, later slices over earlier ones, then `finish`.
+
+    A layer beyond `commit_bytes` (bulk runs) takes several LMDB transactions, of which only the last moves `flushed`:
+    LMDB keeps a transaction's pages in memory. What the earlier ones wrote is hidden by the layer itself, which is read
+    first until the end, and which the changelog brings back after a crash.
+    """
+
+    def __init__(self, environment: lmdb.Environment, rows: Any, meta: Any, commit_bytes: int) -> None:
+        self._begin: Callable[[], lmdb.Transaction] = lambda: environment.begin(db=rows, write=True)
+        self._meta = meta
+        self._commit_bytes = commit_bytes
+        self._size = 0
+        self._transaction: lmdb.Transaction | None = None
+
+    def put(self, pairs: Pairs) -> None:
+        """Keys with their values, None for what is deleted. Raises lmdb.Error."""
+        transaction = self._open()
+        stored = [(key, value) for key, value in pairs if value is not None]
+        self._size += len(pairs) * ENTRY_BYTES + sum([len(value) for _, value in stored])
+        if len(stored) < len(pairs):
+            for key in [key for key, value in pairs if value is None]:
+                if key[0] >= LEANS:
+                    transaction.put(key, b"")
+                else:
+                    transaction.delete(key)
+        with transaction.cursor() as cursor:
+            cursor.putmulti(stored)
+        if self._size > self._commit_bytes:
+            self._commit(transaction)
+
+    def finish(self, lsn: int, drops: Iterable[int]) -> None:
+        """The layer is whole: everything up to this LSN is there, durable. `drops`: storage ids to be deleted from now
+        on. Raises lmdb.Error."""
+        transaction = self._open()
+        for storage_id in drops:
+            transaction.put(DROP + storage_id.to_bytes(4, "big"), b"", db=self._meta)
+        transaction.put(FLUSHED, U64.pack(lsn), db=self._meta)
+        self._commit(transaction)
+
+    def abandon(self) -> None:
+        """Undoes what has not been committed; nothing after `finish`."""
+        if self._transaction is not None:
+            self._transaction.abort()
+            self._transaction = None
+
+    def _open(self) -> lmdb.Transaction:
+        if self._transaction is None:
+            self._transaction = self._begin()
+        return self._transaction
+
+    def _commit(self, transaction: lmdb.Transaction) -> None:
+        self._transaction, self._size = None, 0
+        transaction.commit()
+
+
+def failure(error: lmdb.Error) -> str:
+    """What has become of a write, as one line: its kind, a space, LMDB's text."""
+    kind = MAP_FULL if isinstance(error, lmdb.MapFullError) else DISK if isinstance(error, lmdb.DiskError) else OTHER
+    return f"{kind} {error}"
+
+
+def delete_slice(environment: lmdb.Environment, rows: Any, meta: Any, name: bytes, count: int) -> bool:
+    """Deletes `count` keys of a range that is marked in `meta`, or all that are left and the mark, which makes it
+    False. Raises lmdb.Error."""
+    prefix = name[len(DROP) :]
+    with environment.begin(db=rows, write=True) as transaction, transaction.cursor() as cursor:
+        found = cursor.set_range(prefix)
+        for _ in range(count):
+            if not found or not cursor.key().startswith(prefix):
+                cursor.close()
+                transaction.delete(name, db=meta)
+                return False
+            found = cursor.delete() and bool(cursor.key())
+    return True
+
+
+def receive(source: BinaryIO, writer: LayerWriter) -> None:
+    """Puts a layer that arrives as the module's text says. Raises EOFError when it ends before its end, lmdb.Error."""
+    while True:
+        rows, key_bytes, value_bytes, deletions = HEADER.unpack(_exactly(source, HEADER.size))
+        if not rows:
+            drops = _exactly(source, U32.size * value_bytes)
+            writer.finish(key_bytes, [number for (number,) in U32.iter_unpack(drops)])
+            return
+        keys = _column(source, rows, key_bytes)
+        values: list[bytes | None] = list(_column(source, rows, value_bytes))
+        if deletions:
+            kept = _exactly(source, rows)
+            values = [value if here else None for value, here in zip(values, kept, strict=True)]
+        writer.put(list(zip(keys, values, strict=True)))
+
+
+def _column(source: BinaryIO, rows: int, size: int) -> list[bytes]:
+    offsets = memoryview(_exactly(source, 8 * (rows + 1))).cast("q").tolist()
+    data = _exactly(source, size)
+    start = offsets[0]
+    if start:
+        offsets = [offset - start for offset in offsets]
+    return list(map(data.__getitem__, starmap(slice, pairwise(offsets))))
+
+
+def _exactly(source: BinaryIO, size: int) -> bytes:
+    data = source.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The process; its exit status."""
+    directory, map_bytes, what, *more = arguments
+    try:
+        with lmdb.open(directory, map_size=int(map_bytes), max_dbs=4, max_readers=1024, readahead=False) as environment:
+            rows, meta = (environment.open_db(name, create=False) for name in (b"rows", b"meta"))
+            if what == "put":
+                _put(environment, rows, meta, int(more[0]))
+            else:
+                _delete(environment, rows, meta, int(more[0]), map(bytes.fromhex, more[1:]))
+        answer = DONE
+    except EOFError:
+        return 1
+    except lmdb.Error as error:
+        answer = failure(error)
+    print(answer, flush=True)
+    return 0
+
+
+def _put(environment: lmdb.Environment, rows: Any, meta: Any, commit_bytes: int) -> None:
+    writer = LayerWriter(environment, rows, meta, commit_bytes)
+    try:
+        receive(sys.stdin.buffer, writer)
+    finally:
+        writer.abandon()
+
+
+def _delete(environment: lmdb.Environment, rows: Any, meta: Any, count: int, names: Iterable[bytes]) -> None:
+    for name in names:
+        while delete_slice(environment, rows, meta, name, count):
+            if select.select([sys.stdin], [], [], DROP_PAUSE)[0]:  # it has ended
+                return
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,150 @@
+"""Layers that a process of its own writes into LMDB."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from catalog.errors import SqlError
+from engine.storage import checkpoint
+from engine.storage.checkpoint import Checkpoint
+from engine.storage.memtable import Memtable
+from engine.storage.tablespace import DirectoryInUse, lock_directory
+from tests.engine.storage.harness import Store, key
+
+
+@pytest.fixture
+def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Checkpoint]:
+    """Tables of which every layer is written by another process."""
+    monkeypatch.setattr(checkpoint, "APART_KEYS", 0)
+    monkeypatch.setattr(Checkpoint, "_write_here", None)
+    lock = lock_directory(str(tmp_path))
+    opened = Checkpoint(str(tmp_path / "rows"), lock=lock)
+    yield opened
+    opened.close()
+    os.close(lock)
+
+
+def layer(lsn: int, writes: dict[bytes, bytes | None], drops: list[int] | None = None) -> Memtable:
+    made = Memtable(lsn)
+    made.apply(lsn, writes, lsn)
+    made.drop(lsn, drops or [])
+    return made
+
+
+def stored(tables: Checkpoint) -> dict[bytes, bytes]:
+    with tables.environment.begin(db=tables.rows) as transaction:
+        return dict(transaction.cursor())
+
+
+def no_pause(_: float) -> None:
+    return
+
+
+def the_child() -> int:
+    """The process that a write of this test has started."""
+    tasks = pathlib.Path("/proc/self/task").iterdir()
+    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    names = {child: pathlib.Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    return next(child for child, name in names.items() if b"engine.storage.writing" in name)
+
+
+def test_writes_deletions_and_drops_arrive(tables: Checkpoint) -> None:
+    first = {key(number): b"%d" % number for number in range(20_000)}
+    tables.write(layer(1, dict(first)), no_pause)
+    assert stored(tables) == first
+    leaning = b"\x80\0\0\1"
+    second: dict[bytes, bytes | None] = {key(number): None for number in range(0, 20_000, 3)}
+    second |= {key(1): b"", key(2): b"x" * 9_000_000, leaning + b"a": None, leaning + b"b": b"v"}
+    tables.write(layer(2, second, [7, 9]), no_pause)
+    expected = {place: value for place, value in {**first, **second}.items() if value is not None}
+    assert stored(tables) == {**expected, leaning + b"a": b""}
+    with tables.environment.begin() as transaction:
+        assert tables.drops_in(transaction) == [7, 9]
+    assert tables.flushed_lsn == 2
+    tables.write(layer(3, {}), no_pause)
+    tables.close()
+    again = Checkpoint(tables.path)
+    assert again.flushed_lsn == 3
+    again.close()
+
+
+def test_what_was_dropped_is_deleted_and_makes_way(tables: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "DROP_SLICE", 10)
+    kept = {key(number, 2): b"y" for number in range(10)}
+    tables.write(layer(1, {key(number): b"x" for number in range(10_000)} | dict(kept)), no_pause)
+    tables.write(layer(2, {key(1, 3): b"z"}, [1, 3]), no_pause)
+    seen: list[int] = []
+
+    def stop_when_some_are_gone() -> bool:
+        seen.append(len(stored(tables)))
+        return seen[-1] < 9_990  # the first slice is the server's own
+
+    tables.delete_dropped(no_pause, stop_when_some_are_gone)
+    assert len(stored(tables)) > len(kept) + 1
+    tables.delete_dropped(no_pause, lambda: False)
+    assert stored(tables) == kept
+    with tables.environment.begin() as transaction:
+        assert tables.drops_in(transaction) == []
+
+
+def test_a_process_that_is_killed_has_written_nothing(tables: Checkpoint) -> None:
+    def kill(_: float) -> None:
+        os.kill(the_child(), signal.SIGKILL)
+
+    tables.write(layer(1, {key(1): b"kept"}), no_pause)
+    with pytest.raises(SqlError, match="has ended with status -9") as raised:
+        tables.write(layer(2, {key(number): b"x" for number in range(100_000)}), kill)
+    assert raised.value.sqlstate == "58030"
+    assert stored(tables) == {key(1): b"kept"}
+    assert tables.flushed_lsn == 1
+    tables.write(layer(2, {key(2): b"later"}), no_pause)
+    assert stored(tables) == {key(1): b"kept", key(2): b"later"}
+
+
+def test_what_cannot_be_written_is_told(tables: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "map_size", lambda _: 1 << 20)
+    with pytest.raises(SqlError, match=r"the map of the tables in .* is full") as raised:
+        tables.write(layer(1, {key(number): b"x" * 100 for number in range(50_000)}), no_pause)
+    assert raised.value.sqlstate == "53100"
+
+
+def test_the_server_writes_where_no_process_can_be_started(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "APART_KEYS", 0)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    lock = lock_directory(str(tmp_path))
+    tables = Checkpoint(str(tmp_path / "rows"), lock=lock)
+    tables.write(layer(1, {key(1): b"a"}), no_pause)
+    assert stored(tables) == {key(1): b"a"}
+    tables.close()
+    os.close(lock)
+
+
+def test_a_killed_server_s_writing_process_is_waited_for(tmp_path: pathlib.Path) -> None:
+    """It has the lock of the directory; whoever owned that is gone."""
+    Store(tmp_path).close()
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    lock = lock_directory(str(tmp_path))
+    os.pwrite(lock, b"%-20d\n" % gone.pid, 0)
+    writing = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock,))
+    os.close(lock)
+    opened: list[Store] = []
+    opening = threading.Thread(target=lambda: opened.append(Store(tmp_path)))
+    opening.start()
+    opening.join(0.2)
+    assert not opened
+    writing.communicate(b"\n")
+    opening.join()
+    with pytest.raises(DirectoryInUse):  # at once, its owner is alive
+        lock_directory(str(tmp_path))
+    opened[0].close()
