@@ -40,6 +40,7 @@ NO_HASH = bytes(16)
 
 _GUARD = struct.Struct("<4sI")
 _HEADER = struct.Struct("<HHIQQQqQ16s16s")
+_HEAD = struct.Struct("<HHI")  # what it begins with
 HEADER_SIZE = _GUARD.size + _HEADER.size
 MAX_BODY = 2**32 - 1
 
@@ -101,6 +102,12 @@ def decode_header(data: bytes | bytearray | memoryview, offset: int = 0) -> Entr
         data, offset + _GUARD.size
     )
     return EntryHeader(crc, length, epoch, lsn, committed, commit_time, schema_version, tablespace, previous, flags)
+
+
+def flags_and_length(data: bytes, offset: int) -> tuple[int, int]:
+    """Of the entry at this offset, which is verified: its flags, and the length of its body."""
+    _, flags, length = _HEAD.unpack_from(data, offset + _GUARD.size)
+    return flags, length
 
 
 def verify(data: memoryview, offset: int, header: EntryHeader) -> bool:

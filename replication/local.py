@@ -4,7 +4,8 @@
     directory/spare-1                        a retired segment, to be written again
     directory/durable                        the last durable LSN, in two slots
     directory/bulk/<name>                    files that entries refer to (engine/storage/runs.py)
-    directory/kept/<lsn>-<name>              those that storage no longer needs, while somebody holds the log
+    directory/kept/<lsn>-<name>              those that storage no longer needs, while somebody holds the log: <lsn> is
+                                             that of the entry
 
 **Group commit.** `submit` puts the entry into a list and returns. At the end of the loop's turn everything in the list
 is written with one call, and the sync is begun (replication/syncing.py: the kernel does it, and says when it is done).
@@ -20,8 +21,9 @@ ends before that LSN is damaged, however cleanly it ends. Two slots, written in 
 back while one of them changes.
 
 **Holds.** What is in the checkpoint of LMDB is retired, unless somebody still wants to read it: `hold` keeps every
-entry above an LSN, with the files that they refer to. Such a file goes to `kept`, under the last LSN of that moment,
-which is not below the entry's: it stays as long as an entry of that LSN would.
+entry above an LSN, with the files that they refer to. Such a file goes to `kept`, under the LSN of its entry, and stays
+as long as that has to. Segments go whole, so entries stay readable whose files have gone: `durable` says behind which
+LSN every entry has its files, and what is read again (`whole_from`) begins there.
 
 **Transactions over several tablespaces.** An entry that is one part of such a transaction counts as durable when every
 part is, and so does everything behind it: until then nobody is told of it, and `durable` and the `committed` of later
@@ -37,6 +39,7 @@ import os
 import struct
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -71,9 +74,12 @@ GROUP_BYTES = 1 << 20  # a group stops gathering here: it is written in one turn
 SPARES = 2
 KEPT = "kept"
 ZERO_STEP = 256 << 10
+MARK_BYTES = 256 << 10
+PAUSE_ENTRIES = 256
 _SLOT = struct.Struct("<QI")
 _SLOT_LSN = struct.Struct("<Q")
 _SLOT_DISTANCE = 512
+_FILES_SLOT = 1024
 
 Submission = tuple[int, bytes, int, int, int]
 """(LSN, body, commit time, schema version, flags)"""
@@ -148,6 +154,8 @@ class DurableMark:
         finally:
             os.close(fd)
         self._next_slot = 0
+        if fresh:
+            self.write_files_after(0)
 
     @staticmethod
     def _slot(lsn: int) -> bytes:
@@ -160,6 +168,17 @@ class DurableMark:
     def write(self, lsn: int) -> None:
         self._pages[self._next_slot : self._next_slot + _SLOT.size] = self._slot(lsn)
         self._next_slot ^= _SLOT_DISTANCE
+
+    def files_after(self) -> int | None:
+        """The LSN behind which every entry that is there has the files that it refers to; None if that is not known:
+        an older release has kept the directory."""
+        lsn, crc = _SLOT.unpack_from(self._pages, _FILES_SLOT)
+        return lsn if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc else None
+
+    def write_files_after(self, lsn: int) -> None:
+        """Durable when it returns."""
+        self._pages[_FILES_SLOT : _FILES_SLOT + _SLOT.size] = self._slot(lsn)
+        self._pages.flush()
 
     def close(self) -> None:
         self._pages.flush()
@@ -222,11 +241,15 @@ class LocalChangelog:
         self._files.sync_directory(directory)
         self._files.sync_directory(os.path.dirname(os.path.abspath(directory)))
         self._fd = -1
+        self._segment = 0
         self._offset = self._capacity = self._written = 0
         self._hash = NO_HASH
         self._tail = (0, NO_HASH, 0)  # LSN, hash and commit time of the last entry that is durable here
         self._committed: int | None = None  # None: the chain has not begun
         self._find_end()
+        self._files_after, self._kept_lsns = self._find_files()
+        self._marks: dict[int, list[tuple[int, int, bytes]]] = {}  # by segment: LSN, offset, hash of the entry before
+        self._group_first = 0
         self._submitted: list[Submission] = []
         self._begun_after = 0  # where the chain begins, while nothing of it is committed
         self._synced_lsn = self._committed or 0  # durable here
@@ -292,13 +315,14 @@ class LocalChangelog:
         """The bulk segments that exist, those included that no entry refers to."""
         return os.listdir(os.path.join(self._directory, "bulk"))
 
-    def drop_bulk(self, name: str) -> None:
-        """The bulk segment is no longer needed here: in the checkpoint, or never referred to."""
-        if self._holds:
-            lsn = self._submitted_lsn or 0
+    def drop_bulk(self, name: str, lsn: int) -> None:
+        """See engine.storage.interface.Changelog."""
+        if self._holds and min(self._holds.values()) < lsn:
+            self._kept_lsns.append(lsn)
             self._chores.put(lambda: self._keep_bulk(name, lsn))
         else:
-            self._chores.put(lambda: self._files.unlink(self.bulk_path(name)))
+            after = self._files_after = max(self._files_after, lsn)
+            self._chores.put(lambda: self._drop_bulk(name, after))
 
     def retire(self, upto: int) -> None:
         self._retired = max(self._retired, upto)
@@ -306,7 +330,12 @@ class LocalChangelog:
 
     def _retire_unheld(self) -> None:
         upto = min(self._retired, *self._holds.values()) if self._holds else self._retired
-        self._chores.put(lambda: self._retire(upto))
+        going = [lsn for lsn in self._kept_lsns if lsn <= upto]
+        if going:
+            self._kept_lsns = [lsn for lsn in self._kept_lsns if lsn > upto]
+            self._files_after = max(self._files_after, *going)
+        after = self._files_after
+        self._chores.put(lambda: self._retire(upto, after))
 
     # --- those who read what storage has left behind -------------------------------------------------------------
 
@@ -325,6 +354,12 @@ class LocalChangelog:
         starts = list_segments(self._directory)
         return starts[0] if starts else None
 
+    def whole_from(self) -> int | None:
+        """The first LSN from which on every entry can be read together with the files that it refers to; None while
+        the chain has not begun. A hold keeps it where it is, or below."""
+        oldest = self.oldest_lsn()
+        return None if oldest is None else max(oldest, self._files_after + 1)
+
     def segments(self) -> list[tuple[int, int]]:
         """(first LSN, size in bytes) of every segment, in order; of the last one what is written."""
         found: list[tuple[int, int]] = []
@@ -340,23 +375,28 @@ class LocalChangelog:
         XX001."""
         return (item.entry for item in self._located(after, upto))
 
-    def pieces(self, after: int, upto: int, size: int) -> Iterator[Piece]:
-        """As `entries`, as the bytes that they are, gathered to `size` bytes or a little more; none is empty."""
+    def pieces(self, after: int, upto: int, size: int, pause: Callable[[float], None] | None = None) -> Iterator[Piece]:
+        """As `entries`, as the bytes that they are, gathered to `size` bytes or a little more; none is empty. `pause`
+        is called every few milliseconds with the processor time of the thread since the last time, in seconds."""
         first, parts, gathered = 0, list[bytes](), 0
+        worked = time.thread_time()
         previous = known = b""
-        time = lsn = 0
+        committed = lsn = 0
         for item in self._located(after, upto):
             header = item.entry.header
             if not parts:
                 first, previous = header.lsn, header.previous
             parts.append(item.data())
             gathered += len(parts[-1])
-            lsn, time, known = header.lsn, header.commit_time, item.entry.hash
+            lsn, committed, known = header.lsn, header.commit_time, item.entry.hash
+            if pause is not None and not lsn % PAUSE_ENTRIES:
+                pause(time.thread_time() - worked)
+                worked = time.thread_time()
             if gathered >= size:
-                yield Piece(first, lsn, time, previous, known, b"".join(parts))
+                yield Piece(first, lsn, committed, previous, known, b"".join(parts))
                 parts, gathered = [], 0
         if parts:
-            yield Piece(first, lsn, time, previous, known, b"".join(parts))
+            yield Piece(first, lsn, committed, previous, known, b"".join(parts))
 
     def mark(self, lsn: int) -> tuple[bytes, int]:
         """Hash and commit time of the entry at a durable LSN; NO_HASH and 0 for one that is not here: the chain begins
@@ -472,7 +512,9 @@ class LocalChangelog:
                 if known is not None and previous != known:
                     raise damaged(f"segment {segment_name(starts[index])} does not continue the one before it")
                 known = previous
-                for entry in walk(data, starts[index], previous, self._tablespace):
+                place = self._place(starts[index], after + 1) or (starts[index], BLOCK, previous)
+                lsn = place[0] - 1
+                for entry in walk(data, place[0], place[2], self._tablespace, place[1]):
                     lsn, known = entry.header.lsn, entry.hash
                     if lsn > last:
                         return
@@ -504,6 +546,7 @@ class LocalChangelog:
             self._written = len(data)
             self._capacity = max(len(data), self._segment_bytes)
         self._fd = self._files.open(path)
+        self._segment = starts[-1]
         self._offset = offset
         self._committed = self._submitted_lsn = lsn
         if later:
@@ -513,6 +556,16 @@ class LocalChangelog:
         # be replayed and shown to clients, so it has to be durable first.
         self._files.sync(self._fd)
         self._mark.write(durable)  # both slots are whole again
+
+    def _find_files(self) -> tuple[int, list[int]]:
+        """The LSN behind which every entry has its files, and those of the entries whose files are in `kept`."""
+        known = self._mark.files_after()
+        if known is None:
+            known = self._committed or 0
+            self._mark.write_files_after(known)
+        kept = os.path.join(self._directory, KEPT)
+        names = os.listdir(kept) if os.path.isdir(kept) else []
+        return known, [int(name.partition("-")[0]) for name in names]
 
     # --- writing -----------------------------------------------------------------------------------------------
     #
@@ -545,12 +598,25 @@ class LocalChangelog:
             parts.append(entry)
         data = b"".join(parts)
         self._writing = (group[-1][0], size, group[-1][2])
+        self._group_first = group[0][0]
         if self._offset + len(data) > self._capacity:
             self._roll(group[0][0], data, previous)
         else:
             self._write(data, previous)
 
+    def _mark_place(self) -> None:
+        """Remembers, now and then, where a group begins: who reads on from there need not walk through all before."""
+        marks = self._marks.setdefault(self._segment, [])
+        if self._offset - (marks[-1][1] if marks else BLOCK) >= MARK_BYTES:
+            marks.append((self._group_first, self._offset, self._hash))
+
+    def _place(self, segment: int, lsn: int) -> tuple[int, int, bytes] | None:
+        """The last place known in a segment at or before an LSN. In any thread."""
+        marks = self._marks.get(segment, ())
+        return marks[found - 1] if (found := bisect_right(marks, lsn, key=lambda mark: mark[0])) else None
+
     def _write(self, data: bytes, last_hash: bytes) -> None:
+        self._mark_place()
         end = self._offset + len(data)
         try:
             if end > self._written:
@@ -671,6 +737,9 @@ class LocalChangelog:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._offset, self._written = rolling.fd, BLOCK, os.fstat(rolling.fd).st_size
+        self._segment = rolling.first_lsn
+        there = set(list_segments(self._directory))
+        self._marks = {segment: marks for segment, marks in self._marks.items() if segment in there}
         self._capacity = max(self._segment_bytes, len(rolling.data) + BLOCK)
         self._write(rolling.data, rolling.last_hash)
 
@@ -695,12 +764,22 @@ class LocalChangelog:
                 return path
         return None
 
+    def _drop_bulk(self, name: str, files_after: int) -> None:
+        self._mark_files(files_after)
+        self._files.unlink(self.bulk_path(name))
+
+    def _mark_files(self, files_after: int) -> None:
+        """What goes is known to be gone before it does."""
+        if (self._mark.files_after() or 0) < files_after:
+            self._mark.write_files_after(files_after)
+
     def _keep_bulk(self, name: str, lsn: int) -> None:
         kept = os.path.join(self._directory, KEPT)
         os.makedirs(kept, exist_ok=True)
         self._files.rename(self.bulk_path(name), os.path.join(kept, f"{lsn:020}-{name}"))
 
-    def _retire(self, upto: int) -> None:
+    def _retire(self, upto: int, files_after: int) -> None:
+        self._mark_files(files_after)
         kept = os.path.join(self._directory, KEPT)
         for name in os.listdir(kept) if os.path.isdir(kept) else ():
             if int(name.partition("-")[0]) <= upto:

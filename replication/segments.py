@@ -93,9 +93,10 @@ def mapped(path: str) -> Iterator[memoryview]:
                 view.release()
 
 
-def walk(data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes) -> Iterator[Entry]:
-    """Every entry of the chain in a segment, verified, up to where it does not go on."""
-    lsn, offset = first_lsn, BLOCK
+def walk(data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes, offset: int = BLOCK) -> Iterator[Entry]:
+    """Every entry of the chain in a segment from one on, which lies at `offset`, verified, up to where it does not go
+    on. `previous`: the hash of the entry before."""
+    lsn = first_lsn
     while True:
         header = decode_header(data, offset)
         if header is None or header.lsn != lsn or header.previous != previous or header.tablespace != tablespace:

@@ -47,6 +47,7 @@ ROUTER_EXAMPLES = """examples:
   curl -s http://127.0.0.1:8090/sql -H 'Content-Type: text/plain' -d 'SELECT 6 * 7'
 """
 
+READY = "tell the addresses as one JSON object, when it is ready"
 ROUTER = "Takes PostgreSQL clients and connects each to a node of the cluster that is alive; POST /sql over HTTP."
 
 
@@ -68,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _settings(serve)
+    serve.add_argument("--json", action="store_true", help=READY)
     config = commands.add_parser(
         "config",
         help="show the settings that are in force, and where from",
@@ -105,7 +107,7 @@ def _settings(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--store", metavar="URL", help="changelog store of the cluster: file:///DIR, s3://..., log://..., quorum(...)"
     )
-    command.add_argument("--log-format", choices=("text", "json"), help="of the log on standard error (default: text)")
+    _log_format(command)
     command.add_argument("--read-from", metavar="URL", help="a regional copy of the store, filled by those who read")
     command.add_argument("--node", metavar="ID", help="name of this node in the cluster (default: the host's name)")
     command.add_argument(
@@ -113,6 +115,13 @@ def _settings(command: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=float,
         help="how far back the past is kept, for time travel and backups to any LSN (default: not at all)",
+    )
+
+
+def _log_format(command: argparse.ArgumentParser, default: str | None = None) -> None:
+    choices = ("text", "json")
+    command.add_argument(
+        "--log-format", choices=choices, default=default, help="of the log on standard error (default: text)"
     )
 
 
@@ -138,6 +147,8 @@ def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParse
     logstore.add_argument(
         "--tls-client-ca", metavar="FILE", default="", help="let in only clients with a certificate of this authority"
     )
+    _log_format(logstore, "text")
+    logstore.add_argument("--json", action="store_true", help=READY)
 
 
 def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -154,6 +165,8 @@ def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     router.add_argument("--http", metavar="HOST:PORT", default="", help="address for SQL over HTTP (default: none)")
     router.add_argument("--max-connections", metavar="N", type=int, default=2000, help="clients at a time")
+    _log_format(router, "text")
+    router.add_argument("--json", action="store_true", help=READY)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -164,11 +177,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from shoal.logstore import logstore
 
             tls = (options.tls_cert, options.tls_key, options.tls_client_ca)
-            return logstore(options.data, options.listen, options.secret_file, *tls)
+            return logstore(options.data, options.listen, options.secret_file, *tls, options.log_format, options.json)
         if options.command == "router":
             from shoal.router import RouterConfig, route
 
-            return route(RouterConfig(options.cluster, options.listen, options.http, options.max_connections))
+            return route(
+                RouterConfig(
+                    options.cluster, options.listen, options.http, options.max_connections, options.log_format,
+                    options.json,
+                )
+            )  # fmt: skip
         if options.command == "completion":
             from shoal.commands.completion import script
 
@@ -184,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         in_force = load(options.config, flags, os.environ)
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 
-        return serve(in_force)
+        return serve(in_force, options.json)
     except (ConfigError, SqlError, OSError) as error:
         message = str(error)
         if isinstance(error, OSError) and error.filename is not None:

@@ -9,9 +9,11 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import ssl
 import sys
 
+import orjson
 import uvloop
 
 from catalog.errors import SqlError
@@ -21,29 +23,37 @@ from replication.stores.log_server import LogServer, is_loopback
 from replication.stores.open import store_secret
 from replication.stores.tls import server_context
 from shoal.config import Config, ConfigError
+from shoal.logs import configure
 
 
 def logstore(
-    data: str, listen: str, secret_file: str | None, cert: str = "", key: str = "", client_ca: str = ""
+    data: str,
+    listen: str,
+    secret_file: str | None,
+    cert: str = "",
+    key: str = "",
+    client_ca: str = "",
+    log_format: str = "text",
+    as_json: bool = False,
 ) -> int:
     """Serves until SIGTERM or SIGINT, with TLS if there is a certificate (replication/stores/tls.py); returns the exit
-    status. Raises ConfigError, SqlError."""
+    status. `as_json`: it tells its address as a JSON object. Raises ConfigError, SqlError."""
     if (key or client_ca) and not cert:
         raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
     # The threads that write must win the interpreter back from the loop, which takes up to this long.
     sys.setswitchinterval(0.0005)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    configure(log_format, socket.gethostname())
     host, port = Config(listen=listen).address
     environment = os.environ
     secret = store_secret(None, secret_file) if secret_file else ""
     if not secret:
         secret = store_secret(environment.get("SHOAL_STORE_SECRET"), environment.get("SHOAL_STORE_SECRET_FILE"))
     tls = server_context(cert, key, client_ca) if cert else None
-    status: int = uvloop.run(_run(data, host, port, secret, tls))
+    status: int = uvloop.run(_run(data, host, port, secret, tls, as_json))
     return status
 
 
-async def _run(data: str, host: str, port: int, secret: str, tls: ssl.SSLContext | None) -> int:
+async def _run(data: str, host: str, port: int, secret: str, tls: ssl.SSLContext | None, as_json: bool) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -67,7 +77,8 @@ async def _run(data: str, host: str, port: int, secret: str, tls: ssl.SSLContext
     place = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
     if tls is None and secret and not is_loopback(host):
         logging.getLogger("shoal.logstore").warning("requests and the secret are not encrypted on their way")
-    print(f"shoal logstore ready: {'log' if tls is None else 'logs'}://{place}", flush=True)
+    url = f"{'log' if tls is None else 'logs'}://{place}"
+    print(orjson.dumps({"ready": url}).decode() if as_json else f"shoal logstore ready: {url}", flush=True)
     await stop.wait()
     await server.stop()
     return 0

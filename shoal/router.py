@@ -10,16 +10,19 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 
+import orjson
 import uvloop
 from aiohttp import web
 
 from replication.directory import CoordinatedDirectory
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import Config, ConfigError
+from shoal.logs import configure
 from wire.http import SqlOverHttp, health_of
 from wire.router import Router
 from wire.server import is_loopback
@@ -35,11 +38,13 @@ class RouterConfig:
     listen: str = "127.0.0.1:5432"
     http: str = ""
     max_connections: int = 2000
+    log_format: str = "text"
+    as_json: bool = False  # it tells its addresses as a JSON object
 
 
 def route(config: RouterConfig) -> int:
     """Runs the router; returns the exit status. Raises ConfigError, and SqlError for a cluster that cannot be read."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    configure(config.log_format, socket.gethostname())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     status: int = uvloop.run(_run(config))
     return status
@@ -62,9 +67,11 @@ async def _run(config: RouterConfig) -> int:
         async with http_door(router, config.http) as http:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stop.set)
-            print(f"shoal router ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
-            if http:
-                print(f"SQL over HTTP: POST {http}", flush=True)
+            url = f"postgresql://postgres@{host}:{bound}/postgres"
+            if config.as_json:
+                print(orjson.dumps({"ready": url, "http": http or None}).decode(), flush=True)
+            else:
+                print(f"shoal router ready: {url}" + (f"\nSQL over HTTP: POST {http}" if http else ""), flush=True)
             await stop.wait()
         await router.stop()
         return 0

@@ -16,10 +16,12 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
 import uvloop
 
 from catalog import patience
@@ -49,19 +51,19 @@ log = logging.getLogger("shoal")
 CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node would make another history
 
 
-def serve(config: Config) -> int:
-    """Runs the server; returns the exit status."""
+def serve(config: Config, as_json: bool = False) -> int:
+    """Runs the server; returns the exit status. `as_json`: it tells its addresses as a JSON object."""
     # Threads that load, flush and write files hand over to the engine's thread and take over from it all the time:
     # each would wait for Python's default of 5 ms to get the interpreter.
     sys.setswitchinterval(0.0001)
     deepen()
     patience.watch()
     configure(config.log_format, config.node or (socket.gethostname() if config.cluster else THIS_NODE))
-    status: int = uvloop.run(_run(config))
+    status: int = uvloop.run(_run(config, as_json))
     return status
 
 
-async def _run(config: Config) -> int:
+async def _run(config: Config, as_json: bool) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
 
@@ -70,11 +72,15 @@ async def _run(config: Config) -> int:
         os._exit(70)  # nothing may be acknowledged any more, and what was is on disk
 
     async with _admin_port(config) as admin:
-        return await _run_node(config, stop, fatal, admin)
+        return await _run_node(config, stop, fatal, admin, as_json)
 
 
 async def _run_node(
-    config: Config, stop: asyncio.Future[None], fatal: Callable[[BaseException], None], admin: Admin | None
+    config: Config,
+    stop: asyncio.Future[None],
+    fatal: Callable[[BaseException], None],
+    admin: Admin | None,
+    as_json: bool,
 ) -> int:
     if config.cluster:
         from shoal.cluster.member import Member  # a node alone needs neither ZooKeeper's client nor stores
@@ -82,12 +88,12 @@ async def _run_node(
         member = Member(config, fatal, "" if admin is None else admin.shown)
         await member.start()
         try:
-            await _serve_clients(config, member.node, stop, member, admin)
+            await _serve_clients(config, member.node, stop, member, admin, as_json)
         finally:
             await member.stop()
         return 0
     async with alone(config, fatal) as node:
-        await _serve_clients(config, node, stop, None, admin)
+        await _serve_clients(config, node, stop, None, admin, as_json)
     return 0
 
 
@@ -175,7 +181,12 @@ def memory_of_machine() -> int:
 
 
 async def _serve_clients(
-    config: Config, node: Node, stop: asyncio.Future[None], member: Member | None, admin: Admin | None
+    config: Config,
+    node: Node,
+    stop: asyncio.Future[None],
+    member: Member | None,
+    admin: Admin | None,
+    as_json: bool,
 ) -> None:
     """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
@@ -200,15 +211,31 @@ async def _serve_clients(
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    print(f"shoal ready: postgresql://postgres@{host}:{bound}/postgres", flush=True)
-    print(f'connect with: psql "host={host} port={bound} user=postgres"', flush=True)
     if admin is not None:
         admin.serves(config, node, server, member)
-        print(f"administration: {admin.url}", flush=True)
+    ready = Ready(f"postgresql://postgres@{host}:{bound}/postgres", None if admin is None else admin.url)
+    print(ready.as_json() if as_json else ready.as_text(host, bound), flush=True)
     await stop
     if admin is not None:
         admin.stops()
     await end_clients(server)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a server says when clients can come: where it is, and its administration port."""
+
+    url: str
+    administration: str | None
+
+    def as_text(self, host: str, port: int) -> str:
+        lines = [f"shoal ready: {self.url}", f'connect with: psql "host={host} port={port} user=postgres"']
+        if self.administration is not None:
+            lines.append(f"administration: {self.administration}")
+        return "\n".join(lines)
+
+    def as_json(self) -> str:
+        return orjson.dumps({"ready": self.url, "administration": self.administration}).decode()
 
 
 async def end_clients(server: Server) -> None:

@@ -114,7 +114,7 @@ class SharedLog:
     def bulk_names(self) -> list[str]:
         return []
 
-    def drop_bulk(self, name: str) -> None:
+    def drop_bulk(self, name: str, lsn: int) -> None:
         return
 
     def close(self) -> None:

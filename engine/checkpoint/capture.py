@@ -47,7 +47,6 @@ BATCH_ROWS = 65_536
 BATCH_BYTES = 16 << 20
 SLICE_ROWS = 256  # taken from LMDB at once: a loop in C, which does not let go of the interpreter
 SLICE_BYTES = 1 << 20
-LONGEST_REST = 0.1
 
 Pause = Callable[[float], None]
 """Called between slices of work with the processor seconds that the slice took."""

@@ -12,8 +12,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from engine.bulk.thread import BulkThread
-from engine.checkpoint.capture import LONGEST_REST, Capture
+from engine.checkpoint.capture import Capture
 from engine.checkpoint.exact import ContentHash
+from engine.priority import LONGEST_REST
 
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace

@@ -33,12 +33,13 @@ from engine.checkpoint.exact import OpenTable
 from engine.checkpoint.interface import CheckpointFiles, OnProgress, Progress
 from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEntry, damaged
 from engine.checkpoint.range_files import file_crc
-from engine.storage.checkpoint import COMMIT_BYTES, ENTRY_BYTES, Checkpoint
+from engine.storage.checkpoint import Checkpoint
 from engine.storage.columns import Column
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.rows import RowCodec
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 from engine.storage.tablespace import lock_directory
+from engine.storage.writing import COMMIT_BYTES, ENTRY_BYTES
 
 RESTORING = "restoring"
 ROWS = "rows"

@@ -18,7 +18,6 @@ import os
 import secrets
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -31,35 +30,32 @@ import pyarrow.parquet as pq
 from catalog.errors import SqlError
 from engine.bulk.thread import BulkThread
 from engine.checkpoint import manifest as manifests
-from engine.checkpoint.capture import LONGEST_REST, Capture
+from engine.checkpoint.capture import Capture
 from engine.checkpoint.exact import OpenTable
 from engine.checkpoint.interface import CheckpointFiles, Described, EntryMark, OnProgress, Progress
 from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEntry
 from engine.checkpoint.range_files import COMPRESSION, Made, file_crc, look_at, write_range
 from engine.checkpoint.ranges import TARGET_BYTES, TARGET_ROWS, Rewrite, plan, whole_table
 from engine.checkpoint.system import Pairs, System, TableName
+from engine.priority import REST, Pace
 
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 CLEAN_UP_SECONDS = 10.0
-BUSY = 0.2  # share of a processor that the engine's thread uses, from which on it counts as busy
-IDLE = 40  # how much less it rests then
-LOOK_SECONDS = 0.1
 PARTIAL_BYTES = 128 << 20  # of stored rows
 OTHER_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`rest`: seconds to sleep for each second of reading while the engine's thread is busy, so that it has the
-    interpreter; a fortieth of it while it is idle.
+    """`rest`: see engine.priority.Pace.
     `resumable`: see the module's text."""
 
     target_rows: int = TARGET_ROWS
     target_bytes: int = TARGET_BYTES
-    rest: float = 4.0
+    rest: float = REST
     resumable: bool = False
 
 
@@ -125,9 +121,7 @@ class _Writer:
         self._upload: asyncio.Task[None] | None = None
         self._sizes: dict[str, dict[str, int]] = {}  # of older folders, by folder
         self._rows = self._bytes = 0
-        self._rest = self._options.rest
-        self._engine_clock = time.pthread_getcpuclockid(threading.get_ident())
-        self._looked = (time.monotonic(), time.thread_time())
+        self._pace = Pace(self._options.rest)
         self._tables: list[TableEntry] = []  # those that are written
         self._partials: list[str] = []
         self._partial_bytes = 0  # how much of it the last partial manifest says
@@ -335,20 +329,11 @@ class _Writer:
         return StoredFile(name, os.path.getsize(path), file_crc(path))
 
     def _pause(self, worked: float) -> None:
+        self._pace.pause(worked, self._check_stopped)
+
+    def _check_stopped(self) -> None:
         if self._stopped:
             raise _Stopped
-        self._look()
-        if self._rest:
-            time.sleep(min(worked * self._rest, LONGEST_REST))
-
-    def _look(self) -> None:
-        """Now and then, how busy the engine's thread is."""
-        wall, used = self._looked
-        now = time.monotonic()
-        if now - wall >= LOOK_SECONDS:
-            self._looked = now, time.clock_gettime(self._engine_clock)
-            busy = self._looked[1] - used > BUSY * (now - wall)
-            self._rest = self._options.rest if busy else self._options.rest / IDLE
 
     def _report(self, progress: Progress) -> None:
         if self._progress is not None:

@@ -57,7 +57,7 @@ class Source(Protocol):
         """Those from which every later LSN can be reached, in order."""
 
     async def oldest_entry(self) -> int | None:
-        """The first LSN of the log; None if there is no entry yet."""
+        """The first LSN of the log from which on all of it can be read; None if there is no entry yet."""
 
     def hold(self, holder: str, after: int | None) -> None:
         """Keeps the log above an LSN until the same holder says None."""

@@ -129,7 +129,7 @@ class Past:
         found = self.lsn_known(time)
         if found is None and self._history is not None:
             found = await _asked(self._history.lsn_at(time))
-        if found is None:
+        if not found:  # 0: before the database was made
             raise await self._too_old(f"the state of {_shown(time)} is no longer kept")
         return found
 
@@ -137,7 +137,7 @@ class Past:
         """The same, without waiting; None where that needs a look at history."""
         if time > self._node.clock():
             raise SqlError("22023", "the future cannot be read", hint="The time is later than now.")
-        return self._lsn_in(self._node.store.of(0), time)
+        return self._lsn_in(self._node.store.of(0), time) or None
 
     def _lsn_in(self, space: Tablespace, time: int) -> int | None:
         """The last LSN of a tablespace before the first commit that was later than a time, if memory knows it."""
@@ -161,7 +161,7 @@ class Past:
         return found
 
     def _check_reached(self, space: Tablespace, lsn: int) -> None:
-        if not 0 <= lsn <= space.durable_lsn:
+        if not 1 <= lsn <= space.durable_lsn:  # 1 is the commit that makes the catalog
             raise SqlError("22023", f"there is no LSN {lsn}", hint=f"The newest is {space.durable_lsn}.")
 
     # ---- moments ------------------------------------------------------------------------------------------------

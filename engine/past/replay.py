@@ -61,7 +61,7 @@ class NoChangelog(UnwritableLog):
         """Segments that a broken replay has left are fetched again."""
         return os.listdir(self._directory) if os.path.isdir(self._directory) else []
 
-    def drop_bulk(self, name: str) -> None:
+    def drop_bulk(self, name: str, lsn: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.bulk_path(name))
 

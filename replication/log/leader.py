@@ -226,7 +226,7 @@ class LeaderLog:
     def bulk_names(self) -> list[str]:
         return self._bulk.names()
 
-    def drop_bulk(self, name: str) -> None:
+    def drop_bulk(self, name: str, lsn: int) -> None:
         self._reserved.discard(name)
         self._uploaded.pop(name, None)
         self._bulk.drop(name)

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Protocol
 
+from engine.bulk.thread import BulkThread
 from engine.checkpoint import EntryMark
+from engine.priority import Pace
 from replication.interface import ChangelogStore
 from replication.local import LocalChangelog, Piece
 from replication.segments import Entry
@@ -28,7 +30,7 @@ class LogSource(Protocol):
         """What is known of the entry at a durable LSN."""
 
     def oldest(self) -> int | None:
-        """The first LSN that can be read; None while there is none."""
+        """The first LSN from which on all can be read; None while there is none."""
 
     def hold(self, holder: str, after: int | None) -> None:
         """Keeps what is above an LSN, until the same holder says None."""
@@ -45,21 +47,26 @@ class LocalLog:
 
     def __init__(self, log: LocalChangelog) -> None:
         self._log = log
+        self._pace = Pace()
 
     def mark(self, lsn: int) -> EntryMark:
         hash_, commit_time = self._log.mark(lsn)
         return EntryMark(hash_.hex() if commit_time else "", commit_time)
 
     def oldest(self) -> int | None:
-        return self._log.oldest_lsn()
+        return self._log.whole_from()
 
     def hold(self, holder: str, after: int | None) -> None:
         self._log.hold(holder, after)
 
     async def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
-        found = self._log.pieces(after, upto, PIECE_BYTES)
-        while (piece := await asyncio.to_thread(next, found, None)) is not None:
-            yield piece
+        found = self._log.pieces(after, upto, PIECE_BYTES, self._pace.pause)
+        thread = BulkThread("changelog")
+        try:
+            while (piece := await thread.run(next, found, None)) is not None:
+                yield piece
+        finally:
+            thread.close()
 
     async def entries(self, after: int, upto: int) -> AsyncIterator[ArchivedEntry]:
         """The same, one by one."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
-from replication.entry import HAS_FILES, HEADER_SIZE, JOINT, decode_header, entry_hash, verify
+from replication.entry import HAS_FILES, HEADER_SIZE, JOINT, decode_header, entry_hash, flags_and_length, verify
 from replication.joint_parts import Parts, split_parts
 from replication.log.ledger_object import split_files
 from shoal.archive.layout import damaged
@@ -54,6 +54,20 @@ def entries_of(data: bytes, name: str, first: int, last: int, tablespace: bytes)
         offset = end
     if offset != len(data):
         raise damaged(f'"{name}" is longer than its entries')
+
+
+def bodies_of(data: bytes) -> Iterator[bytes]:
+    """The bodies of the entries of a verified piece."""
+    offset = 0
+    while offset < len(data):
+        flags, length = flags_and_length(data, offset)
+        offset += HEADER_SIZE + length
+        body = data[offset - length : offset]
+        if flags & HAS_FILES:
+            _, body = split_files(body)
+        if flags & JOINT:
+            _, body = split_parts(body)
+        yield body
 
 
 def part_of(data: bytes, begin: int, first: int, last: int) -> tuple[bytes, bytes]:

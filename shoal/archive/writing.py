@@ -51,7 +51,7 @@ from shoal.archive.layout import (
     record_name,
 )
 from shoal.archive.logs import LogSource
-from shoal.archive.pieces import entries_of
+from shoal.archive.pieces import bodies_of, entries_of
 from shoal.archive.restoring import OnRestored, Target, fill, plan
 
 if TYPE_CHECKING:
@@ -258,7 +258,8 @@ class _Backup:
             progress=report,
             options=Options(resumable=True),
         )
-        self._written += sum(file.bytes for file in manifest.files() if file.name.startswith(manifest.folder))
+        if item.newest is None or manifest.folder != item.newest.folder:  # else it is the one that is there
+            self._written += sum(file.bytes for file in manifest.files() if file.name.startswith(manifest.folder))
         return manifest
 
     def _described(self, item: _Space) -> Described | None:
@@ -306,8 +307,8 @@ class _Backup:
 
     async def _put_piece(self, item: _Space, piece: Piece) -> None:
         name = piece_name(item.identity, piece.first, piece.last)
-        entries = entries_of(piece.data, name, piece.first, piece.last, bytes.fromhex(item.identity))
-        runs = await asyncio.to_thread(lambda: [run for entry in entries for run in runs_of(entry.body)])
+        bodies = bodies_of(piece.data)
+        runs = await asyncio.to_thread(lambda: [run for body in bodies for run in runs_of(body)])
         for run in runs:
             with suppress(ObjectExistsError):  # of a backup that was broken off
                 await item.source.put_bulk(run.name, self._store, bulk_name(item.identity, run.name))

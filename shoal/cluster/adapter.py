@@ -63,7 +63,7 @@ class FollowerLog(UnwritableLog):
     def bulk_names(self) -> list[str]:
         return self._bulk.names()
 
-    def drop_bulk(self, name: str) -> None:
+    def drop_bulk(self, name: str, lsn: int) -> None:
         self._bulk.drop(name)
 
 

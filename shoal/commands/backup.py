@@ -18,11 +18,12 @@ from urllib.parse import quote
 import orjson
 
 from catalog.errors import SqlError
+from catalog.functions.quoting import quote_literal
 from replication.interface import ChangelogStore
 from replication.stores import open_store
 from shoal.archive.contents import Found, look, verify_all
 from shoal.archive.restoring import Target, plan, restore
-from shoal.commands.looking import EPOCH, age, ask, looking_at, parse_dsn, plural, size, timestamp
+from shoal.commands.looking import EPOCH, age, ask, asking, conninfo, looking_at, plural, size, timestamp
 from shoal.commands.showing import Bars
 from shoal.config import ConfigError
 
@@ -45,12 +46,12 @@ def archive_url(place: str) -> str:
 
 async def run_backup(options: argparse.Namespace) -> int:
     url = archive_url(options.destination)
-    host, port, user = await _where(options)
-    literal = url.replace("'", "''")
+    where = await _where(options)
+    statement = f"SELECT shoal_backup({quote_literal(url)})".encode()
     with Bars() as bars:
-        watching = asyncio.create_task(_watch(host, port, user, bars))
+        watching = asyncio.create_task(_watch(where, bars))
         try:
-            rows = await ask(host, port, user, f"SELECT shoal_backup('{literal}')", timeout=PATIENCE)
+            ((lsn,),) = await ask(where, statement, timeout=PATIENCE)
         finally:
             watching.cancel()
         bars.finish()
@@ -58,34 +59,40 @@ async def run_backup(options: argparse.Namespace) -> int:
         record = found.records[-1]
     if options.json:
         print(orjson.dumps({
-            "destination": url, "lsn": int(rows[0][0] or 0), "time": timestamp(record.spaces[0].time),
+            "destination": url, "lsn": lsn, "time": timestamp(record.spaces[0].time),
             "bytes": record.written, "backups": len(found.records),
         }).decode())  # fmt: skip
     else:
-        print(f"backup of everything up to LSN {rows[0][0]}: {size(record.written)} written to {options.destination}")
+        print(f"backup of everything up to LSN {lsn}: {size(record.written)} written to {options.destination}")
     return 0
 
 
-async def _where(options: argparse.Namespace) -> tuple[str, int, str]:
-    """Host, port and user of the server that makes the backup."""
+async def _where(options: argparse.Namespace) -> str:
+    """The connection string of the server that makes the backup."""
     if options.cluster is not None:
         async with looking_at(options.cluster) as cluster:
             host, port = cluster.leader(cluster.tablespace("pg_default"))
-            return host, port, options.user
-    host, port, named = parse_dsn(options.dsn)
-    return host, port, named or options.user
+            return conninfo(options.user, host=host, port=port)
+    return conninfo(options.user, options.dsn)
 
 
-async def _watch(host: str, port: int, user: str, bars: Bars) -> None:
+async def _watch(where: str, bars: Bars) -> None:
     """Shows how far the backup is, until it is cancelled."""
-    while True:
-        await asyncio.sleep(LOOK)
-        with contextlib.suppress(SqlError, ConfigError, OSError):
-            rows = await ask(host, port, user, "SELECT shoal_backup_progress()", timeout=TIMEOUT)
-            if rows[0][0] is not None:
-                status = orjson.loads(rows[0][0])
-                where = "" if status["tablespace"] in ("", "pg_default") else f"{status['tablespace']}: "
-                bars.show(where + STEPS[status["step"]], status["done"], status["total"])
+    await asyncio.sleep(LOOK)
+    with contextlib.suppress(SqlError, ConfigError):  # the backup itself says what is wrong
+        async with asking(where) as connection:
+            while True:
+                cursor = await connection.execute("SELECT shoal_backup_progress()")
+                for (shown,) in await cursor.fetchall():
+                    _show(bars, shown)
+                await asyncio.sleep(LOOK)
+
+
+def _show(bars: Bars, shown: str | None) -> None:
+    if shown is not None:
+        status = orjson.loads(shown)
+        where = "" if status["tablespace"] in ("", "pg_default") else f"{status['tablespace']}: "
+        bars.show(where + STEPS[status["step"]], status["done"], status["total"])
 
 
 # ---- verify ---------------------------------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ from catalog.rows import (
 from replication.checks import Report, folder, read_reports
 from replication.interface import Coordination
 from replication.observer import Observed
-from shoal.commands.looking import Cluster, ask, looking_at, table
+from shoal.commands.looking import Cluster, ask, conninfo, looking_at, table
 
 DEFAULT = "pg_default"
 LOOK_AGAIN = 0.5  # seconds, where no watch says so
-NAMES = "SELECT relfilenode, oid::regclass FROM pg_class WHERE relfilenode >= 100 ORDER BY relkind = 'r'"
+NAMES = "SELECT relfilenode::int8, oid::regclass::text FROM pg_class WHERE relfilenode >= 100 ORDER BY relkind = 'r'"
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -45,11 +45,12 @@ async def run(options: argparse.Namespace) -> int:
         wanted = {item.tablespace: expected(item) for item in chosen}
         host, port = cluster.leader(first)
         ends = asyncio.get_running_loop().time() + options.timeout
-        rows = await ask(host, port, options.user, "SELECT shoal_check()", timeout=options.timeout)
-        names = await _names(host, port, options.user)
+        where = conninfo(options.user, host=host, port=port)
+        ((check,),) = await ask(where, "SELECT shoal_check()", timeout=options.timeout)
+        names = await _names(where)
         for item in chosen:
             left = max(ends - asyncio.get_running_loop().time(), 0.0)
-            reports = await gather(cluster, item.tablespace, str(rows[0][0]), wanted[item.tablespace], left)
+            reports = await gather(cluster, item.tablespace, str(check), wanted[item.tablespace], left)
             lines = found(compare(reports, wanted[item.tablespace], item.epoch.leader), reports, names)
             good = bool(lines) and all(line["equal"] for line in lines)
             values.append({"tablespace": item.name, "equal": good, "replicas": lines})
@@ -131,13 +132,13 @@ def name_of(storage_id: int, names: Mapping[int, str]) -> str:
     return names.get(storage_id) or system.get(storage_id) or f"storage id {storage_id}"
 
 
-async def _names(host: str, port: int, user: str) -> dict[int, str]:
+async def _names(where: str) -> dict[int, str]:
     """Relations by storage id, as the leader names them."""
     try:
-        rows = await ask(host, port, user, NAMES, timeout=30.0)
+        rows = await ask(where, NAMES, timeout=30.0)
     except SqlError:
         return {}
-    return {int(row[0] or 0): str(row[1]) for row in rows}
+    return dict(rows)
 
 
 def found(

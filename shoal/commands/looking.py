@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 import re
-import shlex
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from catalog.errors import SqlError
 from replication.interface import ChangelogStore, Coordination, CoordinationUnavailableError, StoreUnavailableError
@@ -20,12 +21,10 @@ from replication.observer import Observed, Observer
 from replication.stores import open_store
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import ConfigError
-from wire import client_core
-from wire.client import ClientConnection, ConnectionLostError
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 PATIENCE = 10.0  # seconds for ZooKeeper and stores to answer
-ROW_LIMIT = 1 << 24
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 @dataclass(slots=True)
@@ -64,7 +63,7 @@ def run_looking(work: Coroutine[Any, Any, int]) -> int:
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
         return asyncio.run(work)
-    except (CoordinationUnavailableError, StoreUnavailableError, ConnectionLostError) as error:
+    except (CoordinationUnavailableError, StoreUnavailableError) as error:
         raise ConfigError(str(error)) from error
 
 
@@ -112,51 +111,54 @@ class Stores:
 # ---- SQL ------------------------------------------------------------------------------------------------------------
 
 
-async def ask(host: str, port: int, user: str, sql: str, *, timeout: float) -> list[list[str | None]]:
-    """The rows of a query, as text. Raises SqlError with what the node says, ConnectionLostError, ConfigError."""
-    connection = await ClientConnection.open(
-        host, port, {"user": user, "database": "postgres", "application_name": "shoal"}
-    )
+LOCAL = "host=127.0.0.1 port=5432"
+
+
+def conninfo(user: str, dsn: str = LOCAL, **given: str | int) -> str:
+    """A connection string of libpq, which adds what the environment has: PGPASSWORD, ~/.pgpass, PGSSLMODE, ... What
+    `dsn` does not name is `user`, and the database postgres; `given` wins over it. Raises ConfigError."""
     try:
-        async with asyncio.timeout(timeout):
-            return await _answer(connection, sql)
-    except TimeoutError:
-        raise ConfigError(f"{host}:{port} did not answer within {timeout:g} s") from None
+        named: dict[str, Any] = {"user": user, "dbname": "postgres", **conninfo_to_dict(dsn), **given}
+        return make_conninfo(**named)
+    except psycopg.Error as error:
+        raise ConfigError(" ".join(str(error).split())) from error
+
+
+@contextlib.asynccontextmanager
+async def asking(where: str) -> AsyncIterator[Connection]:
+    """A session of a node, by libpq: passwords, TLS and several hosts as it has them. `where`: of `conninfo`. Raises
+    ConfigError when there is none; inside, SqlError with what the node says, ConfigError when it is gone."""
+    try:
+        connection = await Connection.connect(where, autocommit=True, fallback_application_name="shoal")
+    except psycopg.Error as error:
+        raise said(error) from error
+    try:
+        yield connection
+    except psycopg.Error as error:
+        raise said(error) from error
     finally:
-        connection.close()
+        await connection.close()
 
 
-async def _answer(connection: ClientConnection, sql: str) -> list[list[str | None]]:
-    connection.send(client_core.query(sql.encode()))
-    reader = client_core.RowReader(ROW_LIMIT)
-    rows: list[list[str | None]] = []
-    error: SqlError | None = None
-    while True:
-        frame = await connection.receive()
-        if frame.kind == ord("D"):
-            rows += [[None if value is None else value.decode() for value in row] for row in reader.rows(frame.data)]
-        elif frame.kind == ord("E"):
-            error = client_core.report_error(frame.body)
-        elif frame.kind == ord("Z"):
-            if error is not None:
-                raise error
-            return rows
-
-
-def parse_dsn(dsn: str) -> tuple[str, int, str]:
-    """Host, port and user ('' if it names none) of "host=... port=... user=..." or postgresql://user@host:port/.
-    Raises ConfigError."""
-    if dsn.startswith(("postgresql://", "postgres://")):
-        try:
-            parts = urlsplit(dsn)
-            return parts.hostname or "127.0.0.1", parts.port or 5432, unquote(parts.username or "")
-        except ValueError:
-            raise ConfigError(f'"{dsn}" is not postgresql://USER@HOST:PORT/') from None
+async def ask(where: str, sql: LiteralString | bytes, *, timeout: float) -> list[tuple[Any, ...]]:
+    """The rows of a query in a session of its own. Raises SqlError, ConfigError, after `timeout` seconds too."""
     try:
-        words = dict(item.split("=", 1) for item in shlex.split(dsn))
-        return words.get("host", "127.0.0.1"), int(words.get("port", "5432")), words.get("user", "")
-    except ValueError:
-        raise ConfigError(f'"{dsn}" is not of the form "host=127.0.0.1 port=5432 user=postgres"') from None
+        async with asyncio.timeout(timeout), asking(where) as connection:
+            return await (await connection.execute(sql)).fetchall()
+    except TimeoutError:
+        node = conninfo_to_dict(where)
+        raise ConfigError(f"{node.get('host')}:{node.get('port')} did not answer within {timeout:g} s") from None
+
+
+def said(error: psycopg.Error) -> SqlError | ConfigError:
+    """What the server says; or libpq, as one line."""
+    diagnosis = error.diag
+    if diagnosis.message_primary is None:
+        return ConfigError(" ".join(str(error).split()))
+    return SqlError(
+        diagnosis.sqlstate or "XX000", diagnosis.message_primary, detail=diagnosis.message_detail,
+        hint=diagnosis.message_hint,
+    )  # fmt: skip
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------

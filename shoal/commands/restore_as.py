@@ -15,13 +15,11 @@ from contextlib import suppress
 from datetime import timedelta
 
 import orjson
-import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from catalog.errors import SqlError
 from catalog.functions.quoting import quote_identifier, quote_literal
 from shoal.commands.backup import LOOK, archive_url, moment
-from shoal.commands.looking import EPOCH
+from shoal.commands.looking import EPOCH, LOCAL, conninfo
 from shoal.commands.showing import Bars
 from shoal.commands.sql import described
 from shoal.commands.sql_channels import Channel, DirectoryChannel, ServerChannel
@@ -68,12 +66,7 @@ def run(options: argparse.Namespace) -> int:
 def _open(options: argparse.Namespace, said: list[str]) -> Channel:
     if options.data is not None:
         return DirectoryChannel(os.path.abspath(options.data), options.user, "postgres", said.append)
-    dsn = options.dsn or "host=127.0.0.1 port=5432"
-    try:
-        given = conninfo_to_dict(dsn)
-    except psycopg.Error as error:
-        raise ConfigError(" ".join(str(error).split())) from error
-    return ServerChannel(make_conninfo(**{"user": options.user, "dbname": "postgres", **given}), said.append)
+    return ServerChannel(conninfo(options.user, options.dsn or LOCAL), said.append)
 
 
 def _statement(options: argparse.Namespace, url: str) -> str:

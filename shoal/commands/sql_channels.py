@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 
 from catalog.errors import SqlError
+from shoal.commands.looking import said
 from shoal.config import Config, ConfigError
 from wire import client_core
 
@@ -87,14 +88,9 @@ def _result(cursor: psycopg.Cursor[Any]) -> Result:
 
 
 def _said(error: psycopg.Error) -> SqlError | ConfigError:
-    said = error.diag
-    if isinstance(error, psycopg.NotSupportedError | psycopg.ProgrammingError) and said.message_primary is None:
+    if isinstance(error, psycopg.NotSupportedError | psycopg.ProgrammingError) and error.diag.message_primary is None:
         return ConfigError(NO_COPY)
-    if said.message_primary is None:
-        return ConfigError(" ".join(str(error).split()))
-    return SqlError(
-        said.sqlstate or "XX000", said.message_primary, detail=said.message_detail, hint=said.message_hint,
-    )  # fmt: skip
+    return said(error)
 
 
 class DirectoryChannel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -42,14 +43,23 @@ def ask(url: str) -> object:
         return orjson.loads(response.read())["rows"]
 
 
-async def test_it_finds_nodes_in_zookeeper_and_stops_in_good_order(shoal: ShoalServer, zookeeper: str) -> None:
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_it_finds_nodes_in_zookeeper_and_stops_in_good_order(
+    shoal: ShoalServer, zookeeper: str, form: str
+) -> None:
     coordination = await open_coordination(zookeeper)
-    command = router("--cluster", zookeeper, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    options = ["--json", "--log-format", "json"] if form == "json" else []
+    command = router("--cluster", zookeeper, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options)
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=subprocess.PIPE)
     try:
         ready = await line(process)
-        assert ready.startswith("shoal router ready: postgresql://")
-        url = (await line(process)).split()[-1]
+        if form == "json":
+            told = orjson.loads(ready)
+            assert set(told) == {"ready", "http"}
+            ready, url = told["ready"], told["http"]
+        else:
+            assert ready.startswith("shoal router ready: postgresql://")
+            url = (await line(process)).split()[-1]
         connecting = asyncio.create_task(psycopg.AsyncConnection.connect(ready.split()[-1]))
         await register(coordination, shoal)  # after the router has started: it learns of the node by its watch
         async with await connecting as connection:
@@ -84,4 +94,6 @@ def test_what_is_wrong_is_said_in_one_line(
     status = main(["router", *(part.format(zookeeper=zookeeper, taken=shoal.port) for part in arguments)])
     said = capsys.readouterr().err
     assert status == 1
-    assert said.startswith("shoal: ") and told in said and said.count("\n") == 1
+    *logged, last = said.splitlines()
+    assert last.startswith("shoal: ") and told in last
+    assert all(re.match(r"\d{4}-.* (INFO|WARNING) ", line) for line in logged), said

@@ -110,7 +110,7 @@ def test_a_stop_flushes_and_ends_everything(private_shoal: ShoalServer, number: 
         connection.execute("CREATE TABLE t (a int PRIMARY KEY, s serial)")
         connection.execute("INSERT INTO t SELECT g FROM generate_series(1, 5000) g")
         connection.execute("SELECT a, count(*) FROM t GROUP BY ROLLUP (a)").fetchall()
-        worker = server.children()
+        worker = server.workers()
         assert worker
         os.kill(server.pid, number)
         assert server.process is not None
@@ -155,7 +155,7 @@ def test_a_kill_loses_nothing_and_ends_the_worker(private_shoal: ShoalServer) ->
             connection.execute("DELETE FROM t WHERE a = %s", (round_ * 100 + 1,))
             connection.execute(f"CREATE INDEX i{round_} ON t (b)".encode())
             connection.execute("SELECT b, count(*) FROM t GROUP BY ROLLUP (b)").fetchall()
-            worker = server.children()
+            worker = server.workers()
             server.kill()
         assert all(gone(pid) for pid in worker)
         server.start()
@@ -170,7 +170,7 @@ def test_the_worker_may_die(private_shoal: ShoalServer) -> None:
         connection.execute("INSERT INTO t VALUES (1), (2), (3)")
         query = "SELECT a, count(*) FROM t GROUP BY ROLLUP (a) ORDER BY a"
         expected = connection.execute(query).fetchall()
-        for pid in private_shoal.children():
+        for pid in private_shoal.workers():
             os.kill(pid, signal.SIGKILL)
             assert gone(pid)
         assert connection.execute("SELECT a FROM t WHERE a = 2").fetchone() == (2,)

@@ -360,7 +360,7 @@ def test_bulk_segments(tmp_path: Path) -> None:
     Path(log.log.bulk_path("one")).write_bytes(b"x")
     Path(log.log.bulk_path("two")).write_bytes(b"x")
     assert sorted(log.log.bulk_names()) == ["one", "two"]
-    log.log.drop_bulk("one")
+    log.log.drop_bulk("one", 0)
     log.log.close()
     again = Harness(tmp_path)
     assert again.log.bulk_names() == ["two"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from catalog.errors import SqlError
 from replication.local import LocalChangelog
-from replication.segments import walk
+from replication.segments import Entry, walk
 from tests.replication.test_local import TABLESPACE, Harness, body
 
 
@@ -73,7 +74,7 @@ def test_bulk_segments_stay_while_their_entries_are_held(tmp_path: Path) -> None
     log.log.hold("reader", 0)
     log.write(1, 200)
     Path(log.log.bulk_path("run")).write_bytes(b"rows")
-    log.log.drop_bulk("run")
+    log.log.drop_bulk("run", 150)
     _close(log)
     again = Harness(tmp_path)
     assert again.log.bulk_names() == []
@@ -85,3 +86,76 @@ def test_bulk_segments_stay_while_their_entries_are_held(tmp_path: Path) -> None
     with pytest.raises(SqlError, match='"run" is missing'):
         last.log.find_bulk("run")
     _close(last)
+
+
+def test_entries_whose_files_have_gone_are_not_whole(tmp_path: Path) -> None:
+    """Segments go whole: entries stay that refer to what nobody has kept."""
+    log = Harness(tmp_path)
+    log.write(1, 20)
+    assert log.log.whole_from() == 1
+    for name in ("early", "kept", "late"):
+        Path(log.log.bulk_path(name)).write_bytes(b"rows")
+    log.log.drop_bulk("early", 10)
+    assert log.log.whole_from() == 11
+    log.log.hold("reader", 10)
+    log.log.drop_bulk("kept", 12)
+    assert log.log.whole_from() == 11
+    _close(log)
+
+    again = Harness(tmp_path)
+    assert again.log.oldest_lsn() == 1
+    assert again.log.whole_from() == 11
+    again.log.hold("reader", 11)
+    again.log.retire(20)
+    assert again.log.whole_from() == 11
+    assert Path(again.log.find_bulk("kept")).read_bytes() == b"rows"
+    again.log.hold("reader", None)
+    assert again.log.whole_from() == 13
+    again.log.drop_bulk("late", 15)
+    _close(again)
+
+    last = Harness(tmp_path)
+    assert last.log.bulk_names() == []
+    assert (last.log.oldest_lsn(), last.log.whole_from()) == (1, 16)
+    _close(last)
+
+
+def test_what_an_older_release_has_kept_is_taken_for_gone(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 20)
+    _close(log)
+    mark = tmp_path / "durable"
+    mark.write_bytes(mark.read_bytes()[:1024].ljust(4096, b"\0"))
+    again = Harness(tmp_path)
+    assert again.log.whole_from() == 21
+    again.write(21, 22)
+    assert again.log.whole_from() == 21
+    _close(again)
+
+
+def test_reading_from_the_middle_does_not_begin_at_the_segment_s_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a log is open it knows where its groups lie."""
+    monkeypatch.setattr("replication.local.MARK_BYTES", 4000)
+    log = Harness(tmp_path, segment_bytes=40_000)
+    log.log.hold("reader", 0)
+    log.write(1, 900, size=100)
+    assert len(log.log.segments()) > 2
+    starts = list[int]()
+
+    def watched(data: memoryview, first: int, previous: bytes, tablespace: bytes, offset: int) -> Iterator[Entry]:
+        starts.append(first)
+        return walk(data, first, previous, tablespace, offset)
+
+    whole = [(entry.header.lsn, entry.hash) for entry in log.log.entries(0, 900)]
+    monkeypatch.setattr("replication.local.walk", watched)
+    for after in (0, 1, 250, 433, 434, 435, 899):
+        starts.clear()
+        assert [(entry.header.lsn, entry.hash) for entry in log.log.entries(after, 900)] == whole[after:]
+        assert after - 40 <= starts[0] <= after + 1
+    rests = list[float]()
+    first, *_ = log.log.pieces(433, 900, 10_000, rests.append)
+    assert (first.first, first.previous) == (434, whole[432][1])
+    assert len(rests) == 2 and min(rests) > 0  # after 512 and 768
+    _close(log)

@@ -34,7 +34,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
         server.restart()
         assert "is in use by a server" in doctor(server.data)[1]
         with psycopg.connect(server.dsn, autocommit=True) as connection:
-            connection.execute("INSERT INTO t SELECT g, repeat('x', 200) FROM generate_series(1, 9000) g")
+            # So many rows are flushed by a process that has hardly started when the server is killed.
+            connection.execute("INSERT INTO t SELECT g, repeat('x', 200) FROM generate_series(1, 30000) g")
             connection.execute("INSERT INTO t VALUES (-1, 'canary')")
         server.kill()
         yield server.data

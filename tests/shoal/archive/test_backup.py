@@ -123,6 +123,17 @@ async def test_a_time_is_everything_that_was_committed_by_then(made: Made, tmp_p
     await store.close()
 
 
+def test_what_has_not_changed_is_not_written_again(private_shoal: ShoalServer, tmp_path: Path) -> None:
+    with psycopg.connect(private_shoal.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE a AS SELECT generate_series(1, 6000) AS n")
+    written = []
+    for _ in range(2):
+        told = _run("backup", str(tmp_path / "backups"), "--dsn", private_shoal.dsn, "--json")
+        assert told.returncode == 0, told.stderr
+        written.append(orjson.loads(told.stdout)["bytes"])
+    assert written[0] > 6000 and written[1] == 0
+
+
 def test_verify_reads_all_of_it(made: Made) -> None:
     told = _run("verify", str(made.backups), "--json")
     assert told.returncode == 0, told.stdout + told.stderr
@@ -177,6 +188,35 @@ def test_what_is_no_backup_is_told_in_a_line(made: Made, tmp_path: Path) -> None
     assert (told.returncode, "is no directory" in told.stderr) == (1, True)
     told = _run("backup", str(tmp_path / "other"), "--dsn", f"host=127.0.0.1 port={made.server.port}")
     assert (told.returncode, "holds no backup, but" in told.stderr) == (1, True)
+
+
+async def test_a_bulk_load_between_two_backups_of_a_node_that_keeps_nothing(tmp_path: Path) -> None:
+    """By the time of the second one its rows are in the tables and nowhere else."""
+    backups = tmp_path / "backups"
+    recorded: dict[int, Content] = {}
+    reached = []
+    with ShoalServer(tmp_path / "data") as server:
+        for statements in (
+            ["CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a SELECT generate_series(1, 6000)"],
+            ["DELETE FROM a WHERE id = 1", "DELETE FROM a WHERE id = 2"],
+            ["INSERT INTO a SELECT generate_series(7000, 13000)", "DELETE FROM a WHERE id = 3"],
+        ):
+            with psycopg.connect(server.dsn, autocommit=True) as connection:
+                recorded |= record(connection, statements)
+            server.restart()
+            with psycopg.connect(server.dsn, autocommit=True) as connection:
+                row = connection.execute("SELECT shoal_backup(%s)", (f"file://{backups}",)).fetchone()
+                assert row is not None
+                reached.append(row[0])
+    assert reached[1] - reached[0] > 1 and reached[2] - reached[1] > 1
+    for number, lsn in enumerate((*reached, reached[1] - 1)):
+        data = tmp_path / f"restored-{number}"
+        await _restore(backups, data, Target(lsn))
+        assert stored(data) == recorded[max(known for known in recorded if known <= lsn)], lsn
+    with pytest.raises(SqlError, match=f"LSN {reached[2] - 1} cannot be restored") as told:
+        await _restore(backups, tmp_path / "none", Target(reached[2] - 1))
+    assert told.value.hint is not None and f"{reached[0]} to {reached[1]}, {reached[2]}" in told.value.hint
+    assert (await asyncio.to_thread(_run, "verify", str(backups))).returncode == 0
 
 
 def test_backups_are_for_superusers(made: Made) -> None:

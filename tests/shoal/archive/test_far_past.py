@@ -86,6 +86,51 @@ def test_every_lsn_reads_as_it_was(server: ShoalServer) -> None:
         time.sleep(0.05)
 
 
+def test_the_past_begins_when_it_is_first_kept(tmp_path: Path) -> None:
+    """Bulk loads of before are in the tables and nowhere else, though the changelog still has their entries."""
+    data = tmp_path / "data"
+    with ShoalServer(data) as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE a (id int PRIMARY KEY)")
+        connection.execute("INSERT INTO a SELECT generate_series(1, 6000)")
+        before = lsn_of(connection)
+        connection.execute("DELETE FROM a WHERE id = 1")
+        server.restart()  # what is in the tables goes at the latest now
+    with Forgetful(data) as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        first = lsn_of(connection)
+        connection.execute("DELETE FROM a WHERE id = 2")
+        _until_readable(connection, first)
+        connection.execute("INSERT INTO a SELECT generate_series(7000, 13000)")
+        loaded = lsn_of(connection)
+        connection.execute("DELETE FROM a WHERE id > 100")
+        with pytest.raises(psycopg.Error, match=f"the state at LSN {before} is no longer kept") as told:
+            connection.execute(f"SELECT count(*) FROM a AS OF LSN {before}")
+        assert told.value.sqlstate == "72000"
+        assert "The oldest that can be read is LSN" in (told.value.diag.message_hint or "")
+    with Forgetful(data) as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        for lsn, rows in ((first, 5999), (loaded, 11999)):
+            assert connection.execute(f"SELECT count(*) FROM a AS OF LSN {lsn}").fetchone() == (rows,)
+
+
+def _until_readable(connection: psycopg.Connection, lsn: int) -> None:
+    """The checkpoint from which the past begins is written beside the server's other work."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            connection.execute(f"SELECT count(*) FROM a AS OF LSN {lsn}")
+            return
+        except psycopg.Error as error:
+            assert error.sqlstate == "72000", error
+            assert time.monotonic() < end, "the past is not kept"
+            time.sleep(0.05)
+
+
+def test_there_is_nothing_before_the_first_commit(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        for statement in ("SELECT 1 FROM pg_class AS OF LSN 0", "SET as_of = '0'", "SELECT shoal_time_of(0)"):
+            with pytest.raises(psycopg.errors.InvalidParameterValue, match="there is no LSN 0"):
+                connection.execute(statement)
+
+
 def test_what_is_before_the_beginning_is_told_in_a_line(server: ShoalServer) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE a (id int PRIMARY KEY)")
