@@ -22,6 +22,7 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import udf
 from engine.columnar.worker.database import open_database, pinned_cursor
 from engine.columnar.worker.query import Interrupter, Query, Slots, as_sql_error, cancelled, close_cursor, error_header
+from engine.columnar.worker.sandbox import has_room_for_thread
 from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4
@@ -191,13 +192,7 @@ class Server:
                 if identifier in self._cancelled:
                     raise cancelled()
                 self._queries[identifier] = query
-            try:
-                thread.start()
-            except RuntimeError as error:  # its stack counts to the limit on the worker's memory
-                raise SqlError(
-                    "53200", "out of memory", detail="Too many analytic queries are under way at once.",
-                    hint="Wait until some have ended, or set columnar_memory higher.",
-                ) from error  # fmt: skip
+            _start(thread)
         except Exception as error:
             with self._queries_lock:
                 self._newest = identifier
@@ -235,6 +230,21 @@ class Server:
         if signature.name not in self._functions:
             udf.register(self._database, signature)
             self._functions.add(signature.name)
+
+
+def _start(thread: threading.Thread) -> None:
+    """Raises SqlError 53200 where the limit on the worker's memory, to which its stack counts, leaves no room for it:
+    before the last of it is taken, for those who run may need it."""
+    try:
+        if has_room_for_thread():
+            thread.start()
+            return
+    except RuntimeError:
+        pass
+    raise SqlError(
+        "53200", "out of memory", detail="Too many analytic queries are under way at once.",
+        hint="Wait until some have ended, or set columnar_memory higher.",
+    )  # fmt: skip
 
 
 def signature_of(fields: Any) -> UdfSignature:
