@@ -192,7 +192,8 @@ class Server:
                 if identifier in self._cancelled:
                     raise cancelled()
                 self._queries[identifier] = query
-            _start(thread)
+                waits = len(self._queries) > RUNNING_QUERIES
+            _start(thread, waits)
         except Exception as error:
             with self._queries_lock:
                 self._newest = identifier
@@ -232,11 +233,14 @@ class Server:
             self._functions.add(signature.name)
 
 
-def _start(thread: threading.Thread) -> None:
-    """Raises SqlError 53200 where the limit on the worker's memory, to which its stack counts, leaves no room for it:
-    before the last of it is taken, for those who run may need it."""
+def _start(thread: threading.Thread, waits: bool) -> None:
+    """Raises SqlError 53200 where the limit on the worker's memory, to which its stack counts, leaves no room for it.
+
+    `waits`: for others to end. Then it is refused before the last of the memory is taken, which they may need. While
+    there are few, room that is taken is what allocators keep for the next query.
+    """
     try:
-        if has_room_for_thread():
+        if not waits or has_room_for_thread():
             thread.start()
             return
     except RuntimeError:
