@@ -594,9 +594,16 @@ class WorkerClient(ColumnarEngine):
             self._push_all()
 
     def _push_all(self) -> None:
-        for fed in self._feed.settle():
-            if self._unapplied < UNSENT_LIMIT:
+        self._push_next(deque(self._feed.settle()))
+
+    def _push_next(self, due: deque[FedTable]) -> None:
+        """One table in a turn of the loop: others get theirs meanwhile."""
+        if due and self._frames is not None and self._unapplied < UNSENT_LIMIT:
+            fed = due.popleft()
+            if self._feed.tables.get(fed.table.storage_id) is fed:
                 self._push(fed)
+            if due:
+                asyncio.get_running_loop().call_soon(self._push_next, due)
 
     # ---- the process ----------------------------------------------------------------------------------------------
 
