@@ -13,14 +13,11 @@ difference (`RowPlan.repeats`).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.types import oids
-from catalog.types.many import FEW, Reader, reader_of
+from catalog.types.many import FEW, Reader, Values, reader_of
 from engine.session.prepared import ParameterDecoder, Prepared
 from engine.txn.interface import SERIALIZABLE
 from wire import core, messages
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 BATCH = 256  # rows in one go: some milliseconds, then others get their turn
-_NUMBERS = {oids.INT2: "h", oids.INT4: "i", oids.INT8: "q", oids.FLOAT4: "f", oids.FLOAT8: "d"}  # as they are sent
 
 
 def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> Ran | None:
@@ -49,17 +45,17 @@ def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> 
     if batch is None:
         return None
     together = prepared.row.together
-    if together is None and len(batch.rows) == 1:
+    if together is None and len(batch.ends) == 1:
         return None
     try:
         run = prepared.run_row(prepared.formats(bind.result_formats))
-        rows = _read(prepared, bind, batch.rows, len(bind.parameters) if together is None else together.parameters)
+        rows = _read(prepared, bind, batch, len(bind.parameters) if together is None else together.parameters)
     except SqlError:
         return None
     head = messages.BIND_COMPLETE + messages.NO_DATA if batch.described else messages.BIND_COMPLETE
     if together is not None and session.execute_together(prepared, rows):
         answer = head + complete_bytes(prepared.command, together.rows)
-        return Ran(batch, len(batch.rows), len(rows), answer * len(batch.rows), None)
+        return Ran(batch, len(batch.ends), len(rows), answer * len(batch.ends), None)
     if together is not None:
         rows = together.executions(rows)
     counts, failed = session.execute_rows(prepared, run, rows)
@@ -85,45 +81,45 @@ class Ran:
         self.failed = failed
 
 
-def _read(
-    prepared: Prepared, bind: core.Bind, executions: list[list[bytes | None]], each: int
-) -> Sequence[Sequence[object]]:
+def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> Sequence[Sequence[object]]:
     """The parameters of the rows in internal form, read column by column; `each`: so many make a row. Raises what the
     types' inputs raise."""
     decoders = prepared.decoders(bind.parameter_formats)
     if not decoders:
-        return [()] * len(executions)
+        return [()] * len(batch.ends)
     formats = bind.parameter_formats or (0,)
     if len(formats) == 1:
         formats = formats * len(decoders)
     if formats[:each] * (len(formats) // each) != formats:
         raise SqlError("0A000", "rows in different formats")  # which they have one by one
-    flat = list(chain.from_iterable(executions))
     columns = [
-        _column(flat[place::each], decode, _NUMBERS.get(oid, "") if code else "", reader_of(oid, code))
-        for place, (decode, oid, code) in enumerate(
-            zip(decoders[:each], prepared.parameter_types[:each], formats[:each], strict=True)
+        _column(values, decode, reader_of(oid, code))
+        for values, decode, oid, code in zip(
+            batch.columns(each), decoders[:each], prepared.parameter_types[:each], formats[:each], strict=True
         )
     ]
     return list(zip(*columns, strict=True))
 
 
-def _column(values: list[bytes | None], decode: ParameterDecoder, number: str, many: Reader | None) -> Sequence[object]:
-    """One parameter of every row. `number`: the letter of the struct module for the form that they all have, if it is
-    one; `many` reads many values, if the type has that. What comes more than once is read once."""
-    if number and None not in values:
-        present = cast(list[bytes], values)
-        if set(map(len, present)) == {struct.calcsize(">" + number)}:
-            return struct.unpack(f">{len(present)}{number}", b"".join(present))
-    distinct = set(values)
-    wanted = [value for value in distinct if value is not None]
-    if 2 * len(wanted) > len(values) and None not in distinct:
-        wanted = cast(list[bytes], values)
-    read = many(wanted) if many is not None and len(wanted) >= FEW else None
-    if read is None:
-        read = list(map(decode, wanted))
-    if len(wanted) == len(values):
+def _column(values: Values, decode: ParameterDecoder, many: Reader | None) -> Sequence[object]:
+    """One parameter of every row; `many` reads many values, if the type has that."""
+    if values.shortest >= 0:
+        return _present(values, decode, many)
+    if values.longest < 0:
+        return [None] * len(values)
+    given = values.lengths >= 0
+    known = iter(_present(values.take(given), decode, many))
+    return [next(known) if there else None for there in given.tolist()]
+
+
+def _present(values: Values, decode: ParameterDecoder, many: Reader | None) -> Sequence[object]:
+    """Values none of which is NULL. What comes more than once is read once."""
+    read = many(values) if many is not None and len(values) >= FEW else None
+    if read is not None:
         return read
-    known: dict[bytes | None, object] = dict(zip(wanted, read, strict=True))
-    known[None] = None
-    return [known[value] for value in values]
+    each = values.each()
+    distinct = set(each)
+    if 2 * len(distinct) > len(each):
+        return list(map(decode, each))
+    known = dict(zip(distinct, map(decode, distinct), strict=True))
+    return [known[value] for value in each]

@@ -28,7 +28,10 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from catalog.errors import SqlError
+from catalog.types.many import Places, Values
 from wire.copy_frames import MINIMUM, strip_headers
 
 _I32 = struct.Struct(">i").unpack_from
@@ -174,14 +177,27 @@ class Bind:
 
 class Batch:
     """A Bind and those like it that follow: the same statement in the same formats, and behind each the same Execute of
-    the unnamed portal, perhaps a Describe between them. `rows`: the parameters of each; `ends`: where each ends."""
+    the unnamed portal, perhaps a Describe between them. `ends`: where each of these executions ends; `first` and
+    `lengths`: where in `data` their parameters lie, a row for each parameter."""
 
-    __slots__ = ("described", "ends", "rows")
+    __slots__ = ("_data", "_first", "_lengths", "described", "ends")
 
-    def __init__(self, described: bool, rows: list[list[bytes | None]], ends: list[int]) -> None:
+    def __init__(self, described: bool, ends: list[int], data: bytes, first: Places, lengths: Places) -> None:
         self.described = described
-        self.rows = rows
         self.ends = ends
+        self._data = data
+        self._first = first
+        self._lengths = lengths
+
+    def columns(self, each: int) -> list[Values]:
+        """The parameters, so many of which make a row: those of one execution are one row or several."""
+        return Values.columns(self._data, self._rows(self._first, each), self._rows(self._lengths, each))
+
+    def _rows(self, places: Places, each: int) -> Places:
+        parameters, executions = places.shape
+        if parameters == each:
+            return places
+        return places.reshape(parameters // each, each, executions).transpose(1, 2, 0).reshape(each, -1)
 
 
 class Whole:
@@ -466,31 +482,24 @@ class ProtocolCore:
             return None
         prefix, bound = bind.around()
         tail = bound + buffer[position:end]
-        rows, count, ends = [bind.parameters], len(bind.parameters), [end]
-        while len(rows) < most and buffer.startswith(b"B", end) and buffer.startswith(prefix, end + 5):
-            place = end + 5 + len(prefix)
-            values: list[bytes | None] = []
-            try:
-                for _ in range(count):
-                    length = _I32(buffer, place)[0]
-                    place += 4
-                    if length < 0:
-                        values.append(None)
-                    else:
-                        values.append(buffer[place : place + length])
-                        place += length
-            except struct.error:  # not whole
+        starts, stops, ends = [position - len(bound) - _size(bind.parameters)], [position - len(bound)], [end]
+        head = len(prefix) + 5
+        while len(ends) < most and buffer.startswith(b"B", end) and buffer.startswith(prefix, end + 5):
+            stop = end + 1 + _I32(buffer, end + 1)[0] - len(bound)
+            if stop < end + head or not buffer.startswith(tail, stop):
                 break
-            if _I32(buffer, end + 1)[0] + 1 + end != place + len(bound) or not buffer.startswith(tail, place):
-                break
-            rows.append(values)
-            end = place + len(tail)
+            starts.append(end + head)
+            stops.append(stop)
+            end = stop + len(tail)
             ends.append(end)
-        return Batch(described, rows, ends) if len(rows) >= least else None
+        if len(ends) < least:
+            return None
+        places = _places(buffer, starts, stops, len(bind.parameters))
+        return None if places is None else Batch(described, ends, buffer, *places)
 
-    def skip_batch(self, batch: Batch, rows: int) -> None:
-        """So many of its rows are dealt with."""
-        self._position = batch.ends[rows - 1]
+    def skip_batch(self, batch: Batch, executions: int) -> None:
+        """So many of its executions are dealt with."""
+        self._position = batch.ends[executions - 1]
 
     def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
         """What arrived, if it is nothing but a whole execution like one that came before: with its parameters. Then it
@@ -602,6 +611,49 @@ class ProtocolCore:
         except UnicodeDecodeError:
             raise violation("invalid byte sequence in startup packet") from None
         return dict(zip(names[::2], names[1::2], strict=True))
+
+
+def _size(values: list[bytes | None]) -> int:
+    """The bytes that values take in a message."""
+    return 4 * len(values) + sum([len(value) for value in values if value is not None])
+
+
+def _places(data: bytes, starts: list[int], stops: list[int], count: int) -> tuple[Places, Places] | None:
+    """Where the values of messages lie, and their lengths (-1 for NULL), a row for each of `count`; the values of each
+    message are all that is from `starts` to `stops`. None where they are not."""
+    if count > 2 * len(starts):
+        return _places_one_by_one(data, starts, stops, count)
+    first = np.empty((count, len(starts)), np.int64)
+    lengths = np.empty_like(first)
+    every = np.ndarray((max(len(data) - 3, 0),), ">i4", data, 0, (1,))
+    place = np.array(starts, np.int64)
+    try:
+        for row in range(count):
+            lengths[row] = every[place]
+            place += 4
+            first[row] = place
+            place += np.maximum(lengths[row], 0)
+    except IndexError:
+        return None
+    return (first, np.maximum(lengths, -1)) if (place == stops).all() else None
+
+
+def _places_one_by_one(data: bytes, starts: list[int], stops: list[int], count: int) -> tuple[Places, Places] | None:
+    """`_places`, where there are many values of few messages."""
+    found = []
+    try:
+        for start, stop in zip(starts, stops, strict=True):
+            place = start
+            for _ in range(count):
+                (length,) = _I32(data, place)
+                found.append((place + 4, length))
+                place += 4 + max(length, 0)
+            if place != stop:
+                return None
+    except struct.error:
+        return None
+    first, lengths = np.array(found, np.int64).reshape(len(starts), count, 2).transpose(2, 1, 0)
+    return first, np.maximum(lengths, -1)
 
 
 def _string(buffer: bytes, position: int, end: int) -> tuple[bytes, int]:

@@ -1,8 +1,9 @@
-"""Many values of one column at once: the common forms of dates, timestamps and text in text, of numeric in binary.
+"""Many values of one column at once: the common forms of dates, timestamps and text in text, of numbers in
+binary.
 
-`reader_of(oid, code)` gives a function from the bytes of values to their internal forms, or None where one value is
-enough to make it doubtful: then the type's input function reads them all, one by one, to the right result or the right
-error.
+`reader_of(oid, code)` gives a function from values as they arrived (`Values`) to their internal forms, or None where
+one value is enough to make it doubtful: then the type's input function reads them all, one by one, to the right result
+or the right error.
 
 Dates and timestamps: values of one length are rows of a byte matrix. The first is read by its type's own reader, which
 says how it is built; the others must have digits where it has digits and the same bytes elsewhere, zone included.
@@ -10,15 +11,81 @@ says how it is built; the others must have digits where it has digits and the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from catalog.types import date, numeric, oids, timestamp
 
 FEW = 16  # values for which this is not worth the trouble
 
-Reader = Callable[[Sequence[bytes]], Sequence[object] | None]
+Places = npt.NDArray[np.int64]
+
+
+class Values:
+    """Values as slices of one buffer: where each begins, and how long it is in bytes, -1 for NULL; the shortest and the
+    longest of these."""
+
+    __slots__ = ("data", "first", "lengths", "longest", "shortest")
+
+    def __init__(self, data: bytes, first: Places, lengths: Places, shortest: int, longest: int) -> None:
+        self.data = data
+        self.first = first
+        self.lengths = lengths
+        self.shortest = shortest
+        self.longest = longest
+
+    @classmethod
+    def of(cls, values: Sequence[bytes]) -> Values:
+        """Some values, at least one, none of which is NULL."""
+        lengths = np.fromiter(map(len, values), np.int64, len(values))
+        return cls.columns(b"".join(values), (np.cumsum(lengths) - lengths)[None], lengths[None])[0]
+
+    @classmethod
+    def columns(cls, data: bytes, first: Places, lengths: Places) -> list[Values]:
+        """Several columns, each a row of both, with at least one value."""
+        bounds = lengths.min(axis=1).tolist(), lengths.max(axis=1).tolist()
+        return [cls(data, *column) for column in zip(first, lengths, *bounds, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, places: npt.NDArray[np.bool_]) -> Values:
+        """Those where `places` is true, which it is somewhere."""
+        return Values.columns(self.data, self.first[None, places], self.lengths[None, places])[0]
+
+    def by_length(self) -> Iterator[tuple[Values, npt.NDArray[np.bool_] | None]]:
+        """Those of each length, and which they are; None: all."""
+        if self.shortest == self.longest:
+            yield self, None
+            return
+        for length in set(self.lengths.tolist()):
+            places = self.lengths == length
+            yield self.take(places), places
+
+    def each(self) -> list[bytes]:
+        """The bytes of each, none of which is NULL."""
+        data = self.data
+        return [data[at:end] for at, end in self.bounds()]
+
+    def bounds(self) -> Iterator[tuple[int, int]]:
+        """Where each begins and ends, none of which is NULL."""
+        return zip(self.first.tolist(), (self.first + self.lengths).tolist(), strict=True)
+
+    def as_dtype(self, dtype: str) -> npt.NDArray[Any]:
+        """Values that are all as long as one item of a NumPy type, as that."""
+        width = np.dtype(dtype).itemsize
+        every: npt.NDArray[Any] = np.ndarray((len(self.data) - width + 1,), dtype, self.data, 0, (1,))
+        return every[self.first]
+
+    def matrix(self) -> npt.NDArray[np.uint8]:
+        """Values of one length as rows of bytes."""
+        return self.as_dtype(f"V{self.longest}").view(np.uint8).reshape(len(self), -1)
+
+
+Reader = Callable[[Values], Sequence[object] | None]
 # What a text has to be: how many of its bytes are the local moment, and the value that it means.
 Form = Callable[[str], tuple[int, int] | None]
 
@@ -28,54 +95,63 @@ def reader_of(oid: int, code: int = 0) -> Reader | None:
     return _READERS.get((oid, code))
 
 
-def _texts(values: Sequence[bytes]) -> Sequence[object] | None:
+def _texts(values: Values) -> Sequence[object] | None:
+    text = values.data.decode("latin-1")  # a character a byte
+    texts = [text[at:end] for at, end in values.bounds()]
+    joined = "".join(texts)
+    if joined.isascii():
+        return None if "\0" in joined else texts
+    each = values.each()
     try:
-        texts = list(b"\0".join(values).decode().split("\0"))
+        texts = list(b"\0".join(each).decode().split("\0"))
     except UnicodeDecodeError:
         return None
-    return texts if len(texts) == len(values) else None  # one has a NUL in it
+    return texts if len(texts) == len(each) else None  # one has a NUL in it
+
+
+def _numbers(dtype: str) -> Reader:
+    """Of numbers that are sent as NumPy has them."""
+    width = np.dtype(dtype).itemsize
+
+    def read(values: Values) -> Sequence[object] | None:
+        return values.as_dtype(dtype).tolist() if values.shortest == values.longest == width else None
+
+    return read
 
 
 def _moments(unit: str, form: Form) -> Reader:
     """`unit` of numpy.datetime64 in which the type counts."""
 
-    def read(values: Sequence[bytes]) -> Sequence[object] | None:
-        by_length = _by_length(values)
-        if len(by_length) == 1:
-            numbers = _alike(values, unit, form)
-            return None if numbers is None else numbers.tolist()
+    def read(values: Values) -> Sequence[object] | None:
         found = np.empty(len(values), np.int64)
-        for places in by_length.values():
-            numbers = _alike([values[place] for place in places], unit, form)
+        for alike, places in values.by_length():
+            numbers = _alike(alike, unit, form)
             if numbers is None:
                 return None
-            found[places] = numbers
+            found[places if places is not None else slice(None)] = numbers
         return found.tolist()
 
     return read
 
 
-def _by_length(values: Sequence[bytes]) -> dict[int, list[int]]:
-    """The places of the values of each length."""
-    by_length: dict[int, list[int]] = {}
-    for place, length in enumerate(map(len, values)):
-        by_length.setdefault(length, []).append(place)
-    return by_length
-
-
-def _alike(values: Sequence[bytes], unit: str, form: Form) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+def _alike(values: Values, unit: str, form: Form) -> Places | None:
     """Values of one length; None unless all are built as the first one is."""
-    if not values[0].isascii():
+    if not values.longest:
         return None
-    shape = form(values[0].decode())
+    matrix = values.matrix()
+    first = matrix[0]
+    text = first.tobytes()
+    if not text.isascii():
+        return None
+    shape = form(text.decode())
     if shape is None:
         return None
     kept, value = shape
-    matrix = np.frombuffer(b"".join(values), np.uint8).reshape(len(values), -1)
-    first = matrix[0]
     digits = (first >= ord("0")) & (first <= ord("9"))
     digits[kept:] = False
-    if (matrix[:, digits] - np.uint8(ord("0")) > 9).any() or (matrix[:, ~digits] != first[~digits]).any():
+    # A digit is as far from the first one as digits are, any other byte not at all.
+    lowest = np.where(digits, np.uint8(ord("0")), first)
+    if (matrix - lowest > np.where(digits, np.uint8(9), np.uint8(0))).any():
         return None
     local = np.ascontiguousarray(matrix[:, :kept]).view(f"S{kept}").reshape(-1)
     try:
@@ -85,21 +161,22 @@ def _alike(values: Sequence[bytes], unit: str, form: Form) -> np.ndarray[tuple[i
     return numbers + (value - numbers[0]) if (local >= b"0001").all() else None
 
 
-def _numerics(values: Sequence[bytes]) -> Sequence[object] | None:
+def _numerics(values: Values) -> Sequence[object] | None:
     """Of up to 16 digits that are sent, and 18 with zeros behind them."""
-    found: list[object] = [None] * len(values)
-    for length, places in _by_length(values).items():
-        digits = (length - numeric.HEADER_BYTES) // 2
-        if length % 2 or not 0 <= digits <= 4:
+    coefficients = np.empty(len(values), np.int64)
+    scales = np.empty(len(values), np.int64)
+    for alike, places in values.by_length():
+        digits, odd = divmod(alike.longest - numeric.HEADER_BYTES, 2)
+        if odd or not 0 <= digits <= 4:
             return None
-        words = np.frombuffer(b"".join([values[place] for place in places]), ">i2").reshape(len(places), -1)
-        count, weight, sign, scale = words[:, :4].astype(np.int64).T
-        groups = words[:, 4:].astype(np.int64)
+        words = alike.matrix().view(">i2").astype(np.int64)
+        count, weight, sign, scale = words[:, :4].T
+        groups = words[:, 4:]
         if (count != digits).any() or (groups < 0).any() or (groups > 9_999).any():
             return None
         if ((sign != 0) & (sign != numeric.SIGN_NEGATIVE) | (scale < 0) | (scale > numeric.MAX_SCALE)).any():
             return None
-        number = np.zeros(len(places), np.int64)
+        number = np.zeros(len(alike), np.int64)
         for group in groups.T:
             number = number * 10_000 + group
         shift = scale + 4 * (weight - digits + 1)  # from the last digit sent to the last one shown
@@ -107,10 +184,12 @@ def _numerics(values: Sequence[bytes]) -> Sequence[object] | None:
             return None
         powers = 10 ** np.abs(shift if digits else 0 * shift)
         number = np.where(shift < 0, number // powers, number * powers)  # what is behind the scale is cut off
-        number = np.where(sign == 0, number, -number)
-        for place, coefficient, behind in zip(places, number.tolist(), scale.tolist(), strict=True):
-            found[place] = numeric.scaled(coefficient, behind)
-    return found
+        at = places if places is not None else slice(None)
+        coefficients[at] = np.where(sign == 0, number, -number)
+        scales[at] = scale
+    if (scales == scales[0]).all():
+        return numeric.all_scaled(coefficients.tolist(), int(scales[0]))
+    return list(map(numeric.scaled, coefficients.tolist(), scales.tolist()))
 
 
 _READERS: dict[tuple[int, int], Reader] = {
@@ -118,6 +197,11 @@ _READERS: dict[tuple[int, int], Reader] = {
     (oids.TEXT, 1): _texts,
     (oids.VARCHAR, 0): _texts,
     (oids.VARCHAR, 1): _texts,
+    (oids.INT2, 1): _numbers(">i2"),
+    (oids.INT4, 1): _numbers(">i4"),
+    (oids.INT8, 1): _numbers(">i8"),
+    (oids.FLOAT4, 1): _numbers(">f4"),
+    (oids.FLOAT8, 1): _numbers(">f8"),
     (oids.NUMERIC, 1): _numerics,
     (oids.DATE, 0): _moments("D", date.iso_form),
     (oids.TIMESTAMP, 0): _moments("us", timestamp.local_form),

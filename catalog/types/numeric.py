@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation
+from itertools import repeat
 from typing import Any
 
 from catalog.errors import SqlError
@@ -183,6 +184,11 @@ def decode_binary(data: bytes) -> Decimal:
 def scaled(coefficient: int, scale: int) -> Decimal:
     """The number of so many units of the last of `scale` decimal places."""
     return Decimal(coefficient).scaleb(-scale, EXACT)
+
+
+def all_scaled(coefficients: Sequence[int], scale: int) -> list[Decimal]:
+    """`scaled` of many with one scale."""
+    return list(map(EXACT.multiply, coefficients, repeat(Decimal((0, (1,), -scale)))))
 
 
 def encode_binary(value: Any) -> bytes:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import TYPE_CHECKING, NoReturn
 
 from sortedcontainers import SortedList
@@ -53,7 +52,8 @@ WRITE_BYTES = 400  # that a write takes beside its value: the key, places in dic
 BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
 UNCOUNTED = 1 << 16  # bytes of writes that nobody counts
 
-UndoRecord = tuple[bytes, "bytes | _Missing | None"]
+UndoRecord = bytes | tuple[bytes, bytes | None]
+"""The key of a write, and what it has replaced if the transaction had written under that key before."""
 
 
 @dataclass(slots=True)
@@ -398,7 +398,7 @@ class Transaction:
         """None deletes."""
         writes = self.writes
         old = writes.get(key, MISSING)
-        self._undo.append((key, old))
+        self._undo.append(key if isinstance(old, _Missing) else (key, old))
         writes[key] = value
         self.held = held = self.held + (WRITE_BYTES if value is None else WRITE_BYTES + len(value))
         if held > self.held_up_to:
@@ -423,7 +423,7 @@ class Transaction:
             for key, value in zip(keys, values, strict=True):
                 self.put(key, value)
             return
-        self._undo.extend(zip(keys, repeat(MISSING)))
+        self._undo.extend(keys)
         writes.update(zip(keys, values, strict=True))
         self.held = held = self.held + WRITE_BYTES * len(keys) + sum(map(len, values))
         if held > self.held_up_to:
@@ -465,21 +465,22 @@ class Transaction:
 
     def written_since(self, mark: int) -> list[bytes]:
         """The keys written singly after the mark, in order; one may occur several times."""
-        return [key for key, _ in self._undo[mark:]]
+        return [item if isinstance(item, bytes) else item[0] for item in self._undo[mark:]]
 
     def rollback_to(self, mark: int) -> None:
         undo = self._undo
         writes = self.writes
         while len(undo) > mark:
-            key, old = undo.pop()
+            item = undo.pop()
+            key = item if isinstance(item, bytes) else item[0]
             value = writes[key]
             self.held -= WRITE_BYTES if value is None else WRITE_BYTES + len(value)
-            if isinstance(old, _Missing):
+            if isinstance(item, bytes):
                 del writes[key]
                 if self._ordered is not None:
                     self._ordered.discard(key)
             else:
-                writes[key] = old
+                writes[key] = item[1]
         spare = (self.held_up_to - max(self.held, UNCOUNTED)) // BLOCK * BLOCK
         if spare > 0 and self.account is not None:
             self.account.give(spare)

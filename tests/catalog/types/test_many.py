@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catalog.errors import SqlError
 from catalog.types import lookup, oids
 from catalog.types.base import FormatSettings
-from catalog.types.many import reader_of
+from catalog.types.many import Values, reader_of
 from catalog.types.numeric import decode_binary, encode_binary
 
 OIDS = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR)
@@ -36,7 +36,7 @@ def test_what_is_read_is_what_is_read_one_by_one(oid: int, texts: list[str], aga
     values = [text.encode() for text in texts] * (1 + again)
     reader = reader_of(oid)
     assert reader is not None
-    found = reader(values)
+    found = reader(Values.of(values))
     if found is None:
         return
     decode = lookup(oid).text_decoder(SETTINGS)
@@ -62,8 +62,8 @@ def test_the_common_forms_are_read(oid: int, form: str) -> None:
     reader = reader_of(oid)
     assert reader is not None
     decode = lookup(oid).text_decoder(SETTINGS)
-    assert reader(values) == [decode(value.decode()) for value in values]
-    assert reader([*values, b"2024-02-30 +02\xff"]) is None
+    assert reader(Values.of(values)) == [decode(value.decode()) for value in values]
+    assert reader(Values.of([*values, b"2024-02-30 +02\xff"])) is None
 
 
 _sent = st.one_of(
@@ -83,7 +83,7 @@ def test_numbers_in_binary_are_what_is_read_one_by_one(values: list[bytes], data
         values[at] = bytes(changed)
     reader = reader_of(oids.NUMERIC, 1)
     assert reader is not None
-    found = reader(values)
+    found = reader(Values.of(values))
     if found is not None:
         assert list(map(repr, found)) == list(map(repr, map(decode_binary, values)))
 
@@ -92,5 +92,5 @@ def test_common_numbers_in_binary_are_read() -> None:
     values = [encode_binary(Decimal(number).scaleb(-2)) for number in range(-500, 3_000_000, 99_991)]
     reader = reader_of(oids.NUMERIC, 1)
     assert reader is not None
-    assert reader(values) == list(map(decode_binary, values))
-    assert reader([*values, encode_binary(Decimal("NaN"))]) is None
+    assert reader(Values.of(values)) == list(map(decode_binary, values))
+    assert reader(Values.of([*values, encode_binary(Decimal("NaN"))])) is None
