@@ -173,7 +173,7 @@ class ScanWriter:
         tests = [f"{source} is not None"] if value.nullable else []
         if not tests and source != value.source:
             self.code.line(source)
-        bits = _narrower(column.type, operand.type)
+        bits = narrower(column.type, operand.type)
         if bits:
             tests.append(f"{-(1 << bits)} <= {value.source} < {1 << bits}")
         if tests:
@@ -234,7 +234,7 @@ class ScanWriter:
         tests = [f"{source} is not None"] if value.nullable else []
         if not tests and source != value.source:
             self.code.line(source)
-        bits = _narrower(column.type, condition.operand.type)
+        bits = narrower(column.type, condition.operand.type)
         name = value.source
         if tests:
             self.code.indent(f"if {' and '.join(tests)}:")
@@ -317,7 +317,7 @@ def member_keys(
     return keys
 
 
-def _narrower(column: TypeRef, operand: TypeRef) -> int:
+def narrower(column: TypeRef, operand: TypeRef) -> int:
     """Bits of the column's integer type where the operand's may not fit into it, else 0."""
     if column.oid == operand.oid:
         return 0

@@ -1,17 +1,16 @@
-"""A SELECT over one small table, or over none, that runs once: made of functions that are there already.
+"""A SELECT of a few rows of one table, or of none, that runs once: made of functions that are there already.
 
-    rows of the table -> filters -> groups -> outputs -> DISTINCT -> ORDER BY -> DataRows
+    rows of the access path -> filters -> groups -> outputs -> DISTINCT -> ORDER BY -> DataRows
 
 What a plan writes and compiles (engine/execute/select.py) is worth it for many rows or many executions. A statement
 that is new and finds a few rows is over before its source would have been compiled: here the tree becomes functions
-(engine/execute/closures.py), which lists of rows are mapped over. Only what such a plan would read from end to end is
-read so, and no large value can come into being. `NotSmall` while it runs: the statement is to have a plan after all.
+(engine/execute/closures.py), which lists of rows are mapped over. No large value can come into being. `NotSmall` while
+it runs: the statement is to have a plan after all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from typing import Any
 
 from catalog.memory import LARGE
@@ -25,13 +24,15 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext
 from engine.execute.ordering import sort_function
 from engine.execute.output import sort_places
+from engine.execute.reads import Reads
 from engine.execute.walk import conjuncts, is_the_same_for_every_row
 from engine.sql import tree
-from engine.storage.keys import storage_prefix, successor
 from engine.storage.rows import codec_of
 
-MOST_ROWS = 64  # of the table: with more, compiling is soon paid for
+MOST_ROWS = 128  # that are read: with more, compiling is soon paid for
 _TABLES_KEPT = 4096
+_TEXTS = frozenset((25, 1042, 1043))
+_GIVEN = SMALL | _TEXTS  # types of parameters
 # Storage ids of tables that had more rows when they were met. A hint: they get plans that are written, at once.
 _large: dict[int, None] = {}
 
@@ -44,14 +45,14 @@ def small_query(query: tree.Query, catalog: Catalog, parameter_types: Sequence[i
     """The query as functions; None where it is to have a plan. `parameter_types`: OIDs."""
     if len(query.range_table) > 1 or len(query.from_items) > 1 or query.volatile:
         return None
-    if not SMALL.issuperset(parameter_types):
+    if not _GIVEN.issuperset(parameter_types):
         return None
     if query.set_operation is not None or query.limit is not None or query.offset is not None or query.distinct:
         return None
     if query.ctes or query.row_marks or query.has_windows or query.has_set_functions or query.grouping_sets:
         return None
     try:
-        return SmallQuery(query, catalog, len(parameter_types))
+        return SmallQuery(query, catalog, parameter_types)
     except NotOnRowPath:
         return None
 
@@ -59,18 +60,27 @@ def small_query(query: tree.Query, catalog: Catalog, parameter_types: Sequence[i
 class SmallQuery:
     """The functions of a query, and running them. Raises NotOnRowPath where there is something that has none."""
 
-    def __init__(self, query: tree.Query, catalog: Catalog, parameters: int) -> None:
-        self._table: Table | None = None
+    def __init__(self, query: tree.Query, catalog: Catalog, parameter_types: Sequence[int]) -> None:
+        parameters = len(parameter_types)
+        self._texts = [place for place, oid in enumerate(parameter_types) if oid in _TEXTS]
+        table = _table_of(query) if query.from_items else None
+        rows = _Columns(table, parameters)
         conditions = conjuncts(query.where)
-        if query.from_items:
-            self._table = self._table_of(query, catalog, conditions)
-        rows = _Columns(self._table, parameters)
         self._once: list[Closure] = []  # told before the first row
-        self._filters: list[Closure] = []
-        for condition in conditions:
-            test = rows.true(condition)
-            same = self._table is not None and is_the_same_for_every_row(condition)
-            (self._once if same else self._filters).append(test)
+        self._reads: Reads | None = None
+        self._reads_all = False  # the whole table
+        if table is not None:
+            self._once = [rows.true(item) for item in conditions if is_the_same_for_every_row(item)]
+            conditions = [item for item in conditions if not is_the_same_for_every_row(item)]
+            finder = Finder(catalog, table, 0)
+            finder.add(conditions)
+            access = finder.best()
+            self._reads_all = access.full_scan
+            if self._reads_all and table.storage_id in _large:
+                raise NotOnRowPath("a larger table")
+            self._reads = Reads(access, rows.function)
+            conditions = [item for place, item in enumerate(conditions) if place not in access.covered]
+        self._filters = [rows.true(item) for item in conditions]
         self._groups: _Groups | None = None
         self._having: Closure | None = None
         after: Closures = rows
@@ -100,33 +110,20 @@ class SmallQuery:
         self._row = row_of(parts)
         self._reads_columns = rows.used
 
-    def _table_of(self, query: tree.Query, catalog: Catalog, conditions: list[tree.Expr]) -> Table:
-        """The table, if all of it is to be read."""
-        item = query.from_items[0]
-        entry = query.range_table[item.relation] if isinstance(item, tree.FromRef) else None
-        if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table) or entry.sample is not None:
-            raise NotOnRowPath("no plain table")
-        table = entry.table
-        if table.storage_id in _large:
-            raise NotOnRowPath("a larger table")
-        if conditions:
-            finder = Finder(catalog, table, 0)
-            finder.add(conditions)
-            if not finder.best().full_scan:
-                raise NotOnRowPath("a look-up")
-        return table
-
     # ---- running ----------------------------------------------------------------------------------------------------
 
     def run(self, context: ExecContext, parameters: Sequence[object]) -> list[Row]:
         """The rows of the result; of those that ORDER BY needs more of than it shows, the first columns count. Raises
         NotSmall before anything else may happen, and what the expressions raise."""
-        given = tuple(parameters)
-        rows: Iterable[Row] = (given,) if self._table is None else self._read(self._table, context, given)
-        for once in self._once:
-            if not once(given):
-                rows = ()
-                break
+        given: Row = tuple(parameters)
+        for place in self._texts:
+            if given[place] is not None and len(given[place]) > LARGE:
+                raise NotSmall
+        rows: Iterable[Row] = (given,)
+        if self._reads is not None:
+            rows = ()
+            if all(once(given) for once in self._once):
+                rows = self._read(self._reads, context, given)
         for test in self._filters:
             rows = filter(test, rows)
         if self._groups is not None:
@@ -143,21 +140,20 @@ class SmallQuery:
             return [row[:width] for row in result]
         return result
 
-    def _read(self, table: Table, context: ExecContext, given: Row) -> Iterable[Row]:
-        low = storage_prefix(table.storage_id)
-        values = []
-        for _, value in islice(context.reader.scan(low, successor(low)), MOST_ROWS + 1):
+    def _read(self, reads: Reads, context: ExecContext, given: Row) -> Iterable[Row]:
+        values = reads.values(context.reader, given, MOST_ROWS)
+        if values is None:
+            if self._reads_all:
+                if len(_large) >= _TABLES_KEPT:
+                    _large.clear()
+                _large[reads.table.storage_id] = None
+            raise NotSmall
+        for value in values:
             if len(value) > LARGE:
                 raise NotSmall
-            values.append(value)
-        if len(values) > MOST_ROWS:
-            if len(_large) >= _TABLES_KEPT:
-                _large.clear()
-            _large[table.storage_id] = None
-            raise NotSmall
         if not self._reads_columns:
             return [given] * len(values)
-        rows = map(codec_of(table).decode, values)
+        rows = map(codec_of(reads.table).decode, values)
         return [given + row for row in rows] if given else rows
 
     def _each_once(self, rows: list[Row]) -> list[Row]:
@@ -170,6 +166,15 @@ class SmallQuery:
             known = tuple([v if k is None or v is None else k(v) for k, v in zip(keys, row, strict=False)])
             found.setdefault(known, row)
         return list(found.values())
+
+
+def _table_of(query: tree.Query) -> Table:
+    """The table of a query over a plain one."""
+    item = query.from_items[0]
+    entry = query.range_table[item.relation] if isinstance(item, tree.FromRef) else None
+    if not isinstance(entry, tree.RangeTable) or not isinstance(entry.table, Table) or entry.sample is not None:
+        raise NotOnRowPath("no plain table")
+    return entry.table
 
 
 class _Columns(Closures):

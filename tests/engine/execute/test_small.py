@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from catalog.errors import SqlError
 from engine.execute import small
 from engine.execute.code import _compiled
+from engine.execute.context import RowPathFull
 from engine.execute.planner import SelectPlan
 from tests.engine.execute.mirror import Mirror, Outcome, split_rows
 
@@ -35,6 +38,30 @@ STATEMENTS = (
     "select count(*) * 2, sum(3)",
     "select 5 where 1 = 2",
     "select from nokey",
+    "select * from t where id = 2",
+    "select b from t where u = 200",
+    "select id from t where a = 10 and b is not null",
+    "select id from t where a in (20, 10, null, 10) order by id",
+    "select id from t where 15 > a",
+    "select count(*), sum(a) from t where a >= 10 and a < 20 + 5",
+    "select id, tu from child2 where id in (1, 3, 9223372036854775807)",
+    "select id from child2 where tu is null",
+    "select id from child2 where tu is not null order by id",
+    "select id from t where id = 9223372036854775807",
+    "select id from t where id > 9223372036854775807 or id < 2",
+    "select id from t where id > -9223372036854775807 and id <= 2147483648 order by 1 desc",
+    "select id from t where id < -9223372036854775807",
+    "select id from t where id >= 2147483648",
+    "select id from t where id > null",
+    "select a, b, c from comp where a = 1 and b in (1, 2) and c >= 'a'",
+    "select c from comp where a = 1 and b = 1 and c = 'b'",
+    "select b from comp where a > 1",
+    "select v from nulls where v is null",
+    "select n from wide where k = 'b'",
+    "select k from wide where k > 'a' and n < 6",
+    "select id from t where id = 1 and false and 1 / (id - 1) = 1",
+    "select id from t where id = 1 / 0",
+    "select id from t where 1 = 2 and id = 1 / 0",
 )
 
 
@@ -71,7 +98,6 @@ def test_nothing_is_compiled_for_the_statement(mirror: Mirror) -> None:
     (
         "select b || 'x' from t",  # may be large
         "select now() from t",  # asks the session
-        "select id from t where a = 10",  # a look-up
         "select id from t limit 1",
         "select id from t for update",
         "select random()",
@@ -82,6 +108,58 @@ def test_nothing_is_compiled_for_the_statement(mirror: Mirror) -> None:
 def test_what_has_a_plan_of_its_own(mirror: Mirror, sql: str) -> None:
     plan = mirror.plan(sql, brief=True)
     assert plan is None or plan._small is None
+
+
+def test_look_ups_find_what_written_plans_find(mirror: Mirror) -> None:
+    chance = random.Random(5)
+    rows = ", ".join(f"({a}, {b}, '{c}', {a + b})" for a in range(3) for b in range(3) for c in "wxyz")
+    mirror.statement(f"insert into comp values {rows} on conflict do nothing")
+    values = ("0", "1", "2", "3", "null", "-9223372036854775807", "9223372036854775807")
+
+    def condition() -> str:
+        column = chance.choice("aabbcv")
+        if column == "c":
+            value = chance.choice(("'w'", "'x'", "''", f"'{'z' * 600}'"))
+        else:
+            value = chance.choice(values)
+        if chance.random() < 0.3:
+            return f"{column} in ({value}, {value}, {chance.choice(('null', value))})"
+        return f"{column} {chance.choice(('=', '=', '<', '<=', '>', '>='))} {value}"
+
+    for _ in range(300):
+        sql = f"select a, b, c from comp where {' and '.join(condition() for _ in range(chance.randint(1, 4)))}"
+        plan = mirror.plan(sql, brief=True)
+        assert plan._small is not None
+        try:
+            wanted = mirror.plan(sql).rows(mirror.context(mirror.rows), ())
+        except RowPathFull:  # keys that may be cut
+            continue
+        assert plan.rows(mirror.context(mirror.rows), ()) == wanted, sql
+
+
+@pytest.mark.parametrize("value", ("5", "'five'"))
+def test_values_of_the_statement_may_be_parameters(mirror: Mirror, value: str) -> None:
+    column = "y" if "'" in value else "x"
+    mirror.statement("insert into nokey values (5, 'five')")
+    plan = mirror.plan(f"select x, y from nokey where {column} = $1", brief=True)
+    assert plan._small is not None
+    assert plan.rows(mirror.context(mirror.rows), (eval(value),)) == ([(5, "five")], 1)
+
+
+def test_a_large_parameter_wants_a_plan(mirror: Mirror) -> None:
+    plan = mirror.plan("select x from nokey where y <> $1", brief=True)
+    with pytest.raises(small.NotSmall):
+        plan._small.run(mirror.context(mirror.rows), ("x" * 5000,))
+    assert plan.rows(mirror.context(mirror.rows), ("x" * 5000,)) == ([(1,), (1,)], 2)
+
+
+def test_look_ups_that_find_more_rows_have_a_plan(mirror: Mirror) -> None:
+    values = ", ".join(f"({n}, {n})" for n in range(1000, 1000 + small.MOST_ROWS + 1))
+    mirror.statement(f"insert into tree values {values}")
+    for sql in ("select id from tree where id >= 1000", "select id from tree where id > 1000"):
+        plan = mirror.plan(sql, brief=True)
+        assert plan._small is not None
+        assert outcome(mirror, plan) == mirror.theirs(sql)
 
 
 def test_a_table_of_more_rows_has_a_plan_and_is_not_tried_again(mirror: Mirror) -> None:
