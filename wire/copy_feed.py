@@ -1,6 +1,7 @@
 """COPY data between the connection that it comes from and the statement that reads it.
 
-An unread COPY holds at most COPY_AHEAD bytes: above that the connection stops reading from its client.
+An unread COPY holds at most COPY_AHEAD bytes: above that the connection stops reading from its client. While COPY
+gives way to short statements (engine/priority.py) it is less, so that its client works in short turns as well.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from collections import deque
 from typing import Protocol
 
 from catalog.errors import SqlError
+from engine.priority import foreground
 
 COPY_AHEAD = 8 << 20
+PRESSED_AHEAD = 1 << 20
 AT_ONCE = 1 << 18  # bytes that one `read` joins: whoever wants more joins them where nobody waits for it
 
 
@@ -27,16 +30,21 @@ class CopyFeed:
 
     def __init__(self, connection: Pausable) -> None:
         self._connection = connection
+        self._foreground = foreground()
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
         self._error: SqlError | None = None
         self._reader: asyncio.Future[None] | None = None
 
+    @property
+    def _ahead(self) -> int:
+        return PRESSED_AHEAD if self._foreground.pressed else COPY_AHEAD
+
     def put(self, data: bytes) -> None:
         self._pieces.append(data)
         self._size += len(data)
-        if self._size > COPY_AHEAD:
+        if self._size > self._ahead:
             self._connection.pause("copy")
         self._wake()
 
@@ -63,6 +71,6 @@ class CopyFeed:
             taken.append(self._pieces.popleft())
             size += len(taken[-1])
         self._size -= size
-        if self._size <= COPY_AHEAD // 2:
+        if self._size <= self._ahead // 2:
             self._connection.resume("copy")
         return taken[0] if len(taken) == 1 else b"".join(taken)

@@ -17,6 +17,7 @@ from typing import Any
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Role
 from engine.node import Node
+from engine.priority import foreground
 from engine.session.session import Session
 from wire.carrying import Cluster, ClusterConnection
 from wire.connection import Connection
@@ -53,6 +54,7 @@ class Server:
         self._server: asyncio.Server | None = None
         self._stopping = False
         self._to_flush: list[Callable[[], None]] = []
+        self._foreground = foreground()
 
     async def start(self) -> int:
         """Listens; returns the port (a new one when asked for port 0)."""
@@ -122,6 +124,7 @@ class Server:
 
     def _flush_all(self) -> None:
         waiting, self._to_flush = self._to_flush, []
+        self._foreground.answered += len(waiting)
         for flush in waiting:
             flush()
 

@@ -32,6 +32,7 @@ from engine.bulk.rows import RowSet
 from engine.storage.columns import Column, one_array
 
 _END_OF_DATA = re.compile(rb"(?:\A|\n)(\\\.(?:\r?\n|\Z))")
+_BLOCK_BYTES = 1 << 20  # what is no more is for one thread
 SHOWN_BYTES = 100  # of a line or a value, in an error's context
 
 
@@ -158,7 +159,11 @@ class CopyParser:
         quoted = options.csv and options.quote.encode() in data
         table = pyarrow.csv.read_csv(
             pa.BufferReader(data),
-            read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=max(len(data) // 2 + 1, 1 << 20)),
+            read_options=pyarrow.csv.ReadOptions(
+                column_names=names,
+                block_size=max(len(data) // 2 + 1, _BLOCK_BYTES),
+                use_threads=len(data) > _BLOCK_BYTES,
+            ),
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=options.delimiter,
                 quote_char=options.quote if quoted else False,

@@ -36,6 +36,7 @@ from engine.bulk.thread import BulkThread
 from engine.changes.bulk import finish_recorded
 from engine.execute.foreign_keys import Outgoing
 from engine.partitions.writing import PartitionedWriter
+from engine.priority import foreground
 from engine.sql import tree
 from engine.sql.analyze.rules import runnable_rules
 from engine.storage.columns import Numbers
@@ -53,7 +54,8 @@ _AT_ONCE_BYTES = 1 << 16  # so little data is parsed without a thread
 _WAITING = 2  # parsed pieces
 NOT_NULL_VIOLATION, CHECK_VIOLATION = "23502", "23514"
 _PADDED_BYTES = 64 << 20  # of a piece's rows where char(n) makes them longer than their text
-_MORE_BYTES = 1 << 20  # of a piece than was asked for, where they are at hand
+SMALL_PIECE_BYTES = 1 << 18  # while it gives way to short statements: a millisecond or two of each thread
+_MORE = 4  # a piece may be larger by this part of what was asked for, where that is at hand
 
 
 class Pieces:
@@ -105,7 +107,7 @@ class Pieces:
     def _cut(self, size: int) -> bytes:
         """Takes whole lines of about `size` bytes off; b"" if there is not one."""
         count, taken = 0, 0
-        while count < len(self._parts) and taken < size + _MORE_BYTES:
+        while count < len(self._parts) and taken < size + size // _MORE:
             taken += len(self._parts[count])
             count += 1
         # Megabytes are joined, never sliced: to slice bytes keeps the interpreter for as long as it takes.
@@ -232,7 +234,7 @@ class Load:
     # --- in bulk -------------------------------------------------------------------------------------------------
 
     async def _load_in_bulk(self, first: bytes, pieces: Pieces, bulk: BulkInsert | PartitionedInsert) -> int:
-        parsing, writing = BulkThread("copy-parse"), BulkThread("copy-write")
+        parsing, writing = BulkThread("copy-parse", gives_way=True), BulkThread("copy-write", gives_way=True)
         pieces.thread = parsing
         writing.at_end(bulk.discard)
         parsed: asyncio.Queue[tuple[Piece, int] | BaseException | None] = asyncio.Queue(_WAITING)
@@ -268,7 +270,8 @@ class Load:
                 if piece.last:
                     await pieces.skip()
                     break
-                data = await pieces.gather(self._piece_bytes)
+                some = SMALL_PIECE_BYTES if foreground().pressed else PIECE_BYTES
+                data = await pieces.gather(min(some, self._piece_bytes))
             await parsed.put(None)
         except Exception as error:  # handed on: whoever takes the pieces raises it
             await parsed.put(error)

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from catalog.errors import SqlError
-from wire.copy_feed import AT_ONCE, COPY_AHEAD, CopyFeed
+from engine.priority import foreground
+from wire.copy_feed import AT_ONCE, COPY_AHEAD, PRESSED_AHEAD, CopyFeed
 
 
 class Connection:
@@ -51,6 +52,20 @@ def test_the_connection_stops_reading_while_too_much_waits() -> None:
         while connection.paused:
             taken += len(await feed.read() or b"")
         assert COPY_AHEAD // 2 <= taken < COPY_AHEAD
+
+    asyncio.run(run())
+
+
+def test_it_takes_less_while_short_statements_wait_for_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        connection = Connection()
+        feed = CopyFeed(connection)
+        for _ in range(PRESSED_AHEAD // AT_ONCE + 1):
+            feed.put(bytes(AT_ONCE))
+        assert not connection.paused
+        monkeypatch.setattr(foreground(), "_until", float("inf"))
+        feed.put(b"x")
+        assert connection.paused
 
     asyncio.run(run())
 

@@ -162,7 +162,7 @@ def _listed(numbers: Sequence[object]) -> str:
     """Integers and NULLs as in the text of a DuckDB list. A slice at a time: other threads get the interpreter between
     them."""
     slices = (numbers[start : start + MANY] for start in range(0, len(numbers), MANY))
-    return ", ".join([", ".join(map(str, part)) for part in slices]).replace("None", "NULL")
+    return ", ".join([repr(list(part))[1:-1] for part in slices]).replace("None", "NULL")
 
 
 def _array(value: Array, type_: TypeRef) -> Piece:

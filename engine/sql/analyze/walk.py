@@ -19,6 +19,8 @@ def _child_fields(node: Any) -> tuple[str, ...]:
     """Fields of a node in which other nodes may lie."""
     kind = type(node)
     found = _fields_of.get(kind)
+    if found is None and kind is tree.Const:  # its value may be a list of 100,000 items, none of which is a node
+        found = _fields_of[kind] = ()
     if found is None:
         found = tuple(item.name for item in fields(node) if item.name not in _SKIPPED or kind is tree.RangeFunction)
         _fields_of[kind] = found

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Column, Constraint, Schema, Table
 from catalog.schema import Sequence as SequenceObject
-from catalog.types.base import TypeRef
+from catalog.types.base import Array, TypeRef
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze, analyze_expression, resolve_type
+from engine.sql.analyze.walk import children, transform
 from engine.sql.parser import parse, parse_expression, parse_type_name
 
 INT4, TEXT = TypeRef(23), TypeRef(25)
@@ -147,3 +148,18 @@ def test_type_names() -> None:
     with pytest.raises(SqlError) as raised:
         resolve_type(parse_type_name("nothing"), ENVIRONMENT)
     assert (raised.value.sqlstate, raised.value.message) == ("42704", 'type "nothing" does not exist')
+
+
+class Untouched(tuple[int, ...]):
+    """Items that nobody is to look at: there may be 100,000."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("walked")
+
+
+def test_nobody_walks_through_the_items_of_a_constant() -> None:
+    constant = tree.Const(Array.of(Untouched((1, 2))), TypeRef(1007))
+    assert not list(children(constant))
+    assert transform(constant, lambda node, _: node) is constant
