@@ -25,9 +25,9 @@ import time
 from collections.abc import Callable
 
 NICENESS = 5  # a third of what a thread of niceness 0 gets where both want the same processor
-REST = 4.0
+REST = 6.0
 BUSY = 0.2  # share of a processor that the engine's thread uses, from which on it counts as busy
-IDLE = 40  # how much less there is to rest while it is not
+IDLE = 60  # how much less there is to rest while it is not
 LOOK_SECONDS = 0.1
 LONGEST_REST = 0.1  # seconds
 PRESSED_ANSWERS = 50  # a second, from which on there are short statements to give way to
@@ -103,23 +103,30 @@ def foreground() -> Foreground:
 
 
 class Pace:
-    """Rests for heavy work in another thread. Made on the engine's thread; `rest`: seconds to sleep for each second of
-    work while that thread is busy, so that it has interpreter and processors; a fortieth of it while it is idle."""
+    """Rests for heavy work in a thread of its own. Made on the engine's thread.
 
-    def __init__(self, rest: float = REST) -> None:
+    `rest`: seconds to sleep for each second of work while the engine's thread is busy, so that it has interpreter and
+    processors; a sixtieth of it while it is idle. `check` is called now and then in the working thread, and may raise.
+    """
+
+    def __init__(self, rest: float = REST, check: Callable[[], None] = lambda: None) -> None:
         self._whole = self._rest = rest
+        self._check = check
         self._engine_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._looked = (time.monotonic(), time.thread_time())
+        self._worked = 0.0  # the working thread's clock at the end of the last pause
 
-    def pause(self, worked: float, check: Callable[[], None] = lambda: None) -> None:
-        """Rests for so many seconds of work; `check` is called now and then, and may raise."""
-        check()
+    def pause(self) -> None:
+        """Rests for what the calling thread, which is always the same, has worked since the last call, or since it
+        began. To be called every few milliseconds of work."""
+        self._check()
         self._look()
-        left = worked * self._rest
+        left = (time.thread_time() - self._worked) * self._rest
         while left > 0:
             time.sleep(min(left, LONGEST_REST))
             left -= LONGEST_REST
-            check()
+            self._check()
+        self._worked = time.thread_time()
 
     def _look(self) -> None:
         """Now and then, how busy the engine's thread is."""

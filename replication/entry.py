@@ -25,12 +25,12 @@ was acknowledged exactly if a later one exists that was written when its LSN was
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from hashlib import blake2b
 
 import google_crc32c
 
 from catalog.errors import SqlError
+from catalog.records import dataclass
 
 MAGIC = b"SHLE"
 FORMAT = 1

@@ -42,7 +42,6 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from queue import SimpleQueue
@@ -52,6 +51,7 @@ import google_crc32c
 
 from catalog.durations import durations
 from catalog.errors import SqlError
+from catalog.records import dataclass
 from replication.entry import HEADER_SIZE, JOINT, MAX_BODY, NO_HASH, encode_entry
 from replication.files import Files
 from replication.joint_parts import Parts, encode_parts
@@ -375,11 +375,10 @@ class LocalChangelog:
         XX001."""
         return (item.entry for item in self._located(after, upto))
 
-    def pieces(self, after: int, upto: int, size: int, pause: Callable[[float], None] | None = None) -> Iterator[Piece]:
+    def pieces(self, after: int, upto: int, size: int, pause: Callable[[], None] | None = None) -> Iterator[Piece]:
         """As `entries`, as the bytes that they are, gathered to `size` bytes or a little more; none is empty. `pause`
-        is called every few milliseconds with the processor time of the thread since the last time, in seconds."""
+        is called every few milliseconds of work."""
         first, parts, gathered = 0, list[bytes](), 0
-        worked = time.thread_time()
         previous = known = b""
         committed = lsn = 0
         for item in self._located(after, upto):
@@ -390,8 +389,7 @@ class LocalChangelog:
             gathered += len(parts[-1])
             lsn, committed, known = header.lsn, header.commit_time, item.entry.hash
             if pause is not None and not lsn % PAUSE_ENTRIES:
-                pause(time.thread_time() - worked)
-                worked = time.thread_time()
+                pause()
             if gathered >= size:
                 yield Piece(first, lsn, committed, previous, known, b"".join(parts))
                 parts, gathered = [], 0

@@ -15,11 +15,11 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import google_crc32c
 
 from catalog.errors import SqlError
+from catalog.records import dataclass
 from replication.entry import HEADER_SIZE, JOINT, MAGIC, EntryHeader, decode_header, entry_hash, verify
 from replication.joint_parts import Parts, split_parts
 

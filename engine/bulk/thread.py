@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from engine.priority import REST, foreground, stand_back
+from engine.priority import foreground, stand_back
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_REST = 4.0  # seconds for each second of work
 _SHORTEST_REST = 0.001  # seconds; what is owed gathers until then
 
 
@@ -20,7 +21,7 @@ class BulkThread:
     """Runs functions one after the other. What it was given runs to its end even if whoever waited was cancelled, so
     clean-up that is handed to `at_end` comes after it and needs no waiting for.
 
-    `gives_way`: it rests REST times as long as it works while short statements wait for processors (Foreground). Not
+    `gives_way`: it rests four times as long as it works while short statements wait for processors (Foreground). Not
     for what others wait for: schema changes, and what holds locks of many rows that are there already."""
 
     def __init__(self, name: str, gives_way: bool = False) -> None:
@@ -34,7 +35,7 @@ class BulkThread:
         future = self._executor.submit(_timed, partial(function, *args, **kwargs))
         result, worked = await asyncio.wrap_future(future)
         if self._gives_way:
-            self._owed = self._owed + worked * REST if foreground().pressed else 0.0
+            self._owed = self._owed + worked * _REST if foreground().pressed else 0.0
             if self._owed >= _SHORTEST_REST:
                 owed, self._owed = self._owed, 0.0
                 await asyncio.sleep(owed)

@@ -21,16 +21,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from time import thread_time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
 from catalog.rows import BASES
-from engine.storage.columns import Column, binary_array
+from engine.storage.columns import Column, Numbers, binary_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
 from engine.storage.leaning import bound_in, keeps, known_values, leans, moved_keys
 from engine.storage.leaves import Leaves
@@ -45,17 +43,16 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 16 << 20
+SLICE_VERSIONS = 2048  # of a memtable
 SLICE_ROWS = 256  # taken from LMDB at once: a loop in C, which does not let go of the interpreter
 SLICE_BYTES = 1 << 20
 
-Pause = Callable[[float], None]
-"""Called between slices of work with the processor seconds that the slice took."""
+Pause = Callable[[], None]
+"""Called between slices of work, to rest (engine.priority.Pace)."""
 
 
-def binary_in_slices(values: Sequence[bytes | None]) -> Column:
-    """The values as a binary array, made in slices: no call holds the interpreter for long."""
-    parts = [pa.array(values[start : start + 2048], pa.binary()) for start in range(0, len(values), 2048)]
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+def _go_on() -> None:
+    return
 
 
 class _Edits:
@@ -63,13 +60,10 @@ class _Edits:
 
     __slots__ = ("keys", "lsns", "values")
 
-    def __init__(self, found: list[tuple[bytes, int, bytes | None]]) -> None:
-        names, lsns, values = zip(*found, strict=True)
-        keys = binary_in_slices(names)
-        order = pc.array_sort_indices(keys)
-        self.keys = keys.take(order)
-        self.values = binary_in_slices(values).take(order)
-        self.lsns = np.array(lsns, np.int64)[order.to_numpy()]
+    def __init__(self, keys: Column, values: Column, lsns: Numbers) -> None:
+        self.keys = keys
+        self.values = values
+        self.lsns = lsns
 
     def batches(self, low: bytes, high: bytes) -> Iterator[Pair]:
         start, stop = place_of(self.keys, low), place_of(self.keys, high)
@@ -156,23 +150,13 @@ class Capture:
             frozenset(dropped),
         )
 
-    def resolve(self) -> None:
+    def resolve(self, pause: Pause = _go_on) -> None:
         """Finds what the layers hold at the LSN. Then `release` may be called."""
         for layer, versions in self._layers:
             if layer.first_lsn > self.lsn:
                 continue
-            by_prefix: dict[bytes, list[tuple[bytes, int, bytes | None]]] = {}
-            for key, newest in versions.items():
-                version: Version | None = newest
-                while version is not None and version[0] > self.lsn:
-                    version = version[2]
-                if version is not None:
-                    found = by_prefix.get(key[:PREFIX_BYTES])
-                    if found is None:
-                        found = by_prefix[key[:PREFIX_BYTES]] = []
-                    found.append((key, version[0], version[1]))
-            for prefix, items in by_prefix.items():
-                self._levels.setdefault(int.from_bytes(prefix, "big"), []).append(_Edits(items))
+            for storage_id, edits in _edits_of(versions, self.lsn, pause):
+                self._levels.setdefault(storage_id, []).append(edits)
             if isinstance(layer, BulkLayer):
                 for run in reversed(layer.runs):
                     level = _Run(run, layer.last_lsn)
@@ -212,9 +196,7 @@ class Capture:
         """Whether a key in [low, high) was written after an LSN that is not below `known_since`."""
         return any(level.changed(low, high, after) for level in self._levels.get(storage_id, ()))
 
-    def batches(
-        self, storage_id: int, low: bytes = b"", high: bytes = b"", pause: Pause | None = None
-    ) -> Iterator[Pair]:
+    def batches(self, storage_id: int, low: bytes = b"", high: bytes = b"", pause: Pause = _go_on) -> Iterator[Pair]:
         """(keys, values) as binary arrays without NULLs, in key order; `low` and `high` (exclusive, b'': no bound) are
         whole keys. Batches have up to BATCH_ROWS rows and about BATCH_BYTES bytes of one level, and more when merged.
         """
@@ -245,23 +227,19 @@ class Capture:
         assert self._generation is not None, "the capture is closed"
         return self._generation.transaction
 
-    def _stored(self, low: bytes, high: bytes, pause: Pause | None) -> Iterator[Pair]:
+    def _stored(self, low: bytes, high: bytes, pause: Pause) -> Iterator[Pair]:
         """What LMDB has in a range: page by page, and by a cursor where that cannot be."""
         if self._leaves is None:
             yield from self._by_cursor(low, high, pause)
             return
-        started = thread_time()
         for part in self._leaves.batches(low, high):
             if isinstance(part[0], bytes):
                 yield from self._by_cursor(part[0], part[1], pause)
             else:
                 yield part
-            if pause is not None:
-                now = thread_time()
-                pause(now - started)
-                started = now
+            pause()
 
-    def _by_cursor(self, low: bytes, high: bytes, pause: Pause | None) -> Iterator[Pair]:
+    def _by_cursor(self, low: bytes, high: bytes, pause: Pause) -> Iterator[Pair]:
         cursor: Any = self._transaction.cursor()
         if not cursor.set_range(low):
             return
@@ -269,7 +247,6 @@ class Capture:
         parts: list[Pair] = []
         rows = size = 0
         count = 16
-        started = thread_time()
         while part := list(islice(items, count)):
             last = part[-1][0] >= high
             if last:
@@ -286,14 +263,42 @@ class Capture:
             if rows >= BATCH_ROWS - count or size >= BATCH_BYTES:
                 yield joined(parts)
                 parts, rows, size = [], 0, 0
-            if pause is not None:
-                now = thread_time()
-                pause(now - started)
-                started = now
+            pause()
             if last:
                 break
         if parts:
             yield joined(parts)
+
+
+def _edits_of(versions: dict[bytes, Version], lsn: int, pause: Pause) -> Iterator[tuple[int, _Edits]]:
+    """What a reader at an LSN sees of a memtable, by storage id. Gathered in slices: none holds the interpreter for
+    long, nor leaves many objects to the garbage collector."""
+    parts: list[tuple[Column, Column, Column]] = []
+    items = iter(versions.items())
+    while some := list(islice(items, SLICE_VERSIONS)):
+        found: list[tuple[bytes, bytes | None, int]] = []
+        for key, newest in some:
+            version: Version | None = newest
+            while version is not None and version[0] > lsn:
+                version = version[2]
+            if version is not None:
+                found.append((key, version[1], version[0]))
+        if found:
+            names, values, lsns = zip(*found, strict=True)
+            parts.append((binary_array(names), pa.array(values, pa.binary()), pa.array(lsns, pa.int64())))
+        pause()
+    if not parts:
+        return
+    keys, kept, written = map(pa.concat_arrays, zip(*parts, strict=True))
+    order = pc.array_sort_indices(keys)
+    keys, kept, written = keys.take(order), kept.take(order), written.take(order).to_numpy()
+    start = 0
+    while start < len(keys):
+        pause()
+        prefix = keys[start].as_py()[:PREFIX_BYTES]
+        stop = place_of(keys, successor(prefix))
+        yield int.from_bytes(prefix, "big"), _Edits(*(column[start:stop] for column in (keys, kept, written)))
+        start = stop
 
 
 def _versions(layer: Layer) -> dict[bytes, Version]:

@@ -6,18 +6,19 @@ in its own time), so rows, index entries, sequences and the catalog. It reads be
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from engine.bulk.thread import BulkThread
-from engine.checkpoint.capture import Capture
+from engine.checkpoint.capture import Capture, Pause
 from engine.checkpoint.exact import ContentHash
-from engine.priority import LONGEST_REST
+from engine.priority import Pace
 
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
+
+DIGEST_REST = 1.0  # see engine.priority.Pace; less than a backup rests, for somebody waits for all replicas' digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +41,26 @@ async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
 async def digest_of(capture: Capture) -> Digest:
     """The digest of a captured state, which is closed."""
     thread = BulkThread("digest")
+    pace = Pace(DIGEST_REST)
     try:
-        await thread.run(capture.resolve)
+        await thread.run(capture.resolve, pace.pause)
         capture.release()
-        return await thread.run(_compute, capture)
+        return await thread.run(_compute, capture, pace.pause)
     finally:
         capture.release()
         thread.at_end(capture.close)
         thread.close()
 
 
-def _compute(capture: Capture) -> Digest:
+def _compute(capture: Capture, pause: Pause) -> Digest:
     parts: dict[int, tuple[int, str]] = {}
     whole = blake2b(digest_size=16)
     for storage_id in capture.storage_ids():
         content = ContentHash()
-        for keys, values in capture.batches(storage_id, pause=_rest):
+        for keys, values in capture.batches(storage_id, pause=pause):
+            pause()
             content.add(keys, values)
         if content.rows:
             parts[storage_id] = (content.rows, content.hexdigest())
             whole.update(f"{storage_id}:{content.rows}:{content.hexdigest()};".encode())
     return Digest(capture.lsn, whole.hexdigest(), parts)
-
-
-def _rest(worked: float) -> None:
-    time.sleep(min(worked, LONGEST_REST))

@@ -141,7 +141,7 @@ def write_range(
         for keys, rows in capture.batches(
             storage_id, key_bound(storage_id, step.low), key_bound(storage_id, step.high), pause
         ):
-            pause(0.0)
+            pause()
             place = 0
             while place < len(keys):
                 if sink is None:
@@ -178,7 +178,7 @@ def look_at(
             continue
         content, size = ContentHash(), 0
         for keys, rows in capture.batches(storage_id, low, high, pause):
-            pause(0.0)
+            pause()
             content.add(keys, rows)
             size += pc.sum(pc.binary_length(rows)).as_py()
         yield Found(old, content.hexdigest() != old.content, content.rows, size)

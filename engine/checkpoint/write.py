@@ -121,7 +121,7 @@ class _Writer:
         self._upload: asyncio.Task[None] | None = None
         self._sizes: dict[str, dict[str, int]] = {}  # of older folders, by folder
         self._rows = self._bytes = 0
-        self._pace = Pace(self._options.rest)
+        self._pace = Pace(self._options.rest, self._check_stopped)
         self._tables: list[TableEntry] = []  # those that are written
         self._partials: list[str] = []
         self._partial_bytes = 0  # how much of it the last partial manifest says
@@ -136,7 +136,7 @@ class _Writer:
         local = ""
         try:
             entry = mark(self._capture.lsn)
-            await self._thread.run(self._capture.resolve)
+            await self._thread.run(self._capture.resolve, self._pace.pause)
             self._capture.release()
             existing = await self._existing(entry)
             if existing is not None:
@@ -270,7 +270,7 @@ class _Writer:
             if isinstance(step, RangeFile):
                 entries.append(step)
                 continue
-            parts = write_range(self._capture, opened, step, local, f"{table.oid}-{len(entries)}", self._pause)
+            parts = write_range(self._capture, opened, step, local, f"{table.oid}-{len(entries)}", self._pace.pause)
             while (made := await self._thread.run(_next, parts)) is not None:
                 entries.append(await self._put_range(made, f"{folder}/{len(entries):05}-{self._attempt}"))
                 self._rows += made.entry.rows
@@ -285,7 +285,7 @@ class _Writer:
         old, lsn = self._previous.get(table.table.oid, (None, 0))
         if old is None or not old.files or old.shape != table.shape or not await self._all_there(old):
             return whole_table(options.target_rows, options.target_bytes)
-        looking = look_at(self._capture, table.table.storage_id, old.files, lsn, self._pause)
+        looking = look_at(self._capture, table.table.storage_id, old.files, lsn, self._pace.pause)
         found = []
         while (item := await self._thread.run(_next, looking)) is not None:
             found.append(item)
@@ -314,7 +314,8 @@ class _Writer:
             rows = 0
             with pq.ParquetWriter(path, OTHER_SCHEMA, compression=COMPRESSION) as file:
                 for storage_id in others:
-                    for keys, values in self._capture.batches(storage_id, pause=self._pause):
+                    for keys, values in self._capture.batches(storage_id, pause=self._pace.pause):
+                        self._pace.pause()
                         file.write_batch(pa.RecordBatch.from_arrays([keys, values], schema=OTHER_SCHEMA))
                         rows += len(keys)
             return self._stored(path, f"{self._folder}/other-{self._attempt}.parquet"), rows
@@ -327,9 +328,6 @@ class _Writer:
 
     def _stored(self, path: str, name: str) -> StoredFile:
         return StoredFile(name, os.path.getsize(path), file_crc(path))
-
-    def _pause(self, worked: float) -> None:
-        self._pace.pause(worked, self._check_stopped)
 
     def _check_stopped(self) -> None:
         if self._stopped:

@@ -47,7 +47,6 @@ class LocalLog:
 
     def __init__(self, log: LocalChangelog) -> None:
         self._log = log
-        self._pace = Pace()
 
     def mark(self, lsn: int) -> EntryMark:
         hash_, commit_time = self._log.mark(lsn)
@@ -60,7 +59,7 @@ class LocalLog:
         self._log.hold(holder, after)
 
     async def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
-        found = self._log.pieces(after, upto, PIECE_BYTES, self._pace.pause)
+        found = self._log.pieces(after, upto, PIECE_BYTES, Pace().pause)
         thread = BulkThread("changelog")
         try:
             while (piece := await thread.run(next, found, None)) is not None:

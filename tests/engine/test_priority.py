@@ -1,4 +1,4 @@
-"""Threads of bulk work yield to others; the engine's thread does not."""
+"""Threads of bulk work yield to others; the engine's thread does not. What rests, rests for all that it has worked."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from engine.bulk.thread import BulkThread
-from engine.priority import NICENESS, PRESSED_LOOK, PRESSED_SECONDS, REST, Foreground, foreground
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="niceness is a thread's on Linux only")
+from engine.priority import (
+    IDLE,
+    LONGEST_REST,
+    NICENESS,
+    PRESSED_LOOK,
+    PRESSED_SECONDS,
+    REST,
+    Foreground,
+    Pace,
+    foreground,
+)
 
 
 def _place() -> tuple[int, int]:
@@ -29,6 +38,7 @@ def _place_of_a_thread_of_its() -> tuple[int, int]:
     return found[0]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="niceness is a thread's on Linux only")
 async def test_bulk_threads_and_those_that_they_start_stand_back() -> None:
     before = _place()
     thread = BulkThread("test")
@@ -86,13 +96,85 @@ def _work(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("gives_way", [True, False])
-async def test_a_thread_that_gives_way_rests(pressed: None, gives_way: bool) -> None:
+async def test_a_thread_that_gives_way_rests_longer_than_it_works(
+    pressed: None, gives_way: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr("engine.bulk.thread.asyncio.sleep", rest)
     thread = BulkThread("test", gives_way)
-    began = time.monotonic()
     try:
         for _ in range(2):
             await thread.run(_work, 0.02)
     finally:
         thread.close()
-    used = time.monotonic() - began
-    assert used >= 0.04 * (1 + REST) if gives_way else used < 0.04 * (1 + REST)
+    assert sum(rests) >= 0.1 if gives_way else not rests
+
+
+class _Clocks:
+    """In place of `time`: a thread that works, the engine's thread, which is `busy` for a share of all time, and sleeps
+    that only count."""
+
+    def __init__(self) -> None:
+        self.busy = 1.0
+        self.now = self.worked = self.engine = 0.0
+        self.sleeps: list[float] = []
+
+    def work(self, seconds: float) -> None:
+        self.worked += seconds
+        self._pass(seconds)
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self._pass(seconds)
+
+    def _pass(self, seconds: float) -> None:
+        self.now += seconds
+        self.engine += seconds * self.busy
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> _Clocks:
+    made = _Clocks()
+    stand_in = SimpleNamespace(
+        monotonic=lambda: made.now,
+        thread_time=lambda: made.worked,
+        clock_gettime=lambda _: made.engine,
+        pthread_getcpuclockid=lambda _: 0,
+        sleep=made.sleep,
+    )
+    monkeypatch.setattr("engine.priority.time", stand_in)
+    return made
+
+
+def test_each_slice_of_work_is_rested_for_once(clocks: _Clocks) -> None:
+    pace = Pace()
+    for worked in (0.5, 0.25, 0.0, 0.125):
+        clocks.work(worked)
+        clocks.sleeps.clear()
+        pace.pause()
+        assert sum(clocks.sleeps) == pytest.approx(REST * worked)
+        assert max(clocks.sleeps, default=0.0) <= LONGEST_REST
+
+
+def test_there_is_less_rest_beside_an_idle_engine(clocks: _Clocks) -> None:
+    pace = Pace()
+    clocks.busy = 0.0
+    clocks.work(0.5)
+    pace.pause()
+    assert sum(clocks.sleeps) == pytest.approx(REST / IDLE * 0.5)
+
+
+def test_whoever_has_given_up_does_not_wait_for_the_rest(clocks: _Clocks) -> None:
+    def check() -> None:
+        if clocks.sleeps:
+            raise KeyboardInterrupt
+
+    pace = Pace(check=check)
+    clocks.work(10.0)
+    with pytest.raises(KeyboardInterrupt):
+        pace.pause()
+    assert clocks.sleeps == [LONGEST_REST]

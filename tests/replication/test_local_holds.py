@@ -154,8 +154,8 @@ def test_reading_from_the_middle_does_not_begin_at_the_segment_s_beginning(
         starts.clear()
         assert [(entry.header.lsn, entry.hash) for entry in log.log.entries(after, 900)] == whole[after:]
         assert after - 40 <= starts[0] <= after + 1
-    rests = list[float]()
-    first, *_ = log.log.pieces(433, 900, 10_000, rests.append)
+    rests = list[int]()
+    first, *_ = log.log.pieces(433, 900, 10_000, lambda: rests.append(1))
     assert (first.first, first.previous) == (434, whole[432][1])
-    assert len(rests) == 2 and min(rests) > 0  # after 512 and 768
+    assert len(rests) == 2  # after 512 and 768
     _close(log)

@@ -81,6 +81,19 @@ async def test_a_capture_is_the_state_at_its_lsn(tmp_path: Path, seed: int, monk
                 capture.close()
 
 
+async def test_it_pauses_while_it_looks_through_a_memtable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.checkpoint.capture.SLICE_VERSIONS", 16)
+    pauses: list[int] = []
+    async with opened(tmp_path / "data") as store:
+        pairs = {key(number, storage_id): b"%d" % number for number in range(100) for storage_id in IDS}
+        await commit(store, dict(pairs))
+        capture = Capture.take(store)
+        capture.resolve(lambda: pauses.append(1))
+        assert len(pauses) >= len(pairs) / 16
+        assert read(capture) == pairs
+        capture.close()
+
+
 async def test_what_is_sequenced_and_not_durable_is_not_in_it(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as store:
         await commit(store, {key(1, 200): b"old", key(2, 200): b"old"})
