@@ -25,9 +25,8 @@ import time
 from collections.abc import Callable
 
 NICENESS = 5  # a third of what a thread of niceness 0 gets where both want the same processor
-REST = 6.0
-BUSY = 0.2  # share of a processor that the engine's thread uses, from which on it counts as busy
-IDLE = 60  # how much less there is to rest while it is not
+REST = 10.0
+IDLE = 0.01  # share of a processor that counts as used by the engine's thread when it uses less
 LOOK_SECONDS = 0.1
 LONGEST_REST = 0.1  # seconds
 PRESSED_ANSWERS = 50  # a second, from which on there are short statements to give way to
@@ -105,12 +104,13 @@ def foreground() -> Foreground:
 class Pace:
     """Rests for heavy work in a thread of its own. Made on the engine's thread.
 
-    `rest`: seconds to sleep for each second of work while the engine's thread is busy, so that it has interpreter and
-    processors; a sixtieth of it while it is idle. `check` is called now and then in the working thread, and may raise.
+    `rest`: seconds to sleep for each second of work while the engine's thread is busy all the time, so that it has
+    interpreter and processors; less as it is less busy. `check` is called now and then in the working thread, and may
+    raise.
     """
 
     def __init__(self, rest: float = REST, check: Callable[[], None] = lambda: None) -> None:
-        self._whole = self._rest = rest
+        self._whole = self._rest = rest  # until it is known how busy that thread is
         self._check = check
         self._engine_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._looked = (time.monotonic(), time.thread_time())
@@ -134,5 +134,5 @@ class Pace:
         now = time.monotonic()
         if now - wall >= LOOK_SECONDS:
             self._looked = now, time.clock_gettime(self._engine_clock)
-            busy = self._looked[1] - used > BUSY * (now - wall)
-            self._rest = self._whole if busy else self._whole / IDLE
+            share = (self._looked[1] - used) / (now - wall)
+            self._rest = self._whole * min(max(share, IDLE), 1.0)

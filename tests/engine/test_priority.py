@@ -160,12 +160,13 @@ def test_each_slice_of_work_is_rested_for_once(clocks: _Clocks) -> None:
         assert max(clocks.sleeps, default=0.0) <= LONGEST_REST
 
 
-def test_there_is_less_rest_beside_an_idle_engine(clocks: _Clocks) -> None:
+@pytest.mark.parametrize(("busy", "share"), [(0.0, IDLE), (0.25, 0.25), (1.0, 1.0)])
+def test_there_is_less_rest_beside_an_engine_that_is_less_busy(clocks: _Clocks, busy: float, share: float) -> None:
     pace = Pace()
-    clocks.busy = 0.0
+    clocks.busy = busy
     clocks.work(0.5)
     pace.pause()
-    assert sum(clocks.sleeps) == pytest.approx(REST / IDLE * 0.5)
+    assert sum(clocks.sleeps) == pytest.approx(REST * share * 0.5)
 
 
 def test_whoever_has_given_up_does_not_wait_for_the_rest(clocks: _Clocks) -> None:
