@@ -38,12 +38,6 @@ class Values:
         self.longest = longest
 
     @classmethod
-    def of(cls, values: Sequence[bytes]) -> Values:
-        """Some values, at least one, none of which is NULL."""
-        lengths = np.fromiter(map(len, values), np.int64, len(values))
-        return cls.columns(b"".join(values), (np.cumsum(lengths) - lengths)[None], lengths[None])[0]
-
-    @classmethod
     def columns(cls, data: bytes, first: Places, lengths: Places) -> list[Values]:
         """Several columns, each a row of both, with at least one value."""
         bounds = lengths.min(axis=1).tolist(), lengths.max(axis=1).tolist()

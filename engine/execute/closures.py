@@ -119,7 +119,7 @@ class Closures:
         left = self.function(expression.left)
         elements = [self.function(element) for element in right.elements]
         compare = _comparison(expression.function, expression.left.type, right.element_type)
-        return CALL, _any_of(compare, left, elements) if expression.use_or else _all_of(compare, left, elements)
+        return CALL, _among(compare, left, elements, expression.use_or)
 
     def _null_if(self, expression: tree.NullIfExpr) -> Part:
         left, right = self.function(expression.left), self.function(expression.right)
@@ -306,24 +306,10 @@ def _joined(operator: str, tests: list[Closure]) -> Closure:
     return some
 
 
-def _any_of(compare: Callable[[Any, Any], Any], left: Closure, elements: list[Closure]) -> Closure:
-    def any_of(row: Row) -> bool | None:
-        value = left(row)
-        unknown = False
-        for element in elements:
-            other = element(row)
-            found = None if value is None or other is None else compare(value, other)
-            if found:
-                return True
-            if found is None:
-                unknown = True
-        return None if unknown else False
+def _among(compare: Callable[[Any, Any], Any], left: Closure, elements: list[Closure], decisive: bool) -> Closure:
+    """Compares with each element until one decides: ANY by being true (`decisive`), ALL by being false."""
 
-    return any_of
-
-
-def _all_of(compare: Callable[[Any, Any], Any], left: Closure, elements: list[Closure]) -> Closure:
-    def all_of(row: Row) -> bool | None:
+    def among(row: Row) -> bool | None:
         value = left(row)
         unknown = False
         for element in elements:
@@ -331,11 +317,11 @@ def _all_of(compare: Callable[[Any, Any], Any], left: Closure, elements: list[Cl
             found = None if value is None or other is None else compare(value, other)
             if found is None:
                 unknown = True
-            elif not found:
-                return False
-        return None if unknown else True
+            elif bool(found) is decisive:
+                return decisive
+        return None if unknown else not decisive
 
-    return all_of
+    return among
 
 
 _PARTS: dict[type, Callable[[Closures, Any], Part]] = {

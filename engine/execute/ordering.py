@@ -40,7 +40,12 @@ def each_once(rows: Iterable[Sequence[object]], kinds: Sequence[SqlType]) -> Ite
     keys = [kind.sort_key() for kind in kinds]
     seen = set()
     for row in rows:
-        known = tuple(v if k is None or v is None else k(v) for k, v in zip(keys, row, strict=False))
+        known = identity_of(row, keys)
         if known not in seen:
             seen.add(known)
             yield row
+
+
+def identity_of(row: Sequence[object], keys: Sequence[Callable[[Any], Any] | None]) -> tuple[object, ...]:
+    """What is equal for rows whose first items are; `keys`: `SqlType.sort_key` of each."""
+    return tuple([v if k is None or v is None else k(v) for k, v in zip(keys, row, strict=False)])

@@ -22,7 +22,7 @@ from engine.execute.aggregates import COUNTS, finisher, sees_nulls, steps_of
 from engine.execute.closures import PLACE, SMALL, Closure, Closures, Part, Row, row_of
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext
-from engine.execute.ordering import sort_function
+from engine.execute.ordering import each_once, identity_of, sort_function, sort_rows
 from engine.execute.output import sort_places
 from engine.execute.reads import Reads
 from engine.execute.walk import conjuncts, is_the_same_for_every_row
@@ -96,8 +96,7 @@ class SmallQuery:
             raise NotOnRowPath("a row as a value")
         parts = [after.part(item) for item in outputs]
         self._width = len(parts)
-        self._distinct = query.distinct is not None
-        self._keys = [lookup(oid).sort_key() for oid in kinds] if self._distinct else []
+        self._distinct = None if query.distinct is None else [lookup(oid) for oid in kinds]
         self._sorts: list[tuple[Callable[[Sequence[object]], Any], bool]] = []
         if query.order_by:
             places = sort_places(query.order_by, outputs)
@@ -130,11 +129,9 @@ class SmallQuery:
             rows = self._groups.gather(rows, given)
             if self._having is not None:
                 rows = filter(self._having, rows)
-        result = list(map(self._row, rows))
-        if self._distinct:
-            result = self._each_once(result)
-        for key, descending in reversed(self._sorts):
-            result.sort(key=key, reverse=descending)
+        made: Iterable[Row] = map(self._row, rows)
+        result: list[Any] = list(made if self._distinct is None else each_once(made, self._distinct))
+        sort_rows(result, self._sorts)
         if self._sorts and result and len(result[0]) > self._width:
             width = self._width
             return [row[:width] for row in result]
@@ -155,17 +152,6 @@ class SmallQuery:
             return [given] * len(values)
         rows = map(codec_of(reads.table).decode, values)
         return [given + row for row in rows] if given else rows
-
-    def _each_once(self, rows: list[Row]) -> list[Row]:
-        """DISTINCT. What rows are sorted by is among their columns."""
-        keys = self._keys
-        if not any(keys):
-            return list(dict.fromkeys(rows))
-        found: dict[Row, Row] = {}
-        for row in rows:
-            known = tuple([v if k is None or v is None else k(v) for k, v in zip(keys, row, strict=False)])
-            found.setdefault(known, row)
-        return list(found.values())
 
 
 def _table_of(query: tree.Query) -> Table:
@@ -248,7 +234,7 @@ class _Groups(Closures):
             for row in rows:
                 key = of_row(row)
                 if keys:
-                    key = tuple([v if k is None or v is None else k(v) for k, v in zip(keys, key, strict=True)])
+                    key = identity_of(key, keys)
                 found = groups.get(key)
                 if found is None:
                     groups[key] = found = [slot.first(row) for slot in slots]
