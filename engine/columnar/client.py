@@ -44,6 +44,8 @@ from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill, literal
 from engine.columnar.worker.keys import KeyPlan
+from engine.foreground import foreground
+from engine.priority import everywhere
 from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores
 
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.columnar")
 
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
+AHEAD_PART = 16  # of the worker's memory: what tables that nobody has asked for yet may take
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
 CANCEL_SECONDS = 10.0  # after which a worker that has not read that a query is cancelled is replaced
@@ -341,6 +344,7 @@ class WorkerClient(ColumnarEngine):
         self._push_timer: asyncio.TimerHandle | None = None
         self._closed = False
         store.on_durable(self._durable)
+        self._place = foreground().place
 
     @property
     def status(self) -> WorkerStatus:
@@ -348,6 +352,11 @@ class WorkerClient(ColumnarEngine):
         pid = self._process.pid if self._process is not None and running else 0
         feed = self._feed
         return WorkerStatus(pid, len(feed.tables), len(self._streams), feed.behind, feed.late_since, self._unapplied)
+
+    @property
+    def running(self) -> bool:
+        """Whether the worker takes requests without being started for them."""
+        return self._frames is not None and self._starting is None
 
     # ---- several tablespaces --------------------------------------------------------------------------------------
 
@@ -429,7 +438,9 @@ class WorkerClient(ColumnarEngine):
         buffers: list[Buffer] = []
         overlays: list[list[object]] = []
         for table in query.tables:
-            self._push(self._feed.tables[table.storage_id])
+            fed = self._feed.tables[table.storage_id]
+            fed.unasked = 0
+            self._push(fed)
             runs, overlay = self._feed.overlay(table, reader)
             name = f"{'w' if query.whole and table.storage_id in query.arrays else 't'}{table.storage_id}"
             relations[name] = name
@@ -440,6 +451,10 @@ class WorkerClient(ColumnarEngine):
         own: list[str] = []
         for relation in query.virtual_tables:
             relations[f"v{relation.oid}"] = self._virtual_name(relation, request, own, buffers)
+        for place, listed in enumerate(query.lists):
+            relations[f"l{place}"] = name = f"l{place}"
+            own.append(name)
+            buffers.append(listed)
         stream.lsn = self._feed.read_lsn(reader)
         stream.identifier = next(self._identifiers)
         self._streams[stream.identifier] = stream
@@ -483,13 +498,13 @@ class WorkerClient(ColumnarEngine):
         if version is None:
             name = f"s{relation.oid}"
             own.append(name)
-            buffers.append(_ipc(batch))
+            buffers.append(frames.ipc_stream(batch))
             return name
         kept = self._versions.setdefault(relation.oid, {})
         known = kept.pop(version, None)
         if known is None:
             known = f"v{relation.oid}_{next(self._version_names)}"
-            self._write({"op": "virtual", "name": known}, [_ipc(batch)])
+            self._write({"op": "virtual", "name": known}, [frames.ipc_stream(batch)])
         kept[version] = known  # the newest is last
         if len(kept) > VERSIONS_KEPT:
             self._write({"op": "forget", "name": kept.pop(next(iter(kept)))})
@@ -536,6 +551,16 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "describe", "table": describe_table(table)})
         return True
 
+    def build_ahead(self, table: Table, size: int) -> None:
+        """Loads a table without rows, to which so many bytes of them are about to come, before a query asks for it:
+        where the worker runs, and has memory to spare for what may not be asked for. engine/columnar/ahead.py."""
+        tables = self._feed.tables
+        if not self.running or table.storage_id in tables:
+            return
+        if size + sum(fed.unasked for fed in tables.values()) <= self._memory_limit // AHEAD_PART:
+            self._load(table)
+            tables[table.storage_id].unasked = size
+
     def _load(self, table: Table) -> asyncio.Future[None]:
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
@@ -544,7 +569,8 @@ class WorkerClient(ColumnarEngine):
         load: frames.Header = {
             "op": "load", "table": describe_table(table, bases), "path": fed.store.checkpoint_path
         }  # fmt: skip
-        if bases:  # LMDB has to have what was kept for the branch when it was made
+        # LMDB has to have what was kept for a branch when that was made, and bulk runs as wholes
+        if bases or fed.store.has_unflushed_runs(table.storage_id):
             fed.store.flush(partial(self._load_flushed, future, load))
         else:
             self._write(load)
@@ -585,7 +611,11 @@ class WorkerClient(ColumnarEngine):
             return
         if self._feed.behind >= PUSH_LSNS:
             self._push_all()
-        elif self._push_timer is None:
+        else:
+            self._push_soon()
+
+    def _push_soon(self) -> None:
+        if self._push_timer is None:
             self._push_timer = asyncio.get_running_loop().call_later(PUSH_SECONDS, self._push_late)
 
     def _push_late(self) -> None:
@@ -658,7 +688,7 @@ class WorkerClient(ColumnarEngine):
             *("--threads", str(self._threads)),
             *("--spill-directory", self.spill_directory),
         ]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,  # its end ends the worker, whatever that does: engine/columnar/worker/sandbox.py
             stdout=subprocess.DEVNULL,
@@ -667,6 +697,10 @@ class WorkerClient(ColumnarEngine):
             cwd=self.spill_directory,
             start_new_session=True,
         )
+        everywhere(process.pid)
+        if self._place is not None:
+            self._place.others.add(process.pid)
+        return process
 
     @property
     def process_id(self) -> int | None:
@@ -702,9 +736,10 @@ class WorkerClient(ColumnarEngine):
         storage_id: Any = header["storage_id"]
         waiting = self._loads.pop(storage_id, None)
         if header["op"] == "loaded":
-            fed = self._feed.tables[storage_id]
-            self._feed.collect(fed)
-            fed.ready = True
+            lsn: Any = header["lsn"]
+            for path in self._feed.loaded(storage_id, lsn):
+                os.unlink(path)
+            self._push_soon()
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
             return
@@ -726,6 +761,8 @@ class WorkerClient(ColumnarEngine):
             process.kill()
             assert process.stdin is not None
             process.stdin.close()
+            if self._place is not None:
+                self._place.others.discard(process.pid)
             # It may take the kernel a moment to give its memory back: not on the event loop.
             self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
         self._feed.clear()
@@ -778,13 +815,6 @@ def _retrieve(future: asyncio.Future[None]) -> None:
 def key_columns(table: Table) -> tuple[str, ...]:
     """By which columns of the worker's table its rows are found (engine/columnar/worker/keys.py)."""
     return KeyPlan(table).columns
-
-
-def _ipc(batch: pa.RecordBatch) -> memoryview:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return memoryview(sink.getvalue())
 
 
 def _encoding_header(query: ColumnarQuery, encoding: RowEncoding) -> Header:

@@ -17,9 +17,10 @@ table, or when they have become many: a delta of a few costs the worker as much 
 bothered with every commit, and a query never has to catch up with more than PUSH_KEYS.
 
 Loading: LMDB is read by the worker at some flushed LSN F that the engine does not choose. F is at least the flushed LSN
-when loading began, and no more than D when it has ended, so every key that changed after the former is sent with its
-value as of D. Sending a key that LMDB already had at that value changes nothing. A storage id that leans on others is
-read with them, and until it is loaded their changes count as its own.
+when loading began, and no more than D when it has ended: what changed after the former is noted until the worker tells
+F, and what changed after F is sent with its value as of D. A storage id that leans on others is read with them, and
+until it is loaded their changes count as its own. Bulk runs that are not flushed yet are waited for: where LMDB has
+some of their rows already, adding the run to them is as slow as building the table twice.
 
 Bulk runs (COPY, large DML) do not pass through here key by key: the worker gets the run's file, under a name of its own
 so that a flush cannot take it away, and applies it before the keys: a key that changed before or after the run comes
@@ -53,17 +54,27 @@ Changes = dict[bytes, bytes | None]
 
 
 class FedTable:
-    """One table in the worker. `ready` is False while it is being loaded."""
+    """One table in the worker. `ready` is False while it is being loaded: until then `early` has what would be pending,
+    with its LSN, because LMDB may turn out to have it. `unasked`: bytes of one that no query has asked for yet."""
 
-    __slots__ = ("pending", "reached", "ready", "runs", "store", "table")
+    __slots__ = ("early", "pending", "reached", "ready", "runs", "store", "table", "unasked")
 
     def __init__(self, table: Table, store: Tablespace) -> None:
         self.table = table
         self.store = store
         self.reached = store.flushed_lsn
         self.pending: set[bytes] = set()
-        self.runs: list[str] = []  # files of bulk runs to be applied first, oldest first
+        self.early: list[tuple[int, bytes]] = []
+        self.runs: list[tuple[int, str]] = []  # LSNs and files of bulk runs to be applied first, oldest first
         self.ready = False
+        self.unasked = 0
+
+    def note(self, changes: Iterable[tuple[int, bytes]]) -> None:
+        """Takes LSNs and keys of changes."""
+        if self.ready:
+            self.pending.update(key for _, key in changes)
+        else:
+            self.early.extend(changes)
 
     def serves(self, table: Table) -> bool:
         """Whether the worker's table has every column of `table`, with the same type."""
@@ -116,33 +127,46 @@ class Feed:
         if fed.reached < durable:
             storage_id = fed.table.storage_id
             changed, runs = fed.store.changes_since(storage_id, fed.reached, durable)
-            for run in runs:
+            for lsn, run in runs:
                 kept = self._keep(run.path)
                 if kept is not None:
-                    fed.runs.append(kept)
+                    fed.runs.append((lsn, kept))
                 else:
-                    fed.pending.update(key for key, _ in run.scan(*prefix_range(storage_prefix(storage_id))))
+                    fed.note((lsn, key) for key, _ in run.scan(*prefix_range(storage_prefix(storage_id))))
             if changed:
-                fed.pending.update(key for _, key in changed)
+                fed.note(changed)
             if not fed.ready and leans(storage_id):
                 own = storage_prefix(storage_id)
                 for base in fed.store.leaning.chain(storage_id):
                     changes = fed.store.changed_since(base, fed.reached, durable)
-                    fed.pending.update(own + key[PREFIX_BYTES:] for _, key in changes)
+                    fed.note((lsn, own + key[PREFIX_BYTES:]) for lsn, key in changes)
             fed.reached = durable
+
+    def loaded(self, storage_id: int, lsn: int) -> list[str]:
+        """The worker has built the table from LMDB as of `lsn`. Gives the files of bulk runs that it has from there,
+        which are of no use any more."""
+        fed = self.tables[storage_id]
+        self.collect(fed)
+        fed.ready = True
+        fed.note((at, key) for at, key in fed.early if at > lsn)
+        fed.early = []
+        spare = [path for at, path in fed.runs if at <= lsn]
+        fed.runs = [(at, path) for at, path in fed.runs if at > lsn]
+        return spare
 
     def delta(self, fed: FedTable) -> tuple[list[str], list[tuple[bytes, bytes | None]]]:
         """Everything that the worker's table lacks as of D, which counts as sent from now on: files of bulk runs, to
         be applied first and in order, and keys with their values."""
         self.collect(fed)
         runs, fed.runs = fed.runs, []
+        paths = [path for _, path in runs]
         if not fed.pending:
-            return runs, []
+            return paths, []
         get = fed.store.current.get
         # In the order of keys, as LMDB and the row path have it: rows without a key keep the order of their INSERTs.
         changes = [(key, get(key)) for key in sorted(fed.pending)]
         fed.pending = set()
-        return runs, changes
+        return paths, changes
 
     @property
     def late_since(self) -> int | None:

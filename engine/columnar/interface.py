@@ -128,7 +128,8 @@ class ColumnarQuery:
         <= FIRST_COMPUTED   computed[FIRST_COMPUTED - n]: an expression without columns that needs the session, computed
                             on the engine's side before the query is sent
     `settings_free` is False when the SQL text depends on session settings (time zone, DateStyle) and must be made again
-    after SET. `virtual_tables` are to be handed to the worker as relations `v<oid>`. `in_whole` makes the same query in
+    after SET. `virtual_tables` are to be handed to the worker as relations `v<oid>`, `lists` as `l0`, `l1`, ...: Arrow
+    streams with one column, `n`, of the query's own. `in_whole` makes the same query in
     the form that reads arrays of any shape, under these settings, or those that it was made under; there, stored tables
     with arrays are `w<storage_id>`.
     """
@@ -143,6 +144,7 @@ class ColumnarQuery:
     computed: tuple[Expr, ...] = ()
     texts: tuple[tuple[int, int], ...] = ()  # (n, type) of parameters that are handed over in their text form
     types: tuple[tuple[str, ...], ...] = ()  # the user types that its columns and functions have (catalog.usertypes)
+    lists: tuple[memoryview, ...] = field(default=(), compare=False, repr=False)
     whole: bool = False  # arrays are text in it
     arrays: tuple[int, ...] = ()  # storage ids of tables whose arrays it reads
     in_whole: Callable[[FormatSettings | None], ColumnarQuery] | None = field(default=None, compare=False, repr=False)

@@ -16,6 +16,7 @@ from functools import partial
 from time import perf_counter
 
 from catalog.errors import SqlError
+from engine.columnar.ahead import announce
 from engine.node import resolve
 from engine.session import two_phase
 from engine.session.advisory import AdvisoryLocks
@@ -135,6 +136,7 @@ class TransactionalSession(SessionState):
             self._end_temporary_tables(transaction)
         changed = transaction.changed_objects
         exclusive = transaction.exclusive
+        filled = self.catalog if transaction.runs else None
         # From here on the transaction is sequenced: it will be durable, or the node stops.
         self.transaction = None
         self.in_block = False
@@ -144,6 +146,8 @@ class TransactionalSession(SessionState):
             if transaction.serial is not None:
                 transaction.serial.prepare()
             row = None if notifying is None else notifying.before_commit(transaction)
+            if filled is not None:
+                announce(self.node.columnar, self.node.store, filled, transaction.runs)
             lsn = self.node.commits.commit(transaction)
         except BaseException:
             self.rollbacks += 1

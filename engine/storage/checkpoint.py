@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from catalog.errors import SqlError
+from engine.priority import everywhere
 from engine.storage.columns import Column, Numbers
 from engine.storage.keys import storage_prefix
 from engine.storage.leaning import BASE_RANGE
@@ -191,6 +192,7 @@ class Checkpoint:
             log.warning("the server itself writes its tables, a process for it cannot be started: %s", error)
             yield None
             return
+        everywhere(process.pid)
         with process:
             assert process.stdin is not None and process.stdout is not None
             try:

@@ -626,24 +626,30 @@ class Tablespace:
 
     def changes_since(
         self, storage_id: int, lsn: int, upto: int | None = None
-    ) -> tuple[list[tuple[int, bytes]], list[BulkRun]]:
-        """As `changed_since`, but bulk runs with keys of the storage id come as themselves, oldest first.
+    ) -> tuple[list[tuple[int, bytes]], list[tuple[int, BulkRun]]]:
+        """As `changed_since`, but bulk runs with keys of the storage id come as themselves with their LSNs, oldest
+        first.
 
         Whoever applies the runs in order, and then the newest value of every key in the list, has it all.
         """
         last = self.durable_lsn if upto is None else upto
         prefix = storage_id.to_bytes(4, "big")
         found: list[tuple[int, bytes]] = []
-        runs: list[BulkRun] = []
+        runs: list[tuple[int, BulkRun]] = []
         for layer in self._layers_after(lsn):
             if layer.first_lsn > last:
                 continue
             if isinstance(layer, BulkLayer):
                 found.extend(layer.edited(prefix))
-                runs.extend(run for run in layer.runs if run.has(prefix))
+                runs.extend((layer.last_lsn, run) for run in layer.runs if run.has(prefix))
             else:
                 found.extend(layer.changes(prefix, lsn, last))
         return found, runs
+
+    def has_unflushed_runs(self, storage_id: int) -> bool:
+        """Whether LMDB lacks bulk runs with keys of the storage id, or has parts of them only."""
+        prefix = storage_id.to_bytes(4, "big")
+        return any(run.has(prefix) for layer in self._frozen if isinstance(layer, BulkLayer) for run in layer.runs)
 
     def _layers_after(self, lsn: int) -> list[Layer]:
         """The layers with changes after an LSN, oldest first. Raises 72000 when some are no longer in memory."""

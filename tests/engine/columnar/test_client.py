@@ -22,6 +22,7 @@ from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.columnar import client
 from engine.columnar.client import WorkerClient
+from engine.columnar.feed import FedTable
 from engine.columnar.interface import ColumnarQuery, RowEncoding, UdfSignature
 from engine.columnar.virtual import batch_of
 from engine.storage.edits import Edits
@@ -605,3 +606,32 @@ async def test_open_portals_keep_nobody_from_running(database: Database) -> None
     assert total > 2_900_000
     for portal in portals:
         await portal.close()
+
+
+async def test_a_run_that_is_being_flushed_is_not_applied_to_its_own_rows(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What LMDB turns out to have is neither applied again nor kept."""
+    table = make_table(20001, [INT4, TEXT], (1,))
+    wanted = query("SELECT count(*), min(c2) FROM {t20001} AS x", [(INT8[0], "BIGINT"), (TEXT[0], "VARCHAR")], table)
+    pushed: list[str] = []
+    push = database.client._feed.delta
+
+    def delta(fed: FedTable) -> tuple[list[str], list[tuple[bytes, bytes | None]]]:
+        runs, changes = push(fed)
+        pushed.extend([*runs, *(str(key) for key, _ in changes)])
+        return runs, changes
+
+    monkeypatch.setattr(database.client._feed, "delta", delta)
+    rows = database.writes(table, *((n, "run") for n in range(1000)))
+    writer = database.store.new_run()
+    writer.add(pa.array(list(rows), pa.binary()), pa.array(list(rows.values()), pa.binary()))
+    await database.durable(database.store.sequence(Edits({}, [writer.finish().reference]), 0, 1))
+    assert database.store.has_unflushed_runs(table.storage_id)
+    loading = asyncio.ensure_future(database.fetch(wanted))
+    await database.commit(database.writes(table, (1000, "after")))
+    await loading
+    assert await database.fetch(wanted) == [(1001, "after")]
+    assert not database.store.has_unflushed_runs(table.storage_id)
+    assert len(pushed) <= 1  # the row that came last
+    assert [name for name in os.listdir(database.client.spill_directory) if name.startswith("run-")] == []
