@@ -64,6 +64,14 @@ def decode(header: Buffer, body: Buffer) -> tuple[Header, list[memoryview]]:
     return decoded, views
 
 
+def ipc_stream(batch: pa.RecordBatch) -> memoryview:
+    """A record batch as an Arrow IPC stream of its own."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes | None]]) -> list[Buffer]:
     """(key, value) pairs as five buffers. 54000 for 2 GiB or more: see `portions`."""
     keys: list[bytes] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog import types
 from catalog.errors import not_supported
 from catalog.functions.array_shapes import NEST, SLICE, SUBSCRIPT
@@ -33,8 +35,8 @@ from engine.columnar.generate.forms import (
     unify,
     unify_pieces,
 )
-from engine.columnar.generate.literals import INTEGERS, MANY
-from engine.columnar.generate.state import Scope, Source, expression, makes, scaled_expression
+from engine.columnar.generate.literals import INTEGERS
+from engine.columnar.generate.state import MANY, Scope, Source, expression, makes, scaled_expression
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import is_composite, row_signature
 from engine.columnar.interface import TRANSACTION_TIME
@@ -400,6 +402,10 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     left = expression(scope, node.left)
     if isinstance(node.right, tree.ArrayExpr) and not node.right.nested:
         return _array_list(scope, node, left, [(expression(scope, e), e.type) for e in node.right.elements])
+    many = _many(node)
+    if many is not None and is_native(left, node.left.type.oid):
+        word = "IN" if node.use_or else "NOT IN"  # a join; = ANY would go through the list for each row
+        return Piece(f"({left.sql} {word} (SELECT n FROM {scope.generation.relation_of(*many)}))", "BOOLEAN")
     array = elements(scope.generation, expression(scope, node.right), node.right.type)
     if not array.form.endswith("[]"):
         not_supported("this array on this query")
@@ -410,9 +416,6 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
         left = left._replace(sql=scope.generation.alias())
     pieces = [left, Piece(name, array.form[:-2])]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
-    if _is_long_list(node, element) and is_native(left, node.left.type.oid):
-        word = "IN" if node.use_or else "NOT IN"  # a join; = ANY would go through the list for each row
-        return Piece(f"({whole} {word} (SELECT unnest({array.sql})))", "BOOLEAN")
     if COMPARISONS.get(node.function.source) == "=" and node.use_or and is_native(left, node.left.type.oid):
         comparable_element(element, array.form[:-2])
         if not isinstance(node.right, tree.Const) or node.right.value is None:
@@ -433,12 +436,14 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     return Piece(sql, "BOOLEAN")
 
 
-def _is_long_list(node: tree.ScalarArrayOp, element: int) -> bool:
-    """Whether it is IN or NOT IN over many integers."""
+def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], str] | None:
+    """The integers of IN or NOT IN over many, and their form."""
     array = node.right.value if isinstance(node.right, tree.Const) else None
-    symbol = COMPARISONS.get(node.function.source)
-    same = symbol == ("=" if node.use_or else "<>")
-    return same and isinstance(array, Array) and element in INTEGERS and len(array.elements) >= MANY
+    element = types.element_of(node.right.type.oid)
+    same = COMPARISONS.get(node.function.source) == ("=" if node.use_or else "<>")
+    if same and isinstance(array, Array) and element in INTEGERS and len(array.elements) >= MANY:
+        return array.elements, form_of(element)
+    return None
 
 
 def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: list[tuple[Piece, TypeRef]]) -> Piece:

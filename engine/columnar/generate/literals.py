@@ -14,13 +14,12 @@ from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
 from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, text_literal, unify
-from engine.columnar.generate.state import Scope, makes
+from engine.columnar.generate.state import MANY, Scope, makes
 from engine.columnar.generate.udf import is_composite
 from engine.sql import tree
 from engine.storage.columns import ShapedArray
 
 INTEGERS = frozenset((oids.INT2, oids.INT4, oids.INT8))
-MANY = 1024  # integers that DuckDB reads as one text: as an expression for each, a million bytes of them take seconds
 
 _EPOCH = datetime.date(2000, 1, 1)
 _MOMENT = datetime.datetime(2000, 1, 1)
@@ -169,7 +168,7 @@ def _array(value: Array, type_: TypeRef) -> Piece:
     if len(value.dimensions) > 1 or (value.lower_bounds and value.lower_bounds != (1,)):
         raise ShapedArray
     element = types.element_of(type_.oid)
-    if element in INTEGERS and len(value.elements) >= MANY:
+    if element in INTEGERS and len(value.elements) >= MANY:  # as an expression for each they take DuckDB seconds
         return Piece(f"CAST('[{_listed(value.elements)}]' AS {form_of(element)}[])", f"{form_of(element)}[]")
     pieces = [literal(item, TypeRef(element)) for item in value.elements]
     form = form_of(element)

@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+import pyarrow as pa
+
 from catalog import types
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from catalog.usertypes import describe
+from engine.columnar.frames import ipc_stream
 from engine.columnar.generate.forms import GENERAL, Piece, convert, form_of, is_whole, settle, text_literal, whole
 from engine.columnar.interface import (
     FIRST_COMPUTED,
@@ -36,6 +39,9 @@ from engine.sql import tree
 from engine.storage.columns import takes_shapes
 
 _COLUMN = re.compile(r"\bq\d+\.c\d+\b")
+_INTEGERS = {"SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64()}
+MANY = 1024  # integers of a list that is handed over as a column
+_SLICE = 16_384
 _OPEN, _CLOSE = "\x01", "\x02"
 
 
@@ -51,6 +57,7 @@ class Generation:
         self.functions: dict[str, UdfSignature] = {}
         self.texts: dict[int, int] = {}  # parameters that are handed over as text -> their types
         self.computed: list[tree.Expr] = []
+        self.lists: list[memoryview] = []
         self.settings_free = True
         self._arrays: dict[str, int] = {}  # columns with arrays -> the storage ids of their tables
         self._aliases = 0
@@ -108,6 +115,14 @@ class Generation:
         self.settings_free = False
         return text_literal(settings_text(self.settings))
 
+    def relation_of(self, numbers: Sequence[object], form: str) -> str:
+        """The placeholder of a relation that has these integers and NULLs in its only column, `n`."""
+        # A slice at a time: other threads get the interpreter between them. A call costs 0.2 ms, whatever the slice.
+        slices = (numbers[start : start + _SLICE] for start in range(0, len(numbers), _SLICE))
+        column = pa.concat_arrays([pa.array(part, _INTEGERS[form]) for part in slices])
+        self.lists.append(ipc_stream(pa.RecordBatch.from_arrays([column], ["n"])))
+        return f"{_OPEN}l{len(self.lists) - 1}{_CLOSE}"
+
     def call_udf(self, signature: UdfSignature, arguments: Sequence[str]) -> str:
         """SQL that calls the UDF, which is thereby noted for registration."""
         if any(is_whole(oid) for oid in used_types(signature)):
@@ -142,6 +157,7 @@ class Generation:
             settings_free=self.settings_free,
             computed=tuple(self.computed),
             texts=tuple(self.texts.items()),
+            lists=tuple(self.lists),
             types=tuple(map(tuple, describe(self._types_used(columns)))),
             whole=whole(),
             arrays=self._arrays_read(sql),

@@ -23,14 +23,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from catalog.errors import SqlError
 from catalog.functions.duckdb_errors import translate
 from catalog.types.base import FormatSettings
 from engine.columnar import arrow_stream
 from engine.columnar.datarow import RowEncoder
-from engine.columnar.frames import Buffer, Header
+from engine.columnar.frames import Buffer, Header, ipc_stream
 from engine.columnar.worker.database import careful_planning, is_fatal
 
 WINDOW = 1 << 20
@@ -258,7 +256,7 @@ class Query:
         for batch in reader:
             if batch.num_rows == 0:
                 continue
-            buffer = ipc_bytes(batch)
+            buffer = ipc_stream(batch)
             self._slots.wait_for(self, buffer.nbytes)
             self._send({"op": "batch", "id": self.identifier, "rows": batch.num_rows}, (buffer,))
             total += batch.num_rows
@@ -269,14 +267,6 @@ def _rows_per_batch(encoding: Any) -> int:
     if not encoding:
         return ROWS_PER_BATCH * 4
     return arrow_stream.ROWS_PER_BATCH if encoding["kind"] == "copy_arrow" else ROWS_PER_BATCH
-
-
-def ipc_bytes(batch: pa.RecordBatch) -> memoryview:
-    """A record batch as an Arrow IPC stream of its own."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return memoryview(sink.getvalue())
 
 
 def close_cursor(cursor: Any) -> None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.types.base import Array, TypeRef
@@ -20,7 +22,7 @@ from engine.sql.analyze.typeinfo import BOOL, BOOL_REF, RECORD, TEXT_REF, UNKNOW
 from engine.sql.analyze.walk import expressions_in
 
 _INTEGERS = frozenset((typeinfo.INT2, typeinfo.INT4, typeinfo.INT8))
-_AT_ONCE = 1 << 13  # characters
+_AT_ONCE = 1 << 16  # characters
 _ITEM = re.compile(r"-?[0-9]+")
 
 
@@ -111,9 +113,9 @@ def _integers(node: ast.IntegerList, left: int) -> tree.Const:
     while start < len(text):
         end = text.find(",", start + _AT_ONCE)
         end = len(text) if end < 0 else end
-        some = list(map(int, text[start:end].split(",")))
-        large = large or not -(2**31) <= min(some) <= max(some) < 2**31
-        numbers += some
+        some = np.fromstring(text[start:end], np.int64, sep=" , ")
+        large = large or not -(2**31) <= some.min() <= some.max() < 2**31
+        numbers += some.tolist()
         start = end + 1
     array = array_type(typeinfo.INT8 if large else typeinfo.INT4)
     return tree.Const(Array.of(tuple(numbers)), TypeRef(array), node.location)
