@@ -136,10 +136,16 @@ class Code:
             raise NotOnRowPath("an expression nested too deep") from error
         exec(compiled, self.names)
         function: Callable[..., Any] = self.names.pop(name)  # type: ignore[assignment]
+        self.let_go()
+        return function
+
+    def let_go(self) -> None:
+        """What refers to each other does so no longer. For whoever gives the function up before it is finished, too:
+        garbage in circles, such as a statement of a megabyte, would wait for the collector, which then holds up
+        everybody."""
         for let_go in self.at_end:
             let_go()
         self.at_end.clear()
-        return function
 
 
 @lru_cache(4096)

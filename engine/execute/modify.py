@@ -84,6 +84,13 @@ class ModifyPlan(CompiledPlan):
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         code = Code(self.literals)
+        try:
+            return self._write(code, formats)
+        except BaseException:
+            code.let_go()
+            raise
+
+    def _write(self, code: Code, formats: tuple[int, ...] | None) -> Run:
         sink: Sink | None = None
         if self._statement.returning and formats is None:
             sink = ListSink(code)

@@ -150,11 +150,21 @@ class SelectPlan(CompiledPlan):
 
     def explain(self) -> list[str]:
         """See RowPlan. Nobody asks for it of most plans, so it is made when it is asked for."""
-        return explain_lines(self._written(None)[1].notes)
+        code, compiler = self._written(None)
+        lines = explain_lines(compiler.notes)
+        code.let_go()
+        return lines
 
     def _written(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
         code = Code(self.literals, self._brief)
         code.in_plan = True
+        try:
+            return code, self._write(code, formats)
+        except BaseException:
+            code.let_go()
+            raise
+
+    def _write(self, code: Code, formats: tuple[int, ...] | None) -> QueryCompiler:
         compiler = QueryCompiler(code, self._catalog, self._settings, self._pulled_up, None)
         sink: Sink
         if formats is None:
@@ -170,7 +180,7 @@ class SelectPlan(CompiledPlan):
             not self._query.row_marks,
             small,
         )
-        return code, compiler
+        return compiler
 
     def _data_rows(self, code: Code, formats: tuple[int, ...], single: bool) -> Sink:
         outputs = [target.expression for target in self._query.output]

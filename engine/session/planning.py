@@ -88,6 +88,11 @@ def plan_text(session: Session, sql: bytes, types: Sequence[int], brief: bool = 
     return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types, brief=brief)
 
 
+def plan_present(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
+    """`plan_text` in a thread; None for a text that may read the past, which the engine's thread plans."""
+    return None if may_read_past(sql.decode(errors="replace")) else plan_text(session, sql, types)
+
+
 def cacheable(prepared: Prepared) -> bool:
     """Utility statements but transaction control depend on more than their text. A thousand texts of a megabyte would
     be more memory than planning them again is worth."""

@@ -41,7 +41,8 @@ _SAFE_DIGITS = {20: 18, 21: 4, 23: 9}  # so many digits are always within int8, 
 @dataclass(slots=True)
 class Prepared:
     """kind: row | columnar | dml | compound | utility | empty | unplanned. `row` may fall back to `columnar`/`dml`,
-    made on first need; an unplanned one has its text, and is planned when it is used first."""
+    made on first need, and becomes `columnar` for some executions where it does so again and again (`overflowed`); an
+    unplanned one has its text, and is planned when it is used first."""
 
     kind: str
     statement: ast.Statement
@@ -86,6 +87,9 @@ class Prepared:
 
     past: object = None  # of kind 'past': how it is run (engine/session/past.py)
 
+    elsewhere: int = 0  # executions until the row path is tried again
+    overflows: tuple[int, int] = (0, -1)  # in a row, and how many executions the row path had finished before the last
+
     route: Route | None = None  # where it may run, on a node that has asked (engine/session/routing.py)
 
     def __post_init__(self) -> None:
@@ -97,6 +101,26 @@ class Prepared:
     def declared_types(self) -> tuple[int, ...]:
         """The types of the parameters as clients are told of them, and as it is planned again: domains are domains."""
         return (self.analyzed.declared_types if self.analyzed is not None else ()) or self.parameter_types
+
+    def overflowed(self) -> None:
+        """The row path has given up, after some milliseconds of everybody's time. So the next executions of a query go
+        to the columnar path at once: twice as many each time, MOST_ELSEWHERE at most, if it has finished none since."""
+        if self.kind != "row" or self.columnar is None or self.writes:
+            return
+        tally = self.tally
+        finished = 0 if tally is None else tally.single + len(tally.alone) + len(tally.inside)
+        times, before = self.overflows
+        times = times + 1 if finished == before else 1
+        self.overflows = times, finished
+        self.elsewhere = min((1 << times) - 1, MOST_ELSEWHERE)
+        self.kind = "columnar"
+
+    def ran_elsewhere(self) -> None:
+        """One of the executions that `overflowed` has spared the row path."""
+        if self.elsewhere:
+            self.elsewhere -= 1
+            if not self.elsewhere:
+                self.kind = "row"
 
     def run_text(self) -> RunRow:
         """The compiled function for results in text, made on first use."""
@@ -210,6 +234,9 @@ def utf8(value: bytes) -> str:
     if "\0" in text:
         raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
     return text
+
+
+MOST_ELSEWHERE = 31
 
 
 class StalePlan(Exception):  # noqa: N818 - not an error: the statement is planned again

@@ -10,7 +10,6 @@ columnar plan.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +20,7 @@ from catalog.errors import SqlError
 from catalog.memory import LARGE, Holding
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import RowPathFull, RowPathHeavy
+from engine.foreground import aside
 from engine.session import planning, serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
@@ -45,15 +45,19 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     calls `fail`. What is acknowledged is durable."""
     long = len(sql) >= planning.LONG_TEXT
     conforming = session.key.conforming
-    statements = await asyncio.to_thread(parse, utf8(sql), conforming) if long else parse(utf8(sql), conforming)
+    past = False  # a short text shows that when it is planned
+    if long:
+        statements, past = await aside(_read_long, sql, conforming)
+    else:
+        statements = parse(utf8(sql), conforming)
     if not statements:
         sink.empty()
-    brief = len(statements) > 1 or not session.cache.met(sql)
+    brief = len(statements) > 1 or len(sql) > planning.LONGEST_KEPT or not session.cache.met(sql)
     for number, statement in enumerate(statements, 1):
         if number > 1:
             session.watch_statement()  # each has statement_timeout for itself, as the ones before have left it
-        if long and len(statements) == 1 and not may_read_past(statement.text):
-            prepared = await asyncio.to_thread(planning.prepare, session, statement, ())
+        if long and len(statements) == 1 and not past:
+            prepared = await aside(planning.prepare, session, statement, ())
         else:
             prepared = await once_known(partial(planning.prepare, session, statement, (), brief=brief))
         if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
@@ -62,12 +66,17 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
         await _run_simple(session, prepared, (), sink, last)
 
 
+def _read_long(sql: bytes, conforming: bool) -> tuple[tuple[ast.Statement, ...], bool]:
+    """In a thread: the statements of a long text, and whether they may read the past."""
+    text = utf8(sql)
+    return parse(text, conforming), may_read_past(text)
+
+
 async def run_simple(
-    session: Session, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: BaseException | None
+    session: Session, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: LockWait | None
 ) -> None:
-    """A statement that `find` gave and `execute_row` could not finish, because of `wait` (LockWait,
-    RowPathFull)."""
-    if isinstance(wait, LockWait):
+    """A statement that `find` gave and that was not finished at once; `wait`: the lock that it came upon."""
+    if wait is not None:
         await session.wait_for(wait)
     await _run_simple(session, prepared, parameters, sink, True)
 
@@ -187,7 +196,9 @@ async def start(session: Session, portal: Portal) -> None:
             if session.transaction is not None and prepared.locks is not locks:
                 prepared = portal.prepared = await locked(session, prepared)
                 planning.columnar_of(session, prepared)
+            prepared.overflowed()
             break
+    prepared.ran_elsewhere()
     if session.transaction is None:
         session.begin_implicit()
         prepared = portal.prepared = await locked(session, prepared)

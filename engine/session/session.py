@@ -19,7 +19,6 @@ They are one object, not several, because the cached path reads all of it for ev
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,13 +29,14 @@ from catalog.errors import SqlError
 from catalog.memory import LARGE, Holding
 from catalog.schema import Role, VirtualTable
 from engine.execute.context import RowPathFull
+from engine.foreground import aside
 from engine.node import Node
 from engine.session import past, planning, running, serializing, statement_log
 from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error
 from engine.session.leadership import LedSession
-from engine.session.planning import LONG_TEXT
-from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
+from engine.session.planning import LONG_TEXT, LONGEST_KEPT
+from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, once_known, utf8
 from engine.session.system import SessionSurroundings
 from engine.session.transactions import ends_block, ends_transaction
 from engine.session.virtual_rows import VirtualRows
@@ -128,7 +128,7 @@ class Session(LedSession):
 
     def find(self, sql: bytes) -> tuple[Prepared, Sequence[object]] | None:
         """A cached plan for the text of a simple Query, and its parameters; None sends the text to `run`."""
-        prepared = self._find.get(sql)
+        prepared = self._find.get(sql) if len(sql) <= LONGEST_KEPT else None  # to look for a megabyte takes long
         if prepared is not None:
             self.shown = sql
             return (prepared, ()) if prepared.catalog is self.committed_catalog and self.plain() else None
@@ -342,10 +342,9 @@ class Session(LedSession):
         self._begins(sql)
         prepared = planning.cached_text(self, sql, types)
         if prepared is None:
-            if may_read_past(sql.decode(errors="replace")):
+            planned = await aside(planning.plan_present, self, sql, types)
+            if planned is None:
                 planned = await self._plan_past(sql, types)
-            else:
-                planned = await asyncio.to_thread(planning.plan_text, self, sql, types)
             prepared = planning.remembered(self, sql, types, planned)
         return self._keep(name, prepared)
 
@@ -465,10 +464,9 @@ class Session(LedSession):
         await running.simple_query(self, sql, sink)
 
     async def run_simple(
-        self, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: BaseException | None
+        self, prepared: Prepared, parameters: Sequence[object], sink: Sink, wait: LockWait | None
     ) -> None:
-        """A statement that `find` gave and `execute_row` could not finish, because of `wait` (LockWait,
-        RowPathFull)."""
+        """A statement that `find` gave and that was not finished at once; `wait`: the lock that it came upon."""
         await running.run_simple(self, prepared, parameters, sink, wait)
 
     async def run(self, portal: Portal, limit: int, sink: Sink) -> None:

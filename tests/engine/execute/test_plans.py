@@ -62,6 +62,27 @@ def test_a_plan_leaves_nothing_to_the_cyclic_collector(mirror: Mirror) -> None:
             gc.enable()
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select rank() over (order by a) from t",
+        "select count(*) from t where exists (select rank() over (order by a) from t)",
+        f"select count(*) from t where id in ({', '.join(map(str, range(5000)))})",
+        "update nokey set x = (select rank() over (order by a) from t)",
+    ],
+    ids=["window", "sub-query", "long list", "update"],
+)
+def test_a_plan_that_is_given_up_leaves_nothing_either(mirror: Mirror, sql: str) -> None:
+    assert mirror.plan(sql) is None  # what is made once, is made
+    gc.collect()
+    gc.disable()
+    try:
+        mirror.plan(sql)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 def test_what_is_to_run_once_may_run_again_in_any_format(mirror: Mirror) -> None:
     for sql in ("select b, a, id from t", "select a + $1, count(*) from t where a > $1 group by a order by 1"):
         once, lasting = mirror.plan(sql, brief=True), mirror.plan(sql)

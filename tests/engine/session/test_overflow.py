@@ -1,0 +1,70 @@
+"""Queries that the row path gives up again and again stay away from it, until it may be the better place again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from engine.session.prepared import MOST_ELSEWHERE, Prepared
+from engine.sql import ast
+from engine.statistics.statements import Tally
+from tests.server import ShoalServer
+
+
+@pytest.fixture
+def prepared() -> Prepared:
+    """A query that has both plans."""
+    statement = ast.Statement(ast.Node(), "")
+    none = cast(Any, None)
+    return Prepared(
+        "row", statement, (), None, none, none, columnar=cast(Any, object()), tally=Tally(0, 0, 0, "", "", [])
+    )
+
+
+def spared(prepared: Prepared) -> int:
+    """How many executions go elsewhere after one that overflowed, that one not counted."""
+    prepared.overflowed()
+    count = -1
+    while prepared.kind == "columnar":
+        prepared.ran_elsewhere()
+        count += 1
+    return count
+
+
+def test_each_time_it_stays_away_longer(prepared: Prepared) -> None:
+    found = [spared(prepared) for _ in range(8)]
+    assert found[:4] == [0, 2, 6, 14] and found[-1] == MOST_ELSEWHERE - 1
+
+
+def test_an_execution_that_the_row_path_finished_begins_anew(prepared: Prepared) -> None:
+    assert [spared(prepared) for _ in range(3)][-1] > 0
+    assert prepared.tally is not None
+    prepared.tally.alone.append(0.001)
+    assert spared(prepared) == 0
+
+
+def test_without_another_plan_and_for_writes_it_stays(prepared: Prepared) -> None:
+    for other in (replace(prepared, columnar=None), replace(prepared, writes=True)):
+        other.overflowed()
+        assert other.kind == "row" and not other.elsewhere
+
+
+@pytest.mark.parametrize("prepare", [True, False])
+def test_answers_stay_right_whichever_path_it_is(shoal: ShoalServer, prepare: bool) -> None:
+    with psycopg.connect(shoal.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE overflow_t (id int PRIMARY KEY, part int)")
+        connection.execute("INSERT INTO overflow_t SELECT i, i % 10 FROM generate_series(1, 6000) i")
+        try:
+            for number in range(1, 12):
+                sql = "SELECT count(*), sum(part) FROM overflow_t WHERE id > %s"
+                for least in (0, 5990, 6000 - number):
+                    row = connection.execute(sql, (least,), prepare=prepare).fetchone()
+                    whole = range(least + 1, 6001)
+                    assert row == (len(whole), sum(i % 10 for i in whole))
+                text = f"SELECT count(*) FROM overflow_t WHERE part >= {number % 10}"
+                assert connection.execute(text.encode()).fetchone() == (6000 - 600 * (number % 10),)
+        finally:
+            connection.execute("DROP TABLE overflow_t")
