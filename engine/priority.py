@@ -7,10 +7,7 @@ is wanted, and everything where it is not. Not much less: a thread that has the 
 keeps the engine's thread waiting until it gets one again. For the same reason all of them are equally nice: none is to
 take the processor from another one that has the interpreter.
 
-Niceness does not help whoever wakes up while all processors are taken: the tail of point reads is made of waits for
-the turns of bulk threads and of the client that feeds them. So COPY gives way altogether where that shows
-(`Foreground`): it rests between small pieces, and takes data no faster than it writes them, which slows its client down
-as well.
+Where that does not help, work gives way altogether: engine/foreground.py.
 
 Of Linux alone, where niceness is a thread's: elsewhere nothing is done.
 """
@@ -22,17 +19,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
+PROCESSORS = frozenset(os.sched_getaffinity(0) if sys.platform == "linux" else ())  # that this process may use
+NICEST = 19
 NICENESS = 5  # a third of what a thread of niceness 0 gets where both want the same processor
 REST = 10.0
 IDLE = 0.01  # share of a processor that counts as used by the engine's thread when it uses less
 LOOK_SECONDS = 0.1
 LONGEST_REST = 0.1  # seconds
-PRESSED_ANSWERS = 50  # a second, from which on there are short statements to give way to
-PRESSED_WAITS = 0.05  # share of the time that the engine's thread waits for a processor; alone it is 0.02
-PRESSED_LOOK = 0.05  # seconds between two looks
-PRESSED_SECONDS = 2.0  # for so long bulk work gives way once that was so: while it does, the waits are short
 
 
 def stand_back() -> None:
@@ -43,62 +38,33 @@ def stand_back() -> None:
     thread = threading.get_native_id()
     with contextlib.suppress(OSError):
         os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, thread, min(os.getpriority(os.PRIO_PROCESS, thread) + NICENESS, 19))
+        os.setpriority(os.PRIO_PROCESS, thread, min(os.getpriority(os.PRIO_PROCESS, thread) + NICENESS, NICEST))
 
 
-def stand_apart() -> None:
-    """The calling process, if it began a session of its own, gets what its niceness says. Where Linux schedules
-    sessions as groups (sched_autogroup), niceness counts within a session only."""
-    if sys.platform == "linux" and os.getsid(0) == os.getpid():  # never the group of whoever else is in the session
-        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
-            file.write(str(os.getpriority(os.PRIO_PROCESS, 0)))
+def stand_apart(process: int = 0, niceness: int | None = None) -> None:
+    """A process (0: the calling one), if it began a session of its own, gets what its niceness says, or another one,
+    for a while. Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only."""
+    process = process or os.getpid()
+    with contextlib.suppress(OSError):
+        if sys.platform != "linux" or os.getsid(process) != process:  # whoever else is in the session has that group
+            return
+        found = os.getpriority(os.PRIO_PROCESS, process) if niceness is None else niceness
+        with open(f"/proc/{process}/autogroup", "w", encoding="ascii") as file:
+            file.write(str(found))
 
 
-class Foreground:
-    """The short statements that an engine's thread answers: whoever answers counts them in `answered`, bulk work asks
-    whether it is to give way to them. On a machine whose processors suffice for both it never is.
-
-    `waited`: nanoseconds that the thread has waited for processors; all is called on that thread."""
-
-    def __init__(self, waited: Callable[[], int] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.answered = 0
-        self._waited = waited or _waited_for_processors
-        self._clock = clock
-        self._looked = (clock(), self._waited(), 0)
-        self._until = clock()
-
-    @property
-    def pressed(self) -> bool:
-        """Whether bulk work is to give way now."""
-        now = self._clock()
-        before, waited, answered = self._looked
-        passed = now - before
-        if passed >= PRESSED_LOOK:
-            self._looked = now, self._waited(), self.answered
-            if (
-                self._looked[1] - waited > PRESSED_WAITS * passed * 1e9
-                and self.answered - answered >= PRESSED_ANSWERS * passed
-            ):
-                self._until = now + PRESSED_SECONDS
-        return now < self._until
+def keep_to(process: int, processors: Set[int]) -> None:
+    """Moves all threads of a process to these processors."""
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError, ValueError):
+                os.sched_setaffinity(int(thread), processors)
 
 
-def _waited_for_processors() -> int:
-    """Nanoseconds that the calling thread was ready to run and did not (proc(5)); 0 where that is unknown."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/thread-self/schedstat", encoding="ascii") as file:
-        return int(file.read().split()[1])
-    return 0
-
-
-_of_thread = threading.local()
-
-
-def foreground() -> Foreground:
-    """Of the calling thread, which is an engine's."""
-    found: Foreground | None = getattr(_of_thread, "foreground", None)
-    if found is None:
-        found = _of_thread.foreground = Foreground()
-    return found
+def everywhere(process: int) -> None:
+    """For a process that was started a moment ago: that this one is gathered is not for it."""
+    if PROCESSORS:
+        keep_to(process, PROCESSORS)
 
 
 class Pace:

@@ -27,6 +27,7 @@ import uvloop
 from catalog import patience
 from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
+from engine.foreground import Place, foreground
 from engine.node import Node, resolve
 from engine.past.far import FarPast
 from engine.past.manager import Past
@@ -66,6 +67,7 @@ def serve(config: Config, as_json: bool = False) -> int:
 async def _run(config: Config, as_json: bool) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
+    foreground().place = Place()
 
     def fatal(error: BaseException) -> None:
         log.critical("cannot make commits durable, stopping: %s", error)

@@ -437,11 +437,20 @@ class Connection(Answers):
                     return
                 data, lsn = description(prepared, prepared.text_formats) + past[0], 0
                 data += complete_bytes(prepared.command, past[1])
+            elif prepared.kind == "columnar":
+                self._start(self._found_query(prepared, parameters))
+                return
             else:
                 self._start(self._simple_query(event.sql))
                 return
-        except (LockWait, RowPathFull, StalePlan) as wait:
-            if not (isinstance(wait, LockWait) and self._run_when_granted(event, wait)):
+        except (RowPathFull, StalePlan) as error:
+            # It is not handed on: what the plan has gathered would stay with its traceback.
+            if isinstance(error, RowPathFull):
+                prepared.overflowed()
+            self._start(self._found_query(prepared, parameters))
+            return
+        except LockWait as wait:
+            if not self._run_when_granted(event, wait):
                 self._start(self._found_query(prepared, parameters, wait))
             return
         if session.notices:
@@ -527,7 +536,9 @@ class Connection(Answers):
         self._error(error)
         self._ready()
 
-    async def _found_query(self, prepared: Prepared, parameters: Sequence[object], wait: BaseException) -> None:
+    async def _found_query(
+        self, prepared: Prepared, parameters: Sequence[object], wait: LockWait | None = None
+    ) -> None:
         session = self.session
         assert session is not None
         await self._answer_query(session.run_simple(prepared, parameters, self, wait))
@@ -659,7 +670,9 @@ class Connection(Answers):
             else:
                 data, count, lsn = session.execute_row(prepared, ready.run, values)
                 data = ready.head + data + (ready.one if count == 1 else complete_bytes(prepared.command, count))
-        except (RowPathFull, StalePlan):
+        except (RowPathFull, StalePlan) as error:
+            if isinstance(error, RowPathFull):
+                prepared.overflowed()
             return False
         except SqlError:
             self._out.append(ready.head)
@@ -733,7 +746,12 @@ class Connection(Answers):
             else:
                 self._start(self._execute(portal, limit))
                 return
-        except (LockWait, RowPathFull, StalePlan) as wait:
+        except (RowPathFull, StalePlan) as error:
+            if isinstance(error, RowPathFull):
+                prepared.overflowed()
+            self._start(self._execute(portal, limit))
+            return
+        except LockWait as wait:
             self._start(self._execute(portal, limit, wait))
             return
         if session.notices:
@@ -772,11 +790,11 @@ class Connection(Answers):
 
         session.await_commit(lsn, durable, lost)
 
-    async def _execute(self, portal: Portal, limit: int, wait: BaseException | None = None) -> None:
+    async def _execute(self, portal: Portal, limit: int, wait: LockWait | None = None) -> None:
         session = self.session
         assert session is not None
         try:
-            if isinstance(wait, LockWait):
+            if wait is not None:
                 await session.wait_for(wait)
             await session.run(portal, limit, self)
         except SqlError as error:

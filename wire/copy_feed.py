@@ -1,7 +1,7 @@
 """COPY data between the connection that it comes from and the statement that reads it.
 
 An unread COPY holds at most COPY_AHEAD bytes: above that the connection stops reading from its client. While COPY
-gives way to short statements (engine/priority.py) it is less, so that its client works in short turns as well.
+gives way to short statements (engine/foreground.py) it is less, so that its client works in short turns as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from typing import Protocol
 
 from catalog.errors import SqlError
-from engine.priority import foreground
+from engine.foreground import foreground
 
 COPY_AHEAD = 8 << 20
 PRESSED_AHEAD = 1 << 20

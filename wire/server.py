@@ -16,8 +16,8 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Role
+from engine.foreground import foreground
 from engine.node import Node
-from engine.priority import foreground
 from engine.session.session import Session
 from wire.carrying import Cluster, ClusterConnection
 from wire.connection import Connection

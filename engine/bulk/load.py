@@ -35,8 +35,8 @@ from engine.bulk.single import SingleInsert
 from engine.bulk.thread import BulkThread
 from engine.changes.bulk import finish_recorded
 from engine.execute.foreign_keys import Outgoing
+from engine.foreground import foreground
 from engine.partitions.writing import PartitionedWriter
-from engine.priority import foreground
 from engine.sql import tree
 from engine.sql.analyze.rules import runnable_rules
 from engine.storage.columns import Numbers

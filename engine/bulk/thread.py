@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from engine.priority import foreground, stand_back
+from engine.foreground import foreground, timed
+from engine.priority import stand_back
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_REST = 4.0  # seconds for each second of work
-_SHORTEST_REST = 0.001  # seconds; what is owed gathers until then
 
 
 class BulkThread:
     """Runs functions one after the other. What it was given runs to its end even if whoever waited was cancelled, so
     clean-up that is handed to `at_end` comes after it and needs no waiting for.
 
-    `gives_way`: it rests four times as long as it works while short statements wait for processors (Foreground). Not
-    for what others wait for: schema changes, and what holds locks of many rows that are there already."""
+    `gives_way`: it rests four times as long as it works while short statements wait for processors (Foreground.aside).
+    Not for what others wait for: schema changes, and what holds locks of many rows that are there already."""
 
     def __init__(self, name: str, gives_way: bool = False) -> None:
         self._executor = ThreadPoolExecutor(1, name, stand_back)
         self._gives_way = gives_way
-        self._owed = 0.0  # seconds of rest
         self._last: list[Callable[[], object]] = []
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs the function in the thread and waits for its result."""
-        future = self._executor.submit(_timed, partial(function, *args, **kwargs))
-        result, worked = await asyncio.wrap_future(future)
-        if self._gives_way:
-            self._owed = self._owed + worked * _REST if foreground().pressed else 0.0
-            if self._owed >= _SHORTEST_REST:
-                owed, self._owed = self._owed, 0.0
-                await asyncio.sleep(owed)
-        return result
+        work = partial(self._run, partial(function, *args, **kwargs))
+        return await foreground().aside(work) if self._gives_way else (await work())[0]
+
+    async def _run(self, function: Callable[[], T]) -> tuple[T, float]:
+        return await asyncio.wrap_future(self._executor.submit(timed, function))
 
     def at_end(self, function: Callable[[], object]) -> None:
         """Runs the function when everything else is done."""
@@ -50,10 +44,3 @@ class BulkThread:
         for function in self._last:
             self._executor.submit(function)
         self._executor.shutdown(wait=False)
-
-
-def _timed(function: Callable[[], T]) -> tuple[T, float]:
-    """Its result, and the seconds of processor that it took."""
-    began = time.thread_time()
-    result = function()
-    return result, time.thread_time() - began

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -12,17 +14,18 @@ from types import SimpleNamespace
 import pytest
 
 from engine.bulk.thread import BulkThread
-from engine.priority import (
-    IDLE,
-    LONGEST_REST,
-    NICENESS,
+from engine.foreground import (
+    PRESSED_AGAIN,
     PRESSED_LOOK,
     PRESSED_SECONDS,
-    REST,
+    PRESSED_STALE,
+    PRESUMED_SECONDS,
     Foreground,
-    Pace,
+    Place,
+    aside,
     foreground,
 )
+from engine.priority import IDLE, LONGEST_REST, NICENESS, PROCESSORS, REST, Pace
 
 
 def _place() -> tuple[int, int]:
@@ -71,15 +74,23 @@ class Times:
 def test_bulk_work_gives_way_to_many_statements_that_wait(answered: float, waited: float, pressed: bool) -> None:
     times = Times()
     assert not times.found.pressed
-    assert times.after(1.0, answered, waited) == pressed
+    assert times.after(PRESSED_STALE / 2, answered, waited) == pressed
 
 
-def test_it_gives_way_for_a_while() -> None:
+def test_it_gives_way_for_a_while_and_longer_when_that_was_too_short() -> None:
     times = Times()
-    assert times.after(1.0, 1000.0, 0.2)
-    assert times.after(PRESSED_LOOK, 1000.0, 0.01)
-    assert times.after(PRESSED_SECONDS / 2, 1000.0, 0.01)
-    assert not times.after(PRESSED_SECONDS / 2, 1000.0, 0.01)
+    lasts = PRESSED_SECONDS
+    assert not times.after(PRESSED_STALE, 10.0, 0.2), "what was long before says nothing of now"
+    assert times.after(PRESSED_STALE, 1000.0, 0.0), "nothing is known: it may be so"
+    assert not times.after(PRESUMED_SECONDS, 1000.0, 0.01)
+    for _ in range(2):
+        assert times.after(2 * PRESSED_LOOK, 1000.0, 0.2)
+        assert times.after(lasts / 2, 10.0, 0.01)
+        assert not times.after(lasts / 2, 10.0, 0.01)
+        lasts *= 2
+    times.after(PRESSED_AGAIN, 10.0, 0.01)
+    assert times.after(2 * PRESSED_LOOK, 1000.0, 0.2)
+    assert not times.after(PRESSED_SECONDS, 10.0, 0.01)
 
 
 @pytest.fixture
@@ -104,7 +115,7 @@ async def test_a_thread_that_gives_way_rests_longer_than_it_works(
     async def rest(seconds: float) -> None:
         rests.append(seconds)
 
-    monkeypatch.setattr("engine.bulk.thread.asyncio.sleep", rest)
+    monkeypatch.setattr("engine.foreground.asyncio.sleep", rest)
     thread = BulkThread("test", gives_way)
     try:
         for _ in range(2):
@@ -112,6 +123,46 @@ async def test_a_thread_that_gives_way_rests_longer_than_it_works(
     finally:
         thread.close()
     assert sum(rests) >= 0.1 if gives_way else not rests
+
+
+async def test_one_long_work_goes_on_at_a_time(pressed: None) -> None:
+    running = most = 0
+
+    def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        _work(0.005)
+        running -= 1
+
+    thread = BulkThread("test", gives_way=True)
+    try:
+        await asyncio.gather(*(aside(work) for _ in range(4)), *(thread.run(work) for _ in range(2)))
+    finally:
+        thread.close()
+    assert most == 1
+
+
+@pytest.mark.skipif(len(PROCESSORS) < 2, reason="one processor is all that there is")
+async def test_the_process_keeps_to_one_processor_and_others_to_the_rest() -> None:
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    place = Place()
+    place.others.add(other.pid)
+    tasks = (os.getpid(), thread.native_id or 0, other.pid)
+    try:
+        assert {os.sched_getaffinity(task) == PROCESSORS for task in tasks} == {True}
+        place.gather(60.0)
+        own, too, rest = map(os.sched_getaffinity, tasks)
+        assert len(own) == 1 and own == too and rest == PROCESSORS - own
+        place.scatter()
+        assert {os.sched_getaffinity(task) == PROCESSORS for task in tasks} == {True}
+    finally:
+        place.scatter()
+        ended.set()
+        other.communicate(b"\n")
 
 
 class _Clocks:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from catalog.errors import SqlError
-from engine.priority import foreground
+from engine.foreground import foreground
 from wire.copy_feed import AT_ONCE, COPY_AHEAD, PRESSED_AHEAD, CopyFeed
 
 

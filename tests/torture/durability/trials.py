@@ -105,7 +105,7 @@ def flipped(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     """Bytes in a random order, at least one of each file."""
     result = Result()
     with _folder(_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
-        planted = flips.flip(flips.Believing, folder / "planted", 5.0, seed, most=30)
+        planted = flips.flip(flips.Believing, folder / "planted", 5.0, seed, most=300)
         result.caught["checksums of entries that nobody compares"] = bool(planted.unnoticed)
         end, left = time.monotonic() + seconds - 1.0, len(flips.TARGETS)
         for kind in flips.TARGETS:
