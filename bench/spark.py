@@ -8,8 +8,9 @@ every row and keeps none.
     memory, 10,000,000 rows   with --big: the most memory of the server's processes while they are written; pages of
                               files that are mapped, which the kernel may take back, are told apart
 
-A second table says what a row costs the servers in processor time, which depends less than seconds do on what else the
-machine does. No job may take longer than LIMIT, no round begins after --minutes: the bench ends by itself.
+A job begins when the server of the one before has become quiet. A second table says what a row costs the servers in
+processor time, which depends less than seconds do on what else the machine does. No job may take longer than LIMIT, no
+round begins after --minutes: the bench ends by itself.
 
 Exit status: 0 when every measure is at its floor or better, 1 when one is below.
 """
@@ -42,7 +43,10 @@ EXAMPLES = """examples:
 """
 JDBC_DRIVER = "/usr/share/java/postgresql.jar"
 BIG_ROWS = 10_000_000
-SETTLE = 1.0  # seconds until what a server does behind a job is counted with it
+WARM_ROWS = 250_000
+SETTLE = 1.0  # seconds for which servers do nothing before the next job begins: what they do behind one is its own
+SETTLE_LIMIT = 20.0
+QUIET = 0.03  # share of a processor
 PROGRESS = 10.0
 LIMIT = 900.0  # seconds of a job; one that takes longer is cancelled, and ends the bench
 MEMORY_FLOOR = 1024  # megabytes
@@ -145,6 +149,16 @@ def processor_time(server: Server) -> float:
     return total
 
 
+def settle(server: Server) -> None:
+    """Waits until the server has nothing left to do (a flush, an index, a vacuum), SETTLE_LIMIT at most."""
+    end = time.monotonic() + SETTLE_LIMIT
+    used, before = 1.0, processor_time(server)
+    while used > QUIET * SETTLE and time.monotonic() < end:
+        time.sleep(SETTLE)
+        now = processor_time(server)
+        used, before = now - before, now
+
+
 def _own(line: Line) -> str:
     """A line whose second column is stock JDBC on Shoal, not PostgreSQL."""
     return line.text() + "   (beside JDBC on Shoal)"
@@ -166,10 +180,10 @@ class Costs:
         self._found: dict[str, dict[str, list[float]]] = {}
 
     def measured(self, name: str, side: str, server: Server, run: Callable[[], float]) -> float:
-        """What `run` gives, the server's cost noted."""
+        """What `run` gives, the server's cost noted, with that of what it does until it is quiet again."""
         before = processor_time(server)
         seconds = run()
-        time.sleep(SETTLE)
+        settle(server)
         cost = (processor_time(server) - before) / self._count * 1e6
         self._found.setdefault(name, {}).setdefault(side, []).append(cost)
         print(f"{name}, {side}: {seconds:.1f} s, {cost:.2f} us of the server a row", file=sys.stderr, flush=True)
@@ -258,9 +272,11 @@ def main() -> int:
     spark = session()
     try:
         with ShoalServer() as shoal, PostgresServer(()) as postgres:
-            for server, by_jdbc in _sides(shoal, postgres):  # what a session's first jobs wait for is not measured
-                for way in (Ways(spark, 10_000).write, Ways(spark, 10_000).read):
+            for server, by_jdbc in _sides(shoal, postgres):  # a session's first jobs wait for Java to compile them
+                warm = Ways(spark, min(options.rows, WARM_ROWS))
+                for way in (warm.write, warm.read):
                     way(server, by_jdbc)
+                settle(server)
             lines = compare(Ways(spark, options.rows), shoal, postgres, options.rounds, costs, until)
         print(costs.text(), flush=True)
         if options.big:
