@@ -205,8 +205,11 @@ def test_under_load_clients_of_a_killed_node_connect_again_and_go_on(
         def work(seen: dict[str, int]) -> None:
             after = 0
             while after < 20:
+                # An ending that arrives right behind an answer is a notice to libpq, and the next statement meets EOF.
+                told: list[str | None] = []
                 try:
                     with psycopg.connect(router.dsn, autocommit=True, connect_timeout=20) as connection:
+                        connection.add_notice_handler(lambda notice, told=told: told.append(notice.sqlstate))
                         while after < 20:
                             late = killed.is_set()
                             name = str(who(connection))
@@ -215,8 +218,10 @@ def test_under_load_clients_of_a_killed_node_connect_again_and_go_on(
                 except (errors.AdminShutdown, errors.TransactionResolutionUnknown):
                     seen["lost"] = seen.get("lost", 0) + 1
                 except BaseException as error:
-                    strange.append(error)
-                    return
+                    if told != ["57P01"]:
+                        strange.append(error)
+                        return
+                    seen["lost"] = seen.get("lost", 0) + 1
 
         threads = [threading.Thread(target=work, args=(seen,)) for seen in answers]
         for thread in threads:
