@@ -25,7 +25,7 @@ from catalog.encodings import ENCODINGS, Encoding
 from catalog.errors import SqlError
 from catalog.memory import Holding
 from engine.execute.context import RowPathFull
-from engine.session import statement_log
+from engine.session import planning, statement_log
 from engine.session.function_call import FunctionCall
 from engine.session.notifications import SessionNotifications
 from engine.session.prepared import PastWait, Portal, Prepared, StalePlan
@@ -446,7 +446,7 @@ class Connection(Answers):
         except (RowPathFull, StalePlan) as error:
             # It is not handed on: what the plan has gathered would stay with its traceback.
             if isinstance(error, RowPathFull):
-                prepared.overflowed()
+                planning.overflowed(session, prepared)
             self._start(self._found_query(prepared, parameters))
             return
         except LockWait as wait:
@@ -672,7 +672,7 @@ class Connection(Answers):
                 data = ready.head + data + (ready.one if count == 1 else complete_bytes(prepared.command, count))
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
-                prepared.overflowed()
+                planning.overflowed(session, prepared)
             return False
         except SqlError:
             self._out.append(ready.head)
@@ -748,7 +748,7 @@ class Connection(Answers):
                 return
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
-                prepared.overflowed()
+                planning.overflowed(session, prepared)
             self._start(self._execute(portal, limit))
             return
         except LockWait as wait:

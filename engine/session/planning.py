@@ -11,6 +11,8 @@ by text.
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -74,8 +76,25 @@ def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared 
 def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
     """Puts the plan of a Parse into the cache, where it belongs there."""
     if prepared.catalog is session.committed_catalog and session.plain() and cacheable(prepared):
-        session.cache.put((sql, tuple(types)) if types else sql, prepared)
+        keep(session, (sql, tuple(types)) if types else sql, prepared)
     return prepared
+
+
+def keep(session: Session, key: object, prepared: Prepared | None) -> None:
+    """Puts a plan into the cache (None: there is none), perhaps in the place of one that the schema left behind."""
+    before = session.cache.plans.get(key)
+    if before is not None and prepared is not None:
+        follow(session, before, prepared)
+    session.cache.put(key, prepared)
+
+
+def follow(session: Session, before: Prepared, prepared: Prepared) -> None:
+    """A text is planned again: its plan stays away from the row path as the one before did."""
+    if prepared.kind == "row" and not prepared.writes:
+        if before.elsewhere:
+            with contextlib.suppress(SqlError):  # this schema lets it have no columnar plan
+                columnar_of(session, prepared)
+        prepared.follow(before)
 
 
 def plan_text(session: Session, sql: bytes, types: Sequence[int], brief: bool = False) -> Prepared:
@@ -297,6 +316,14 @@ def columnar_of(session: Session, prepared: Prepared) -> Prepared:
     return prepared
 
 
+def overflowed(session: Session, prepared: Prepared) -> None:
+    """The row path has given up: this execution, which begins anew, and the next ones go elsewhere if they can."""
+    if prepared.kind == "row" and not prepared.writes:
+        with contextlib.suppress(SqlError):  # no columnar plan: the row path has to go on with it
+            columnar_of(session, prepared)
+            prepared.overflowed()
+
+
 def columnar_in(prepared: Prepared, formats: tuple[int, ...]) -> ColumnarQuery:
     """The columnar plan for results in these formats: records in binary have one of their own."""
     found = prepared.binary_columnar.get(formats)
@@ -377,15 +404,24 @@ def decode_literals(prepared: Prepared, literals: Sequence[bytes], tags: bytes) 
 
 
 def renew(session: Session, prepared: Prepared) -> Prepared:
-    """The statement planned against today's catalog. Raises 0A000 when its result would have other columns."""
+    """The statement planned against today's catalog, once for all sessions that have this plan. Raises 0A000 when its
+    result would have other columns."""
     if prepared.kind == "past":
         return prepared  # it is planned when it runs
     if prepared.kind == "unplanned":
         return prepare_text(session, prepared.statement.text.encode(), prepared.declared_types)
+    shared = session.plain()
+    if shared and prepared.successor is not None:
+        found = prepared.successor()
+        if found is not None and found.catalog is session.committed_catalog and found.key is session.key:
+            return found
     again = prepare(session, prepared.statement, prepared.declared_types, prepared.places is not None)
     old, new = prepared.fields, again.fields
     if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
         raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
+    follow(session, prepared, again)
+    if shared and cacheable(again):
+        prepared.successor = weakref.ref(again)
     return again
 
 

@@ -7,6 +7,7 @@ for it. `wire_cache` is a place where the protocol layer keeps what it makes onc
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ _TIMELESS = _NUMBERS | {16, 17, 18, 19, 25, 114, 1042, 1043, 2950, 3802}  # type
 _SAFE_DIGITS = {20: 18, 21: 4, 23: 9}  # so many digits are always within int8, int2, int4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Prepared:
     """kind: row | columnar | dml | compound | utility | empty | unplanned. `row` may fall back to `columnar`/`dml`,
     made on first need, and becomes `columnar` for some executions where it does so again and again (`overflowed`); an
@@ -90,6 +91,9 @@ class Prepared:
     elsewhere: int = 0  # executions until the row path is tried again
     overflows: tuple[int, int] = (0, -1)  # in a row, and how many executions the row path had finished before the last
 
+    # What it became when the schema had changed, for the other sessions that have it. Whoever runs that keeps it alive.
+    successor: weakref.ref[Prepared] | None = None
+
     route: Route | None = None  # where it may run, on a node that has asked (engine/session/routing.py)
 
     def __post_init__(self) -> None:
@@ -121,6 +125,12 @@ class Prepared:
             self.elsewhere -= 1
             if not self.elsewhere:
                 self.kind = "row"
+
+    def follow(self, before: Prepared) -> None:
+        """Takes the place of a plan of the same text: what its executions have shown goes on to hold."""
+        self.overflows = before.overflows
+        if before.elsewhere and self.columnar is not None:
+            self.elsewhere, self.kind = before.elsewhere, "columnar"
 
     def run_text(self) -> RunRow:
         """The compiled function for results in text, made on first use."""

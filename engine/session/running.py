@@ -61,7 +61,7 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
         else:
             prepared = await once_known(partial(planning.prepare, session, statement, (), brief=brief))
         if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
-            session.cache.put(sql, prepared)
+            planning.keep(session, sql, prepared)
         last = number == len(statements) or _ends_implicit(session, statement)
         await _run_simple(session, prepared, (), sink, last)
 

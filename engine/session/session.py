@@ -138,18 +138,13 @@ class Session(LedSession):
         template, literals, tags = lifted
         key = (template, tags)
         prepared = self._find.get(key)
-        if prepared is None:
-            if key in self._find or not self.plain():
-                return None
+        if not self.plain() or (prepared is None and key in self._find):
+            return None
+        if prepared is None or prepared.catalog is not self.committed_catalog:
             prepared = planning.prepare_lifted(self, template, tags, not self.cache.met(key))
-            self.cache.put(key, prepared)
+            planning.keep(self, key, prepared)
             if prepared is None:
                 return None
-        elif prepared.catalog is not self.committed_catalog:
-            del self._find[key]
-            return self.find(sql)
-        elif not self.plain():
-            return None
         self.shown = sql
         try:
             return prepared, planning.decode_literals(prepared, literals, tags)

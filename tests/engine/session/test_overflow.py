@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
 from dataclasses import replace
 from typing import Any, cast
 
 import psycopg
 import pytest
 
+import shoal as shoal_package
 from engine.session.prepared import MOST_ELSEWHERE, Prepared
+from engine.session.session import Session
 from engine.sql import ast
 from engine.statistics.statements import Tally
 from tests.server import ShoalServer
@@ -68,3 +71,41 @@ def test_answers_stay_right_whichever_path_it_is(shoal: ShoalServer, prepare: bo
                 assert connection.execute(text.encode()).fetchone() == (6000 - 600 * (number % 10),)
         finally:
             connection.execute("DROP TABLE overflow_t")
+
+
+@pytest.mark.parametrize("prepare", [None, True, False])
+def test_what_was_shown_goes_on_to_hold_when_the_schema_changes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, prepare: bool | None
+) -> None:
+    tried: list[str] = []
+    execute_row = Session.execute_row
+
+    def noted(self: Session, prepared: Prepared, *args: Any) -> Any:
+        if "sum(a)" in prepared.statement.text:
+            tried.append(prepared.kind)
+        return execute_row(self, prepared, *args)
+
+    monkeypatch.setattr(Session, "execute_row", noted)
+    with shoal_package.open(tmp_path / "data") as db:
+        db.execute("CREATE TABLE other (a int)")
+        db.execute("CREATE TABLE t (a int)")
+        db.execute("INSERT INTO t SELECT generate_series(1, 6000)")
+        uri = db.serve("127.0.0.1:0")
+        with psycopg.connect(uri, autocommit=True) as reader, psycopg.connect(uri, autocommit=True) as changer:
+
+            def times() -> int:
+                """How often the row path is tried in one execution."""
+                tried.clear()
+                if prepare is None:
+                    cursor = reader.execute("SELECT sum(a) FROM t WHERE a > 0", prepare=False)
+                else:
+                    cursor = reader.execute("SELECT sum(a) FROM t WHERE a > %s", (0,), prepare=prepare)
+                assert cursor.fetchone() == (18003000,)
+                return len(tried)
+
+            for _ in range(4):
+                assert times() <= 1
+            while not times():  # then it stays away for several executions
+                pass
+            changer.execute("TRUNCATE other")
+            assert times() == 0
