@@ -29,6 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 REST_ASIDE = 4.0  # seconds for each second of work that gives way
 SHORTEST_REST = 0.001  # seconds
+LONGEST_TURN = 0.1  # seconds of a rest in which no other work begins
 PRESSED_ANSWERS = 50  # a second, from which on there are short statements to give way to
 PRESSED_WAITS = 0.05  # share of the time that the engine's thread waits for a processor; alone it is 0.02
 PRESSED_LOOK = 0.02  # seconds between two looks
@@ -84,13 +85,16 @@ class Foreground:
 
     async def aside(self, work: Callable[[], Awaitable[tuple[T, float]]]) -> T:
         """Awaits work in a thread, which gives its result and the seconds of processor that it took. While `pressed`
-        one such work runs at a time, and rests are long: together they have a fifth of the time."""
+        one such work runs at a time, and rests are long: together they have a fifth of the time. Who has worked for
+        long, as at the end of a large COPY, rests longer than it keeps others from working."""
         if not self.pressed:
             return (await work())[0]
         async with self._turn:
             result, worked = await work()
             if (rest := worked * REST_ASIDE) >= SHORTEST_REST:
-                await asyncio.sleep(rest)
+                await asyncio.sleep(min(rest, LONGEST_TURN))
+        if rest > LONGEST_TURN:
+            await asyncio.sleep(rest - LONGEST_TURN)
         return result
 
 

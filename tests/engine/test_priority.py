@@ -15,6 +15,7 @@ import pytest
 
 from engine.bulk.thread import BulkThread
 from engine.foreground import (
+    LONGEST_TURN,
     PRESSED_AGAIN,
     PRESSED_LOOK,
     PRESSED_SECONDS,
@@ -141,6 +142,22 @@ async def test_one_long_work_goes_on_at_a_time(pressed: None) -> None:
     finally:
         thread.close()
     assert most == 1
+
+
+async def test_who_has_worked_for_long_rests_longer_than_it_keeps_others_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def worked(seconds: float) -> tuple[None, float]:
+        return None, seconds
+
+    shared = Foreground()
+    monkeypatch.setattr(shared, "_until", float("inf"))
+    began = time.monotonic()
+    long = asyncio.create_task(shared.aside(lambda: worked(2.0)))
+    await asyncio.sleep(0)
+    await shared.aside(lambda: worked(0.0))
+    assert LONGEST_TURN <= time.monotonic() - began < 2.0 and not long.done()
+    long.cancel()
 
 
 @pytest.mark.skipif(len(PROCESSORS) < 2, reason="one processor is all that there is")
