@@ -36,7 +36,13 @@ from engine.execute.pull_up import needed_only, pull_up
 from engine.execute.records import known_output
 from engine.execute.recursion import write_recursion
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
-from engine.execute.set_functions import asks_session, calls_set_functions, open_set_functions, set_functions_of
+from engine.execute.set_functions import (
+    asks_session,
+    calls_set_functions,
+    open_set_functions,
+    set_functions_of,
+    write_at_most,
+)
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virtual_access
@@ -260,7 +266,7 @@ class QueryCompiler:
     def _write_row(self, output: Output) -> None:
         virtual = any(isinstance(step.access, VirtualAccess) for step in self._steps)
         limit = ROW_LIMIT if virtual else RANGE_LIMIT
-        open_set_functions(self.code, self.expressions, self._set_functions, limit)
+        open_set_functions(self.code, self.expressions, self._set_functions, limit, self._reads_all)
         output.row()
 
     def _write_limits(self, sink: Sink) -> None:
@@ -442,6 +448,11 @@ class QueryCompiler:
         """Whether the loop over a whole table is sure to go on to its last row."""
         return self.query.limit is None and isinstance(step.access, Access) and step.access.index is None
 
+    @property
+    def _reads_all(self) -> bool:
+        """Whether no loop ends before its last row: that of an EXISTS might."""
+        return self.query.limit is None and self.parent is None
+
     def _write_rest(self, steps: list[Step], body: Callable[[], None]) -> None:
         if not steps:
             body()
@@ -606,6 +617,8 @@ class QueryCompiler:
         source = self.expressions.set_function(call)
         if not call.function.returns_set:
             source = f"({source},)"
+        elif self._reads_all and not asks_session(call):
+            source = write_at_most(self.code, RANGE_LIMIT, source)
         wanted = names[:-1] if entry.ordinality else names
         single = entry.column_counts[0] == 1 and call.type.oid != RECORD
         target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"

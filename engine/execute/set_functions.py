@@ -10,6 +10,7 @@ sort key calls one; a stable sort afterwards gives the same order.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import zip_longest
 
 from catalog.functions.registry import implementation
@@ -59,14 +60,31 @@ def set_functions_of(query: tree.Query) -> list[tree.FuncExpr]:
     return found
 
 
-def open_set_functions(code: Code, expressions: ExpressionCompiler, calls: list[tree.FuncExpr], limit: int) -> None:
-    """Opens the loop over the rows of the calls; what follows goes inside it, and finds their values."""
+def at_most(limit: int, rows: Iterable[object]) -> Iterable[object]:
+    """The rows of a function that are all to be read. Raises RowPathFull where it is known that they are more."""
+    if isinstance(rows, range) and len(rows) > limit:
+        raise RowPathFull
+    return rows
+
+
+def write_at_most(code: Code, limit: int, source: str) -> str:
+    """Source of the same rows, which nothing is begun with where they are too many: that takes milliseconds."""
+    code.names["at_most"] = at_most
+    return f"at_most({limit}, {source})"
+
+
+def open_set_functions(
+    code: Code, expressions: ExpressionCompiler, calls: list[tree.FuncExpr], limit: int, whole: bool
+) -> None:
+    """Opens the loop over the rows of the calls; what follows goes inside it, and finds their values. `whole`: it goes
+    on to their end."""
     if not calls:
         return
     names = [code.temporary("c") for _ in calls]
     sources = [expressions.set_function(call) for call in calls]
     if len(calls) == 1:
-        code.indent(f"for {names[0]} in {sources[0]}:")
+        source = write_at_most(code, limit, sources[0]) if whole and not asks_session(calls[0]) else sources[0]
+        code.indent(f"for {names[0]} in {source}:")
     else:
         code.names["zip_longest"] = zip_longest
         code.indent(f"for {', '.join(names)} in zip_longest({', '.join(sources)}):")

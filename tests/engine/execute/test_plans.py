@@ -34,6 +34,26 @@ def run(mirror: Mirror, sql: str, *parameters: object) -> list[tuple[object, ...
     return list(rows)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select 1 / (i - 1) from generate_series(1, {0}) i",
+        "select sum(1 / (i - 1)) from generate_series(1, {0}) with ordinality s (i, n)",
+        "select generate_series(1, {0}), 1 / (id - id) from nulls",
+    ],
+)
+def test_a_series_that_is_too_long_is_not_begun(mirror: Mirror, sql: str) -> None:
+    with pytest.raises(RowPathFull):
+        run(mirror, sql.format(RANGE_LIMIT + 1))
+    with pytest.raises(SqlError, match="division by zero"):
+        run(mirror, sql.format(RANGE_LIMIT))
+
+
+def test_a_series_that_is_not_read_to_its_end_is_begun(mirror: Mirror) -> None:
+    assert run(mirror, "select i from generate_series(1, 1000000) i limit 2") == [(1,), (2,)]
+    assert run(mirror, "select exists (select 1 from generate_series(1, 1000000))") == [(True,)]
+
+
 def test_a_full_scan_gives_up_past_its_limit(full: Mirror) -> None:
     with pytest.raises(RowPathFull):
         run(full, "select count(*) from nulls")
