@@ -87,7 +87,8 @@ class ChangelogStore(Protocol):
 
     def append(self, name: str, data: bytes) -> Awaitable[None]:
         """As `put`, faster where the store can, for a small object whose name nobody else makes up. It may be on its
-        way when this returns, before the answer is awaited.
+        way when this returns, before the answer is awaited. Who does not want the answer any more cancels a future, or
+        closes a coroutine.
 
         That there is no such object is not checked then, but for this handle's own tries: the same content may be
         stored twice, which nobody sees. Another content under the name of an object is the caller's defect.

@@ -9,7 +9,8 @@ Multi        groups, in order, that one request commits
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,19 @@ class GroupObject:
     ledger_bytes: int  # of its ledger, this object included
     oldest: float  # clock time at which its first entry was submitted
     stored: bool = False
+    sent: Awaitable[None] | None = None  # the first try, until a task takes it over
+
+    def take_sent(self) -> Awaitable[None] | None:
+        sent, self.sent = self.sent, None
+        return sent
+
+    def drop_sent(self) -> None:
+        """Nobody will await the first try: the object is not wanted any more, nor how the try ended."""
+        sent = self.take_sent()
+        if isinstance(sent, Coroutine):
+            sent.close()
+        elif isinstance(sent, asyncio.Future) and not sent.cancel() and not sent.cancelled():
+            sent.exception()
 
 
 @dataclass(slots=True, eq=False)

@@ -376,7 +376,8 @@ class LeaderLog:
         self.groups.append(group)
         for item in objects:
             self._put_bytes += len(item.data)
-            self._puts[item] = asyncio.ensure_future(self._store(item, group, self._send(item)))
+            item.sent = self._send(item)
+            self._puts[item] = asyncio.ensure_future(self._store(item, group))
         self._last_put = self._clock.monotonic()
 
     def _cut_one(self) -> GroupObject:
@@ -425,7 +426,7 @@ class LeaderLog:
     def _ledger_of(self, item: GroupObject) -> Ledger:
         return next(known for known in self.ledgers if known.ledger == item.item.ledger)
 
-    async def _store(self, item: GroupObject, group: Group, sent: Awaitable[None] | None) -> None:
+    async def _store(self, item: GroupObject, group: Group) -> None:
         """Brings an object to the store, and before it what it refers to; again and again until the group is given
         up, which is for the watchdog to decide."""
         pause = self._settings.retry_pause
@@ -437,11 +438,10 @@ class LeaderLog:
                     for name in item.files:
                         await self._bring(name, ledger)
                         self._reserved.discard(name)
-                    await self._put(item, ledger, sent)
+                    await self._put(item, ledger)
                     break
                 except StoreUnavailableError as error:
                     log.warning("changelog object %s is not stored yet: %s", item.name, error)
-                sent = None
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, self._settings.max_retry_pause)
         except (SqlError, OSError) as error:
@@ -461,14 +461,15 @@ class LeaderLog:
         self._committer.stored(group)
 
     def _put_ends(self, item: GroupObject) -> None:
+        item.drop_sent()
         if self._puts.pop(item, None) is not None:
             self._put_bytes -= len(item.data)
 
-    async def _put(self, item: GroupObject, ledger: Ledger, sent: Awaitable[None] | None) -> None:
+    async def _put(self, item: GroupObject, ledger: Ledger) -> None:
         """Raises StoreUnavailableError, SqlError XX001 if another content has the name."""
         store = self._stores(ledger.store)
         try:
-            await (sent or store.append(item.name, item.data))
+            await (item.take_sent() or store.append(item.name, item.data))
         except ObjectExistsError:
             try:
                 found = await store.get(item.name)
@@ -599,6 +600,8 @@ class LeaderLog:
         for task in (*self._puts.values(), self._rolling):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
+        for item in self._puts:
+            item.drop_sent()  # its task will not: who is cancelled before its first step never runs
         self.pending.clear()
         self.groups.clear()
 

@@ -85,6 +85,7 @@ class _Append:
             self.done.set_result(None)
         else:
             self.done.set_exception(error)
+            self.done.exception()  # who awaits it gets it; who has let go of it wants no complaint
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ class FileStore:
         except (OSError, RuntimeError) as error:
             appended = asyncio.get_running_loop().create_future()
             appended.set_exception(error)
+            appended.exception()  # who awaits it gets it; who has let go of it wants no complaint
         return self._appended(appended)
 
     async def _appended(self, appended: asyncio.Future[None]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import gc
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,21 @@ import pytest
 
 from catalog.errors import SqlError
 from replication.entry import NO_HASH
-from replication.interface import Checkpoint, Epoch, Head, HeadObject, Ledger, LogEntry, Replica, Spec, Znode
+from replication.interface import (
+    Checkpoint,
+    Epoch,
+    Head,
+    HeadObject,
+    Ledger,
+    LogEntry,
+    Replica,
+    Spec,
+    StoreUnavailableError,
+    Znode,
+)
 from replication.log import BulkFiles, Committer, Follower, LogGoneError, LogSettings, Position, create_tablespace
 from replication.log.election import Turn, rank
+from replication.log.groups import Group
 from replication.log.layout import (
     bulk_name,
     decode_head,
@@ -207,18 +221,17 @@ class Term:
         self.settings = LogSettings(**settings)
         self.told: list[tuple[str, int]] = []
 
-    async def begin(self) -> LeaderLog:
+    async def begin(self, committer: Committer | None = None) -> LeaderLog:
         await create_tablespace(self.session, TABLESPACE, Spec("t", ("a",)))
         found = await self.session.get(paths(TABLESPACE).epoch)
         assert isinstance(found, Znode)
         claimed = await claim_epoch(self.session, TABLESPACE, "a", Turn(found, ()))
         term = await take_over(self.session, TABLESPACE, claimed, _nothing, "", VirtualClock())
         told = Told(self._tell("committed"), self._tell("deposed"), self._tell("unknown"), lambda: None)
-        committer = Committer(self.session, self.settings)
         return LeaderLog(
             term,
             self.session,
-            committer,
+            committer or Committer(self.session, self.settings),
             self.stores.__getitem__,
             self.bulk,
             told,
@@ -299,6 +312,91 @@ async def test_a_full_store_ends_the_term_and_nothing_is_in_doubt(tmp_path: Path
     with pytest.raises(SqlError) as error:
         leader.submit(4, b"", 0, 1)
     assert error.value.sqlstate == "40001"
+
+
+class AheadStore(MemoryStore):
+    """Its appends are on their way when the call returns: futures, answered by the test. Or coroutines."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.answers: list[asyncio.Future[None]] = []
+
+    def append(self, name: str, data: bytes) -> Awaitable[None]:  # type: ignore[override]
+        if self.kind == "coroutine":
+            return super().append(name, data)
+        self.answers.append(asyncio.get_running_loop().create_future())
+        if self.kind == "answered before":
+            self.fail()
+        return self.answers[-1]
+
+    def fail(self) -> None:
+        if self.answers and not self.answers[-1].done():
+            self.answers[-1].set_exception(StoreUnavailableError("away"))
+
+
+@pytest.fixture
+async def complaints() -> AsyncIterator[list[str]]:
+    """Of answers that nobody has awaited."""
+    found: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: found.append(context["message"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *rest: found.append(str(message))
+        yield found
+
+
+KINDS = pytest.mark.parametrize("kind", ["answered late", "answered before", "coroutine"])
+
+
+@KINDS
+async def test_a_term_that_ends_before_a_put_has_run_leaves_no_answer_behind(
+    kind: str, tmp_path: Path, complaints: list[str]
+) -> None:
+    session = MemoryCoordination().session()
+    store = AheadStore(kind)
+    committer = Committer(session)
+    term = Term(tmp_path, session, {"": store})
+    leader = await term.begin(committer)
+    leader.submit(1, b"x", 0, 1)
+    leader.form()
+    committer.cut_off(leader, leader.groups[0])  # in the same turn: the PUT's task is cancelled before its first step
+    store.fail()
+    assert term.told == [("deposed", 0)]
+    await asyncio.sleep(0.01)
+    store.answers.clear()
+    del leader
+    gc.collect()
+    assert complaints == []
+
+
+@KINDS
+async def test_an_object_dropped_before_its_put_has_run_leaves_no_answer_behind(
+    kind: str, tmp_path: Path, complaints: list[str]
+) -> None:
+    session = MemoryCoordination().session()
+    store = AheadStore("coroutine")
+    committer = Committer(session)
+    term = Term(tmp_path, session, {"": store})
+    leader = await term.begin(committer)
+    session.hold_replies()
+    leader.submit(1, b"x", 0, 1)
+    while leader.multi is None:
+        await asyncio.sleep(0.001)
+    store.kind = kind
+    group = Group()
+    leader.submit(2, b"y", 0, 1)
+    leader.cut(group, everything=True)
+    committer.cut_off(leader, group)  # the term goes on until the commit before it is known
+    store.fail()
+    await asyncio.sleep(0.01)
+    session.release_replies()
+    await term.until("deposed", 1)
+    assert term.told == [("committed", 1), ("deposed", 1)]
+    store.answers.clear()
+    del leader, group
+    gc.collect()
+    assert complaints == []
 
 
 async def test_a_commit_without_an_answer_is_unknown_until_it_is_known(tmp_path: Path) -> None:

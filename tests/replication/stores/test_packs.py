@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import os
 import random
 import shutil
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from functools import partial
 from pathlib import Path
 
@@ -216,6 +217,26 @@ async def test_a_full_disk_writes_nothing_and_recovers(
     assert packs(store) == [] and await content(store, "a/b") is None
     await store.append("a/b", b"y")
     assert await store.get("a/b") == b"y"
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_nothing_complains_of_a_failed_append_whose_answer_was_let_go(
+    store: FileStore, files: FaultyFiles, closed: bool
+) -> None:
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    await store.append("a/a", b"")
+    if closed:
+        await store.close()
+    files.fail = {("write", number): errno.EIO for number in range(100)}
+    answer = store.append("a/b", b"x")
+    assert isinstance(answer, Coroutine)
+    answer.close()
+    del answer
+    with pytest.raises(StoreUnavailableError):  # behind it
+        await store.append("a/c", b"x")
+    gc.collect()
+    assert complaints == []
 
 
 async def test_a_disk_that_hangs_holds_nobody_up(tmp_path: Path, files: FaultyFiles) -> None:
