@@ -213,7 +213,8 @@ class Coordination(Protocol):
         (implementations sync first where `fresh` matters: see `sync`)."""
 
     async def sync(self) -> None:
-        """What is read after this is at least as new as everything committed before it was called."""
+        """What is read after this is at least as new as everything committed before it was called. So is what is read
+        meanwhile, where this coroutine began to run before that of the read did."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Names, sorted; empty if the node does not exist (the watch then waits for its creation)."""

@@ -171,13 +171,9 @@ class Follower:
     async def _read_fresh(self, watch: bool = False) -> Head:
         asked = self._clock.monotonic()
         coordination = self._coordination
-        # Requests of a session are carried out in their order: the read need not wait for the answer to the sync.
-        syncing = asyncio.ensure_future(coordination.sync())
-        try:
-            head = await self._read(coordination, watch)
-            await syncing
-        finally:
-            syncing.cancel()
+        # Requests of a session are carried out in their order: the read need not wait for the answer to the sync. That
+        # is sent first, since gather begins the first one first.
+        _, head = await asyncio.gather(coordination.sync(), self._read(coordination, watch))
         self._asked = max(self._asked, asked)
         if self.position.lsn >= head.lsn:
             self.caught_up_at = max(self.caught_up_at, asked)
