@@ -249,18 +249,22 @@ def _coalesce(scope: Scope, node: tree.CoalesceExpr) -> Piece:
 
 @makes(tree.MinMaxExpr)
 def _min_max(scope: Scope, node: tree.MinMaxExpr) -> Piece:
-    """greatest and least ignore NULLs, in DuckDB too. What does not compare as it is goes through a list by key."""
+    """greatest and least ignore NULLs, in DuckDB too. Of equal values that look different PostgreSQL gives the first:
+    where there are such, and what does not compare as it is, the smallest or largest key says which one it is."""
     pieces, form = common([expression(scope, item) for item in node.arguments])
     oid = node.type.oid
-    if all(is_native(piece, oid) for piece in pieces) and oid not in (oids.FLOAT4, oids.FLOAT8):
+    if all(is_native(piece, oid) for piece in pieces) and oid not in _EQUAL_IN_MANY_WAYS and not form.endswith("]"):
         return Piece(f"{node.operator}({', '.join([piece.sql for piece in pieces])})", form)
-    name = scope.generation.alias()
-    key = comparable(scope.generation, Piece(f"{name}", form), oid)
-    items = ", ".join([piece.sql for piece in pieces])
-    rows = f"list_filter([{items}], lambda {name}: {name} IS NOT NULL)"
-    pairs = f"list_transform({rows}, lambda {name}: struct_pack(k := {key}, v := {name}))"
-    function = "list_max" if node.operator == "greatest" else "list_min"
-    return Piece(f"struct_extract({function}({pairs}), 'v')", form)
+    values, value, place = (scope.generation.alias() for _ in range(3))
+    key = comparable(scope.generation, Piece(value, form), oid)
+    function, sign = ("list_max", "-") if node.operator == "greatest" else ("list_min", "")
+    keys = f"list_transform({values}, lambda {value}, {place}: struct_pack(k := {key}, p := {sign}{place}))"
+    given = f"list_filter([{', '.join([piece.sql for piece in pieces])}], lambda {value}: {value} IS NOT NULL)"
+    found = f"{values}[{sign}struct_extract({function}({keys}), 'p')]"  # DuckDB has no LET: bound by a list of one
+    return Piece(f"list_transform([{given}], lambda {values}: {found})[1]", form)
+
+
+_EQUAL_IN_MANY_WAYS = frozenset({oids.FLOAT4, oids.FLOAT8, oids.INTERVAL, oids.RECORD})  # 0 and -0, a month and 30 days
 
 
 # ---- arrays ---------------------------------------------------------------------------------------------------------
