@@ -26,6 +26,7 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.measured import LONG_FOR_ONE_ROW
 from engine.execute.python_sides import python_side
 from engine.sql import tree
+from engine.sql.folding import Folding
 
 Row = tuple[Any, ...]
 Closure = Callable[[Row], Any]
@@ -43,7 +44,8 @@ _BOOL = TypeRef(16)
 class Closures:
     """Makes the functions of one kind of row, for which `place` is to be told."""
 
-    def __init__(self) -> None:
+    def __init__(self, literals: int = 0) -> None:
+        self.folding = Folding(literals)
         self._tested: list[list[Any]] = []  # values of CASE, each where its conditions look for it
 
     def place(self, item: tree.Var) -> int:
@@ -110,7 +112,16 @@ class Closures:
             raise NotOnRowPath(f"function {function.name}, whose result may be large")
         parts = [self.part(argument) for argument in expression.arguments]
         types = [argument.type for argument in expression.arguments]
-        return called(function, parts, types, expression.type)
+        call = called(function, parts, types, expression.type)
+        before = self.folding.before_others(expression) if function.strict and call is not NULL else ()
+        if not before:
+            return call
+        value, constants = closed(call), [self.function(part) for part, _ in before]
+
+        def unless_null(row: Row) -> Any:
+            return None if None in [constant(row) for constant in constants] else value(row)
+
+        return CALL, unless_null
 
     def _array_operation(self, expression: tree.ScalarArrayOp) -> Part:
         right = expression.right

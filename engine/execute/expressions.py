@@ -16,6 +16,7 @@ What cannot be compiled raises `NotOnRowPath`; the planner then gives the statem
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from catalog.errors import SqlError
@@ -38,34 +39,8 @@ from engine.execute.python_sides import RECORD, comparison, equality_of, named_c
 from engine.execute.records import Levels, known_type
 from engine.execute.values import sql_value_function
 from engine.sql import tree
+from engine.sql.folding import Folding, is_total
 
-# Operators of built-in types that give a value whenever their arguments are not NULL.
-_TOTAL_OPERATORS = frozenset(
-    (
-        "=",
-        "<>",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "+",
-        "-",
-        "*",
-        "/",
-        "%",
-        "^",
-        "||",
-        "&",
-        "|",
-        "#",
-        "<<",
-        ">>",
-        "@>",
-        "<@",
-        "&&",
-        "^@",
-    )
-) | frozenset(("~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*"))
 _JSON_TYPES = frozenset((114, 3802))
 _RECORD_COMPARISONS = {
     "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
@@ -117,6 +92,8 @@ class ExpressionCompiler:
         self._case_values: list[Value] = []
         self._domain_values: list[Value] = []
         self._conversions: dict[object, Callable[[object], object]] = {}
+        self._folding = Folding(code.literals)
+        self._tested: dict[int, Value] = {}  # what is at hand within a strict call, by the identity of the expression
         self._folded: dict[int, tuple[tree.FuncExpr, tuple[object] | None]] = {}  # by the identity of the first
 
     # ---- the three ways ---------------------------------------------------------------------------------------------
@@ -124,6 +101,8 @@ class ExpressionCompiler:
     def value(self, expression: tree.Expr) -> Value:
         """The value of an expression."""
         if self.overrides and (known := self.overrides.get(expression)) is not None:
+            return known
+        if self._tested and (known := self._tested.get(id(expression))) is not None:
             return known
         method = _VALUES.get(type(expression))
         if method is None:
@@ -248,8 +227,38 @@ class ExpressionCompiler:
         """(tests that no argument is NULL, the call, whether the call never gives NULL then).
 
         Every argument is computed, whichever is NULL: one that raises does so in PostgreSQL too. What is at hand is
-        tested last, and where several are not, a tuple computes them before any test.
+        tested last, and where several are not, a tuple computes them before any test. What PostgreSQL computes when it
+        plans comes before all that: where it is NULL, the others are not evaluated.
         """
+        before = self._folding.before_others(expression)
+        if not before:
+            return self._call_of_others(expression)
+        kept = self._tested
+        guards, self._tested = self._tests_before(before)
+        others, call, total = self._call_of_others(expression)
+        self._tested = kept
+        return guards + others, call, total
+
+    def _tests_before(self, parts: Sequence[tuple[tree.Expr, bool]]) -> tuple[list[str], dict[int, Value]]:
+        """Tests that none of these parts of a call is NULL, and what is at hand behind them."""
+        computed: list[str] = []
+        guards: list[str] = []
+        tested = dict(self._tested)
+        for part, nullable in parts:
+            if id(part) in tested:
+                continue
+            found = self.value(part)
+            if not found.atom:
+                source, found = self.bind(found)
+                computed.append(source)
+            if nullable and found.nullable:
+                guards.append(f"{found.source} is not None")
+            tested[id(part)] = found if found == NULL else replace(found, nullable=False)
+        if not guards:  # what cannot be NULL after all is computed in its place
+            return [], self._tested
+        return [f"({', '.join(computed)},)", *guards] if computed else guards, tested
+
+    def _call_of_others(self, expression: tree.FuncExpr) -> tuple[list[str], str, bool]:
         values = [self.value(argument) for argument in expression.arguments]
         computed = [value for value in values if not value.atom]
         together = any(value.nullable for value in values) and (
@@ -279,7 +288,7 @@ class ExpressionCompiler:
             symbol = _RECORD_COMPARISONS[expression.function.source]
             return guards, self._compared_records(symbol, expression.arguments, arguments), True
         call = self._call_source(expression.function, arguments, types, expression.type)
-        return guards, call, _is_total(expression)
+        return guards, call, is_total(expression)
 
     def _function(self, expression: tree.FuncExpr) -> Value:
         function = expression.function
@@ -828,15 +837,6 @@ def _gives_its_argument(function: Function) -> bool:
     """Whether the value in internal form is that of the only argument: casts from int4 to int8, unary plus."""
     found = implementation(function.source) if function.strict else None
     return found is not None and found.python_source == "{0}"
-
-
-def _is_total(expression: tree.FuncExpr) -> bool:
-    """Whether a strict function's result is never NULL when no argument is."""
-    if expression.display.startswith("cast"):
-        return True
-    if expression.operator is None or expression.operator.name not in _TOTAL_OPERATORS:
-        return False
-    return not any(argument.type.oid in _JSON_TYPES for argument in expression.arguments)
 
 
 _VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {

@@ -85,7 +85,9 @@ class SelectPlan(CompiledPlan):
         self.writes = self.finds_rows = bool(self._query.row_marks)
         self._pulled_up = pull_up(self._query)
         may_be_small = brief and not written
-        self._small = small_query(self._pulled_up, catalog, self.parameter_types) if may_be_small else None
+        self._small = (
+            small_query(self._pulled_up, catalog, self.parameter_types, self.literals) if may_be_small else None
+        )
         self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:

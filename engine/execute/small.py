@@ -41,8 +41,11 @@ class NotSmall(Exception):  # noqa: N818 - not an error: the statement is to hav
     """There are more rows, or large ones."""
 
 
-def small_query(query: tree.Query, catalog: Catalog, parameter_types: Sequence[int]) -> SmallQuery | None:
-    """The query as functions; None where it is to have a plan. `parameter_types`: OIDs."""
+def small_query(
+    query: tree.Query, catalog: Catalog, parameter_types: Sequence[int], literals: int
+) -> SmallQuery | None:
+    """The query as functions; None where it is to have a plan. `parameter_types`: OIDs; `literals`: see
+    tree.Analyzed."""
     if len(query.range_table) > 1 or len(query.from_items) > 1 or query.volatile:
         return None
     if not _GIVEN.issuperset(parameter_types):
@@ -52,7 +55,7 @@ def small_query(query: tree.Query, catalog: Catalog, parameter_types: Sequence[i
     if query.ctes or query.row_marks or query.has_windows or query.has_set_functions or query.grouping_sets:
         return None
     try:
-        return SmallQuery(query, catalog, parameter_types)
+        return SmallQuery(query, catalog, parameter_types, literals)
     except NotOnRowPath:
         return None
 
@@ -60,11 +63,11 @@ def small_query(query: tree.Query, catalog: Catalog, parameter_types: Sequence[i
 class SmallQuery:
     """The functions of a query, and running them. Raises NotOnRowPath where there is something that has none."""
 
-    def __init__(self, query: tree.Query, catalog: Catalog, parameter_types: Sequence[int]) -> None:
+    def __init__(self, query: tree.Query, catalog: Catalog, parameter_types: Sequence[int], literals: int) -> None:
         parameters = len(parameter_types)
         self._texts = [place for place, oid in enumerate(parameter_types) if oid in _TEXTS]
         table = _table_of(query) if query.from_items else None
-        rows = _Columns(table, parameters)
+        rows = _Columns(table, parameters, literals)
         conditions = conjuncts(query.where)
         self._once: list[Closure] = []  # told before the first row
         self._reads: Reads | None = None
@@ -85,7 +88,7 @@ class SmallQuery:
         self._having: Closure | None = None
         after: Closures = rows
         if query.has_aggregates or query.group_by:
-            self._groups = after = _Groups(query, rows, parameters)
+            self._groups = after = _Groups(query, rows, parameters, literals)
         if query.having is not None:
             if self._groups is None:
                 raise NotOnRowPath("HAVING alone")
@@ -166,8 +169,8 @@ def _table_of(query: tree.Query) -> Table:
 class _Columns(Closures):
     """The rows of a table: parameters, then its columns. `used`: whether any of these is asked for."""
 
-    def __init__(self, table: Table | None, parameters: int) -> None:
-        super().__init__()
+    def __init__(self, table: Table | None, parameters: int, literals: int) -> None:
+        super().__init__(literals)
         columns = () if table is None else table.columns
         self._places = {column.number: place for place, column in enumerate(columns, parameters)}
         self.used = False
@@ -184,8 +187,8 @@ class _Groups(Closures):
     """The rows behind an aggregation: parameters, then what is kept of each group in the order of its first use, which
     are grouping expressions, columns that these determine, and aggregates."""
 
-    def __init__(self, query: tree.Query, rows: Closures, parameters: int) -> None:
-        super().__init__()
+    def __init__(self, query: tree.Query, rows: Closures, parameters: int, literals: int) -> None:
+        super().__init__(literals)
         self._rows = rows
         self._parameters = parameters
         self._kept: list[tree.Expr] = []

@@ -112,6 +112,19 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         carried_as_text = is_composite(kind) or kind in CARRIED_AS_TEXT or is_whole(node.type.oid)
         if found is not None and found.needs_context and constant(node) and not carried_as_text:
             return scope.generation.compute(node)
+    piece = _called(scope, node)
+    if not function.strict:
+        return piece
+    # DuckDB folds what is its own: a UDF's arguments are computed whichever is NULL.
+    constants = [part for part, nullable in scope.generation.folding.before_others(node) if nullable]
+    tests = " OR ".join([f"{expression(scope, part).sql} IS NULL" for part in constants])
+    return piece._replace(sql=f"CASE WHEN {tests} THEN NULL ELSE {piece.sql} END") if tests else piece
+
+
+def _called(scope: Scope, node: tree.FuncExpr) -> Piece:
+    """A call by the functions of DuckDB, by a UDF, or by virtual tables."""
+    function, source = node.function, node.function.source
+    answered = catalog_functions.get(source)
     make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression
     arguments = [make(scope, argument) for argument in node.arguments]
     argument_types = [argument.type for argument in node.arguments]

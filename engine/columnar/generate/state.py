@@ -36,6 +36,7 @@ from engine.columnar.interface import (
     whole_signature,
 )
 from engine.sql import tree
+from engine.sql.folding import Folding
 from engine.storage.columns import takes_shapes
 
 _COLUMN = re.compile(r"\bq\d+\.c\d+\b")
@@ -58,6 +59,7 @@ class Generation:
         self.texts: dict[int, int] = {}  # parameters that are handed over as text -> their types
         self.computed: list[tree.Expr] = []
         self.lists: list[memoryview] = []
+        self.folding = Folding()
         self.settings_free = True
         self._arrays: dict[str, int] = {}  # columns with arrays -> the storage ids of their tables
         self._aliases = 0
