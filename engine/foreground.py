@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Set
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from engine.priority import NICEST, PROCESSORS, keep_to, stand_apart
+from engine.priority import NICEST, PROCESSORS, keep_to, stand_apart, stand_back
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -160,6 +162,11 @@ def timed(function: Callable[[], T]) -> tuple[T, float]:
     return result, time.thread_time() - began
 
 
+_threads = ThreadPoolExecutor(max(len(PROCESSORS), 2), "aside", stand_back)
+
+
 async def aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs a function that takes milliseconds in a thread, and gives way to short statements (Foreground.aside)."""
-    return await foreground().aside(partial(asyncio.to_thread, timed, partial(function, *args, **kwargs)))
+    """Runs a function that takes milliseconds in a thread that stands back, and gives way to short statements
+    (Foreground.aside)."""
+    work = partial(contextvars.copy_context().run, timed, partial(function, *args, **kwargs))
+    return await foreground().aside(partial(asyncio.get_running_loop().run_in_executor, _threads, work))

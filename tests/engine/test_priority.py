@@ -43,12 +43,13 @@ def _place_of_a_thread_of_its() -> tuple[int, int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is a thread's on Linux only")
-async def test_bulk_threads_and_those_that_they_start_stand_back() -> None:
+async def test_threads_of_long_works_and_those_that_they_start_stand_back() -> None:
     before = _place()
     thread = BulkThread("test")
     try:
         for place in (_place, _place_of_a_thread_of_its):
             assert await thread.run(place) == (min(before[0] + NICENESS, 19), os.SCHED_BATCH)
+            assert await aside(place) == (min(before[0] + NICENESS, 19), os.SCHED_BATCH)
     finally:
         thread.close()
     assert _place() == before == _place_of_a_thread_of_its()
