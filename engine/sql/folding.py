@@ -22,31 +22,8 @@ _PLAIN = (
 _NOT_FOLDED = (False, False)
 # Operators of built-in types that give a value whenever their arguments are not NULL.
 _TOTAL_OPERATORS = frozenset(
-    (
-        "=",
-        "<>",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "+",
-        "-",
-        "*",
-        "/",
-        "%",
-        "^",
-        "||",
-        "&",
-        "|",
-        "#",
-        "<<",
-        ">>",
-        "@>",
-        "<@",
-        "&&",
-        "^@",
-    )
-) | frozenset(("~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*"))
+    "= <> < <= > >= + - * / % ^ || & | # << >> @> <@ && ^@ ~~ !~~ ~~* !~~* ~ !~ ~* !~*".split()
+)
 _JSON_TYPES = frozenset((114, 3802))
 
 
