@@ -51,6 +51,15 @@ def test_what_was_found_before(connections: list[Connection]) -> None:
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.parametrize("sqlstate", ["22012", "0A000"])
+def test_only_postgres_computes_constants_that_no_row_asks_for(sqlstate: str) -> None:
+    statement = Statement("", exact=True)
+    fails, empty, row = Outcome(sqlstate), Outcome(""), Outcome("", types=(23,), rows=(("1",),))
+    assert not difference(statement, fails, empty)
+    assert difference(statement, fails, row)
+    assert difference(statement, empty, fails)
+
+
 def planted(run: Callable[[str], Outcome], old: str, new: str) -> Callable[[str], Outcome]:
     """A server that means something else by a piece of SQL."""
     return lambda sql: run(sql.replace(old, new) if sql.startswith(("SELECT", "(SELECT", "WITH", "UPDATE")) else sql)
