@@ -33,7 +33,7 @@ from engine.checkpoint.exact import OpenTable
 from engine.checkpoint.interface import CheckpointFiles, OnProgress, Progress
 from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEntry, damaged
 from engine.checkpoint.range_files import file_crc
-from engine.storage.checkpoint import Checkpoint
+from engine.storage.checkpoint import Checkpoint, sync_directory
 from engine.storage.columns import Column
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.rows import RowCodec
@@ -306,20 +306,12 @@ def _fresh(directory: str) -> None:
     if os.path.exists(directory):
         shutil.rmtree(directory)
     os.makedirs(directory)
-    _sync_directory(os.path.dirname(directory))
+    sync_directory(os.path.dirname(directory))
 
 
 def _publish(directory: str, target: str) -> None:
     os.rename(directory, target)
-    _sync_directory(os.path.dirname(directory))
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_directory(os.path.dirname(directory))
 
 
 class _Loader:

@@ -21,9 +21,10 @@ _PLAIN = (
 )  # fmt: skip
 _NOT_FOLDED = (False, False)
 # Operators of built-in types that give a value whenever their arguments are not NULL.
-_TOTAL_OPERATORS = frozenset(
-    "= <> < <= > >= + - * / % ^ || & | # << >> @> <@ && ^@ ~~ !~~ ~~* !~~* ~ !~ ~* !~*".split()
-)
+_TOTAL_OPERATORS = frozenset((
+    "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&",
+    "^@", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
+))  # fmt: skip
 _JSON_TYPES = frozenset((114, 3802))
 
 

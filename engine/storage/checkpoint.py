@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -65,6 +66,8 @@ DROP_SLICE = 5000  # keys
 DELETING_LOOKS = 0.05  # seconds after which a deletion looks whether it is to stop
 
 _WHOLE = b"whole"
+_FILE = "data.mdb"  # LMDB's name for it
+_MAKING = "making"  # the folder of an environment that is not all there
 _PACKAGES = str(pathlib.Path(__file__).resolve().parents[2])  # where `engine` is imported from
 
 
@@ -73,6 +76,15 @@ class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
 
     def __init__(self, path: str, found: int) -> None:
         super().__init__("XX001", f'directory "{path}" has format {found}, this release reads up to {FORMAT}')
+
+
+def sync_directory(path: str) -> None:
+    """What was made, renamed and removed in it stays so."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def map_size(path: str) -> int:
@@ -91,19 +103,35 @@ class Checkpoint:
         os.makedirs(path, exist_ok=True)
         self._lock = lock
         self.path = path
+        if not os.path.exists(os.path.join(path, _FILE)):
+            self._make(identity)
+        self._open(path, identity)
+
+    def _make(self, identity: bytes | None) -> None:
+        """The file of a new environment, which is there whole or not at all: LMDB cannot open half of one."""
+        apart = os.path.join(self.path, _MAKING)
+        shutil.rmtree(apart, ignore_errors=True)  # of one that ended meanwhile
+        os.mkdir(apart)
+        self._open(apart, identity)
+        self.environment.close()
+        os.rename(os.path.join(apart, _FILE), os.path.join(self.path, _FILE))
+        shutil.rmtree(apart)
+        sync_directory(self.path)
+
+    def _open(self, path: str, identity: bytes | None) -> None:
         try:
             self.environment: Any = lmdb.open(
                 path, map_size=map_size(path), max_dbs=4, max_readers=1024, readahead=False, mode=0o600
             )
         except lmdb.Error as error:
-            raise SqlError("XX001", f'the tables in "{path}" cannot be opened: {error}') from error
+            raise SqlError("XX001", f'the tables in "{self.path}" cannot be opened: {error}') from error
         try:
-            self._open(identity)
+            self._open_databases(identity)
         except lmdb.Error as error:
             self.environment.close()
-            raise SqlError("58030", f'the tables in "{path}" cannot be opened: {error}') from error
+            raise SqlError("58030", f'the tables in "{self.path}" cannot be opened: {error}') from error
 
-    def _open(self, identity: bytes | None) -> None:
+    def _open_databases(self, identity: bytes | None) -> None:
         """The databases in the environment, made if it is new. Raises lmdb.Error, FormatTooNew."""
         self.environment.reader_check()
         self.rows: Any = self.environment.open_db(b"rows")
@@ -128,7 +156,7 @@ class Checkpoint:
     def file_bytes(self) -> tuple[int, int]:
         """Bytes of the file, and those of its pages that have ever been used."""
         pages = self.environment.info()["last_pgno"] + 1
-        return os.path.getsize(os.path.join(self.path, "data.mdb")), pages * self.environment.stat()["psize"]
+        return os.path.getsize(os.path.join(self.path, _FILE)), pages * self.environment.stat()["psize"]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
         """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""

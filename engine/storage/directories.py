@@ -35,6 +35,7 @@ import orjson
 
 from catalog.errors import SqlError
 from catalog.schema import Tablespace as CatalogItem
+from engine.storage.checkpoint import sync_directory
 from engine.storage.interface import EngineThread, LocalLog
 from engine.storage.joints import Recovering, decide
 from engine.storage.stores import close_together
@@ -204,8 +205,8 @@ class LocalTablespaces:
                 _put_mark(begun)
                 undo.callback(shutil.rmtree, path, ignore_errors=True)
                 os.rename(begun, path)
-                _sync_directory(self._root)
-                _sync_directory(self._data)
+                sync_directory(self._root)
+                sync_directory(self._data)
                 space = self._prepare(path, undo, identity).tablespace
                 space.recover()
                 undo.pop_all()
@@ -222,7 +223,7 @@ class LocalTablespaces:
         """Takes the mark away: the tablespace is here to stay."""
         if os.path.exists(self._mark(identity)):
             os.unlink(self._mark(identity))
-            _sync_directory(self._path(identity))
+            sync_directory(self._path(identity))
 
     def remove(self, space: Tablespace) -> None:
         """Closes a tablespace that is not, or no longer, in the catalog, and removes its marked directory."""
@@ -237,7 +238,7 @@ class LocalTablespaces:
         else:
             gone = self._path(identity) + GONE
             os.rename(self._path(identity), gone)
-            _sync_directory(self._root)
+            sync_directory(self._root)
         threading.Thread(target=partial(_clear, space, gone), name="drop-tablespace", daemon=True).start()
 
     # --- the past of those that are gone -----------------------------------------------------------------------
@@ -254,7 +255,7 @@ class LocalTablespaces:
         os.makedirs(self._dropped, exist_ok=True)
         os.rename(path, place)
         for directory in (place, self._dropped, self._root, self._data):
-            _sync_directory(directory)
+            sync_directory(directory)
         self._logs[identity].has_moved(os.path.join(place, "changelog"))
         return os.path.join(place, "rows")
 
@@ -300,12 +301,4 @@ def _ignore(_: object) -> None:
 def _put_mark(path: str) -> None:
     """A transaction that makes or drops the tablespace of this directory is about to commit."""
     os.close(os.open(os.path.join(path, MARK), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    _sync_directory(path)
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_directory(path)

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
+from engine.storage.checkpoint import sync_directory
 from engine.storage.columns import Column, Numbers, one_array
 from engine.storage.edits import RunReference
 from engine.storage.keys import PREFIX_BYTES, prefix_range
@@ -92,11 +93,7 @@ class BulkRunWriter:
             os.fsync(fd)
         finally:
             os.close(fd)
-        directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(os.path.dirname(self.path))
         return BulkRun(self.path)
 
     def discard(self) -> None:

@@ -13,6 +13,7 @@ from tests.torture.trial import Result
 MOST = 5  # problems after which a trial ends
 ALL_FAULTS = 40.0  # seconds from which on all of them are planted, and not one
 PATIENCE = 5.0  # seconds, of the planted hang
+TRIES = 20  # statements that may meet a planted fault
 
 
 def sqlsmith(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
@@ -46,7 +47,10 @@ def planted(fault: str, seed: int) -> list[str]:
     with PlantedServer(fault) as server:
         prepare(server.dsn)
         smith = Smith(server, PATIENCE)
-        smith.run(seed, 1, time.monotonic() + 60)
+        end = time.monotonic() + 60
+        for batch in range(seed, seed + TRIES):  # not every statement gets as far as the fault
+            if not smith.run(batch, 1, end) or smith.found.problems:
+                break
         if server.process is not None and server.process.poll() is None:
             server.kill()
     return [problem for problem in smith.found.problems if FAULTS[fault] in problem]
