@@ -928,12 +928,17 @@ class Connection(Answers):
                 self._continue()
 
     def _ended(self, error: SqlError) -> None:
-        if error.severity == "FATAL":
-            self._fatal(error)
-        elif self._extended:
-            self._extended_failed(error)
-        else:
-            self._query_failed(error)
+        try:
+            if error.severity == "FATAL":
+                self._fatal(error)
+            elif self._extended:
+                self._extended_failed(error)
+            else:
+                self._query_failed(error)
+        except Exception as failure:  # without a word the client would take its statement for done
+            defect = self._defect(failure)
+            defect.severity = "FATAL"
+            self._fatal(defect)
 
     def _continue(self) -> None:
         self.resume("busy")

@@ -216,30 +216,49 @@ class LocalTablespaces:
         return space
 
     def doubt(self, identity: bytes) -> None:
-        """Marks the directory: a transaction that drops the tablespace is about to commit."""
-        _put_mark(self._path(identity))
+        """Marks the directory: a transaction that drops the tablespace is about to commit. Raises 58030."""
+        path = self._path(identity)
+        try:
+            _put_mark(path)
+        except OSError as error:
+            raise SqlError("58030", f'could not mark directory "{path}": {error.strerror}') from error
 
     def keep(self, identity: bytes) -> None:
-        """Takes the mark away: the tablespace is here to stay."""
-        if os.path.exists(self._mark(identity)):
-            os.unlink(self._mark(identity))
-            sync_directory(self._path(identity))
+        """Takes the mark away: the tablespace is here to stay. Where that fails the next start does it: a rollback,
+        or what follows a commit, is not to end in its midst."""
+        try:
+            if os.path.exists(self._mark(identity)):
+                os.unlink(self._mark(identity))
+                sync_directory(self._path(identity))
+        except OSError as error:
+            log.warning("the mark of tablespace %s could not be taken away: %s", identity.hex(), error)
 
     def remove(self, space: Tablespace) -> None:
-        """Closes a tablespace that is not, or no longer, in the catalog, and removes its marked directory."""
+        """Closes a tablespace that is not, or no longer, in the catalog, and removes its marked directory. Where that
+        fails the next start does it, and what is being committed or rolled back goes on."""
         self._remove(space.tablespace_id, space)
 
     def _remove(self, identity: bytes, space: Tablespace | None) -> None:
         self._open.pop(identity, None)
         if space is not None:
             space.close_changelog()
-        if self._keep and space is not None and space.durable_lsn:
-            gone = self._keep_changelog(identity)
-        else:
-            gone = self._path(identity) + GONE
-            os.rename(self._path(identity), gone)
-            sync_directory(self._root)
+        gone = None
+        try:
+            if self._keep and space is not None and space.durable_lsn:
+                gone = self._keep_changelog(identity)
+            else:
+                gone = self._move_away(identity)
+        except OSError as error:
+            log.warning("the directory of tablespace %s stays until the next start: %s", identity.hex(), error)
+            if not os.path.isdir(self._place(identity)):
+                self.dropped.pop(identity, None)
         threading.Thread(target=partial(_clear, space, gone), name="drop-tablespace", daemon=True).start()
+
+    def _move_away(self, identity: bytes) -> str:
+        gone = self._path(identity) + GONE
+        os.rename(self._path(identity), gone)
+        sync_directory(self._root)
+        return gone
 
     # --- the past of those that are gone -----------------------------------------------------------------------
 
@@ -286,12 +305,14 @@ class LocalTablespaces:
         return os.path.join(self._path(identity), MARK)
 
 
-def _clear(space: Tablespace | None, path: str) -> None:
-    """In a thread: what may take long. That it could not be flushed does not matter any more."""
+def _clear(space: Tablespace | None, path: str | None) -> None:
+    """In a thread: what may take long. That it could not be flushed does not matter any more. `path`: what of it may
+    go now."""
     if space is not None:
         with contextlib.suppress(SqlError):
             space.close()
-    shutil.rmtree(path, ignore_errors=True)
+    if path is not None:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _ignore(_: object) -> None:
