@@ -39,9 +39,8 @@ from engine.execute.python_sides import RECORD, comparison, equality_of, named_c
 from engine.execute.records import Levels, known_type
 from engine.execute.values import sql_value_function
 from engine.sql import tree
-from engine.sql.folding import Folding, is_total
+from engine.sql.folding import JSON_TYPES, Folding, is_total
 
-_JSON_TYPES = frozenset((114, 3802))
 _RECORD_COMPARISONS = {
     "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
 }  # fmt: skip
@@ -703,7 +702,7 @@ class ExpressionCompiler:
         return Value(f"(None if {source} is None else {atom.source}[{expression.field - 1}])")
 
     def _subscript(self, expression: tree.SubscriptingRef) -> Value:
-        if expression.argument.type.oid in _JSON_TYPES:
+        if expression.argument.type.oid in JSON_TYPES:
             raise NotOnRowPath("subscript of jsonb")
         array = self.value(expression.argument).source
         upper = self._subscripts(expression.upper)

@@ -617,8 +617,8 @@ class QueryCompiler:
         source = self.expressions.set_function(call)
         if not call.function.returns_set:
             source = f"({source},)"
-        elif self._reads_all and not asks_session(call):
-            source = write_at_most(self.code, RANGE_LIMIT, source)
+        elif self._reads_all:
+            source = write_at_most(self.code, RANGE_LIMIT, call, source)
         wanted = names[:-1] if entry.ordinality else names
         single = entry.column_counts[0] == 1 and call.type.oid != RECORD
         target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"

@@ -67,8 +67,10 @@ def at_most(limit: int, rows: Iterable[object]) -> Iterable[object]:
     return rows
 
 
-def write_at_most(code: Code, limit: int, source: str) -> str:
+def write_at_most(code: Code, limit: int, call: tree.FuncExpr, source: str) -> str:
     """Source of the same rows, which nothing is begun with where they are too many: that takes milliseconds."""
+    if asks_session(call):
+        return source
     code.names["at_most"] = at_most
     return f"at_most({limit}, {source})"
 
@@ -83,7 +85,7 @@ def open_set_functions(
     names = [code.temporary("c") for _ in calls]
     sources = [expressions.set_function(call) for call in calls]
     if len(calls) == 1:
-        source = write_at_most(code, limit, sources[0]) if whole and not asks_session(calls[0]) else sources[0]
+        source = write_at_most(code, limit, calls[0], sources[0]) if whole else sources[0]
         code.indent(f"for {names[0]} in {source}:")
     else:
         code.names["zip_longest"] = zip_longest

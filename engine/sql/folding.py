@@ -25,7 +25,7 @@ _TOTAL_OPERATORS = frozenset((
     "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&",
     "^@", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
 ))  # fmt: skip
-_JSON_TYPES = frozenset((114, 3802))
+JSON_TYPES = frozenset((114, 3802))
 
 
 class Folding:
@@ -100,4 +100,4 @@ def is_total(expression: tree.FuncExpr) -> bool:
         return True
     if expression.operator is None or expression.operator.name not in _TOTAL_OPERATORS:
         return False
-    return not any(argument.type.oid in _JSON_TYPES for argument in expression.arguments)
+    return not any(argument.type.oid in JSON_TYPES for argument in expression.arguments)
