@@ -2,7 +2,8 @@
 
 A SELECT becomes one DuckDB SELECT wherever DuckDB's clauses mean the same. An outer level is put around it where they
 do not: set-returning functions are expanded before DISTINCT, ORDER BY and LIMIT; DISTINCT over values that must be
-compared by key groups by the keys and shows one value of each group; FETCH ... WITH TIES ranks the rows first.
+compared by key groups by the keys and shows one value of each group; FETCH ... WITH TIES ranks the rows first; and
+what looks window functions or expanded rows up in the catalog stands above them (levels.py).
 
 Output columns are named c1, c2, ...; ORDER BY names a column of the output by its position, so that no expression is
 written twice.
@@ -19,6 +20,7 @@ from catalog.functions.duckdb_errors import sql_error_call, without_volatility
 from engine.columnar.generate import ranges
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
 from engine.columnar.generate.forms import Piece, convert, unify
+from engine.columnar.generate.levels import lookups_above
 from engine.columnar.generate.state import CteSource, Generation, Scope, Source, expression, scaled_expression
 from engine.sql import tree
 from engine.sql.grouped_sets import sets_in_from
@@ -41,7 +43,7 @@ def query(node: tree.Query, parent: Scope | None, generation: Generation | None 
     assert owner is not None
     if node.row_marks:
         not_supported("FOR UPDATE on this query")
-    node = sets_in_from(node)
+    node = lookups_above(sets_in_from(node))
     scope = Scope(owner, node, parent)
     with_ = with_clause(scope, node.ctes)
     body = _set_query(scope, node) if node.set_operation is not None else _select(scope, node, exact)

@@ -46,25 +46,38 @@ def transform(node: Any, change: Callable[[object, int], object], depth: int = 0
 
     `depth` counts the queries entered on the way down. Unchanged nodes are shared, not copied.
     """
+    return change(_with_parts(node, transform, change, depth), depth)
+
+
+def substitute(node: Any, found: Callable[[object, int], object], depth: int = 0) -> object:
+    """Rebuilds a tree top-down: what `found(node, depth)` gives in place of a node stands there as it is. `depth` and
+    sharing are as in `transform`."""
+    new = found(node, depth)
+    return new if new is not node else _with_parts(node, substitute, found, depth)
+
+
+def _with_parts(node: Any, rebuild: Callable[..., object], change: Callable[[object, int], object], depth: int) -> Any:
+    """The node with `rebuild(part, change, depth)` for each part of it."""
     inner = depth + 1 if isinstance(node, _LEVELS) else depth
     changes: dict[str, object] = {}
     for name in _child_fields(node):
         old = getattr(node, name)
-        new = _rebuilt(old, change, inner)
+        new = _rebuilt(old, rebuild, change, inner)
         if new is not old:
             changes[name] = new
-    rebuilt = replace(node, **changes) if changes else node
-    return change(rebuilt, depth)
+    return replace(node, **changes) if changes else node
 
 
-def _rebuilt(value: object, change: Callable[[object, int], object], depth: int) -> object:
+def _rebuilt(
+    value: object, rebuild: Callable[..., object], change: Callable[[object, int], object], depth: int
+) -> object:
     if isinstance(value, tuple):
-        items = [_rebuilt(item, change, depth) for item in value]
+        items = [_rebuilt(item, rebuild, change, depth) for item in value]
         if all(new is old for new, old in zip(items, value, strict=True)):
             return value
         return tuple(items)
     if is_dataclass(value) and not isinstance(value, type) and type(value).__module__ == tree.__name__:
-        return transform(value, change, depth)
+        return rebuild(value, change, depth)
     return value
 
 
