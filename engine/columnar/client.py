@@ -58,6 +58,7 @@ log = logging.getLogger("shoal.columnar")
 
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
 AHEAD_PART = 16  # of the worker's memory: what tables that nobody has asked for yet may take
+ALONE_PATIENCE = (5.0, 20.0)  # seconds that the second and third try of a query without memory waits to run alone
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
 CANCEL_SECONDS = 10.0  # after which a worker that has not read that a query is cancelled is replaced
@@ -193,7 +194,8 @@ class _Stream:
         self._error: BaseException | None = None
         self._begun = False
         self._retried = False
-        self.alone = False
+        self.alone = 0  # how many times it was sent to run alone
+        self._crowded = False  # it did not run alone when it failed
         self._taken = 0
 
     def add(self, chunk: memoryview, rows: int) -> None:
@@ -201,9 +203,10 @@ class _Stream:
         self._chunks.append((chunk, rows))
         self._wake()
 
-    def finish(self, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None, crowded: bool = False) -> None:
         self._ended = True
         self._error = error
+        self._crowded = crowded
         self._wake()
 
     def _wake(self) -> None:
@@ -234,10 +237,10 @@ class _Stream:
         return chunk
 
     async def _again(self, error: BaseException) -> None:
-        """Runs the query once more if the worker was lost, had no memory left beside other queries, or met an array
-        that is no LIST, before anything came; raises what has happened otherwise."""
-        if isinstance(error, SqlError) and error.sqlstate == "53200" and not (self._begun or self.alone):
-            self.alone = True
+        """Runs the query again if the worker was lost, had no memory left beside other queries, or met an array that is
+        no LIST, before anything came; raises what has happened otherwise."""
+        if isinstance(error, SqlError) and error.sqlstate == "53200" and not self._begun and self._may_run_alone():
+            self.alone += 1
             self._ended = False
             self._error = None
             await self._client.send(self)
@@ -256,6 +259,9 @@ class _Stream:
         self._ended = False
         self._error = None
         await self._client.send(self)
+
+    def _may_run_alone(self) -> bool:
+        return not self.alone or (self._crowded and self.alone < len(ALONE_PATIENCE))
 
     async def close(self) -> None:
         """Stops the query if it still runs. What has not been read is dropped."""
@@ -471,7 +477,7 @@ class WorkerClient(ColumnarEngine):
             "virtual": own,
         }
         if stream.alone:
-            header["alone"] = True
+            header["patience"] = ALONE_PATIENCE[stream.alone - 1]
         if request.encoding is not None:
             header["encoding"] = _encoding_header(query, request.encoding)
         self._write(header, buffers)
@@ -721,7 +727,7 @@ class WorkerClient(ColumnarEngine):
         elif operation in ("end", "error"):
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
-                stream.finish(_error_of(header) if operation == "error" else None)
+                stream.finish(_error_of(header) if operation == "error" else None, bool(header.get("crowded")))
         elif operation == "alive":
             if (timer := self._cancelled.pop(header["id"], None)) is not None:
                 timer.cancel()

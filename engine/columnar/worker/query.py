@@ -4,8 +4,9 @@ A query runs while it has one of a few *slots*, so that many queries do not run 
 it waits for credit: portals that are left open keep nobody from running.
 
 Memory is shared by the queries that run at one time. One that found none left is sent again by the engine, to run
-alone: then nobody else gets a slot, and it begins when those who have one are done, or after PATIENCE beside them. So a
-query ends with 53200 because of its own size, not of its neighbours'.
+alone: then nobody else gets a slot, and it begins when those who have one are done, or, when its patience is at an end,
+beside them. Those that are to run alone do so one after the other. So a query ends with 53200 because of its own size,
+not of its neighbours'; if it did have neighbours, the error says so (`crowded`), and the engine may try again.
 
 Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its
 reader has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.
@@ -20,6 +21,7 @@ import contextlib
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,7 +36,6 @@ from engine.columnar.worker.database import careful_planning, is_fatal
 WINDOW = 1 << 20
 ROWS_PER_BATCH = 8192
 INTERRUPT_AGAIN = 0.05  # seconds
-PATIENCE = 5.0  # seconds
 
 Send = Callable[[Header, Sequence[Buffer]], None]
 
@@ -70,7 +71,7 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._count = self._free = count
-        self._alone: Query | None = None  # runs alone, or is the next one that does
+        self._alone: deque[Query] = deque()  # the first one runs alone, or is the next that does
         self._changed = threading.Condition()
 
     def wait_for(self, query: Query, size: int) -> None:
@@ -84,11 +85,10 @@ class Slots:
                 query.left -= size
                 return
             self._give_up(query)
-            patience = time.monotonic() + PATIENCE
+            if query.alone:
+                self._alone.append(query)
             while not query.stopped and not (self._may_run(query) and query.left > 0):
-                self._changed.wait(PATIENCE if query.alone else None)
-                if query.alone and time.monotonic() > patience:
-                    self._release(query)
+                self._changed.wait(self._patience_of(query))
             if query.stopped:
                 self._release(query)
                 raise cancelled()
@@ -97,18 +97,33 @@ class Slots:
             query.left -= size
 
     def _may_run(self, query: Query) -> bool:
-        if query.alone and self._alone is None:
-            self._alone = query
-        if self._alone is query:
-            return self._free == self._count
-        return self._free > 0 and self._alone is None
+        if not query.alone:
+            return self._free > 0 and not self._alone
+        if self._alone[0] is not query:
+            return False
+        if self._free == self._count:
+            return True
+        if self._patience_of(query):
+            return False
+        self._release(query)
+        return self._free > 0
+
+    def _patience_of(self, query: Query) -> float | None:
+        """For how many more seconds it waits for others to end; None without a limit. It begins with its turn."""
+        if not query.alone or self._alone[0] is not query:
+            return None
+        now = time.monotonic()
+        if query.deadline is None:
+            query.deadline = now + query.patience
+        return max(query.deadline - now, 0.0)
 
     def _release(self, query: Query) -> None:
         """It does not run alone any more, or never did."""
-        query.alone = False
-        if self._alone is query:
-            self._alone = None
-            self._changed.notify_all()
+        if query.alone:
+            query.alone = False
+            if query in self._alone:
+                self._alone.remove(query)
+                self._changed.notify_all()
 
     def _give_up(self, query: Query) -> None:
         if query.has_slot:
@@ -169,7 +184,9 @@ class Query:
         self._slots = slots
         self._ended = False
         # Under the lock of `slots`:
-        self.alone = bool(header.get("alone"))
+        self.alone = "patience" in header
+        self.patience: float = header.get("patience", 0.0)  # seconds
+        self.deadline: float | None = None
         self.has_slot = False
         self.left = WINDOW
         self.stopped = False
@@ -199,6 +216,7 @@ class Query:
         except BaseException as error:
             fatal = is_fatal(error)
             last = error_header(self.identifier, cancelled() if self.stopped else error)
+            last["crowded"] = not self.alone
         self._ended = True
         close_cursor(self._cursor)
         self._slots.leave(self)

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from catalog.schema import Column, Layout, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.columnar import client
-from engine.columnar.client import WorkerClient
+from engine.columnar.client import ALONE_PATIENCE, WorkerClient
 from engine.columnar.feed import FedTable
+from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarQuery, RowEncoding, UdfSignature
 from engine.columnar.virtual import batch_of
+from engine.columnar.worker.query import error_header
 from engine.storage.edits import Edits
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
 from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
@@ -635,3 +638,25 @@ async def test_a_run_that_is_being_flushed_is_not_applied_to_its_own_rows(
     assert not database.store.has_unflushed_runs(table.storage_id)
     assert len(pushed) <= 1  # the row that came last
     assert [name for name in os.listdir(database.client.spill_directory) if name.startswith("run-")] == []
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+async def test_a_query_that_had_no_memory_beside_others_is_sent_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch, crowded: bool
+) -> None:
+    """Twice where it had neighbours each time, with more patience; never again after it was alone."""
+    asked: list[object] = []
+    write = database.client._write
+
+    def full(header: Header, buffers: Sequence[Buffer] = ()) -> None:
+        if header["op"] != "query":
+            return write(header, buffers)
+        asked.append(header.get("patience"))
+        answer = {**error_header(int(str(header["id"])), MemoryError()), "crowded": crowded or len(asked) == 1}
+        return database.client._received(answer, [])
+
+    monkeypatch.setattr(database.client, "_write", full)
+    with pytest.raises(SqlError) as caught:
+        await database.fetch(query("SELECT 1 AS a", [(23, "INTEGER")]))
+    assert caught.value.sqlstate == "53200"
+    assert asked == ([None, *ALONE_PATIENCE] if crowded else [None, ALONE_PATIENCE[0]])
