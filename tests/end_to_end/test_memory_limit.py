@@ -43,7 +43,7 @@ def test_a_query_past_its_limit_ends_alone() -> None:
         for thread in threads:
             thread.start()
         points = 0
-        end = time.monotonic() + 60
+        end = time.monotonic() + 200
         while any(thread.is_alive() for thread in threads) and time.monotonic() < end:
             assert other.execute("SELECT v FROM t WHERE id = 25").fetchall() == [(5,)]
             points += 1
