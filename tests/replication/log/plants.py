@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from catalog.errors import SqlError
-from replication.interface import Coordination, Operation, Set
+from replication.interface import Coordination, Head, Operation, Set
 from replication.log import follower, leader, objects
 from replication.log.committer import Committer
 from replication.log.groups import Group, Multi
@@ -196,6 +196,16 @@ def claims_without_comparing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeSession, "set", set_)
 
 
+def reads_before_it_syncs(patch: pytest.MonkeyPatch) -> None:
+    """A follower asks for the head first, and has its server catch up then."""
+
+    async def read_fresh(self: follower.Follower, watch: bool = False) -> Head:
+        head, _ = await asyncio.gather(self._read(self._coordination, watch), self._coordination.sync())
+        return head
+
+    patch.setattr(follower.Follower, "_read_fresh", read_fresh)
+
+
 PLANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     no_epoch_check,
     acknowledges_what_is_stored,
@@ -208,6 +218,7 @@ PLANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     serves_for_ever,
     commits_parts_of_joints_alone,
     keeps_what_was_not_committed,
+    reads_before_it_syncs,
 )
 
 RARE: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (claims_without_comparing, serves_for_ever)

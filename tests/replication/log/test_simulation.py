@@ -39,6 +39,7 @@ def test_promises_hold_under_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, tmp_path)
     assert report.acknowledged > 20
     assert report.strong_reads > 0
+    assert report.follower_reads > 20
 
 
 @pytest.mark.parametrize("fate", ["stop", "kill"])

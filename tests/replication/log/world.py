@@ -9,7 +9,8 @@ What is checked, all the time or at the end:
     one leader     in one epoch one session at most moves a head, and heads only go up
     prefix         what any replica has applied is a prefix of the log, and never past the head
     joint          entries of several tablespaces are in all of their logs, or in none
-    strong reads   whoever may serve has everything that was acknowledged by anybody
+    strong reads   whoever may serve has everything that was acknowledged by anybody, and so has a follower that has
+                   asked for the head and waited for it, of what was acknowledged before it asked
     progress       when the faults end, somebody leads, new entries are committed, and every replica has them
 """
 
@@ -253,6 +254,7 @@ class World:
         self.errors: list[BaseException] = []
         self.serial = 0
         self.strong_reads = 0
+        self.follower_reads = 0
         self.bootstraps = 0
         self.faults = 0
         self.checkpoints = dict.fromkeys(self.tablespaces, 0)  # LSN of the one that is kept
@@ -350,6 +352,7 @@ class World:
             self._make_replica(server, committer, tablespace, kept)
             process.start(self._guard(process, partial(self._run_replica, server, committer, tablespace)))
         process.start(self._guard(process, lambda: self._write(server)))
+        process.start(self._guard(process, lambda: self._read(server)))
         while True:
             await asyncio.sleep(0.05)
             if session.state == "lost":
@@ -395,6 +398,21 @@ class World:
             await asyncio.sleep(self.random.uniform(0.0, self.shape.pause))
             for _ in range(self.random.randint(1, 3)):
                 self._write_one(server)
+
+    async def _read(self, server: Server) -> None:
+        """Clients of this node: strong reads, whoever leads."""
+        while True:
+            await asyncio.sleep(self.random.uniform(0.0, 2 * self.shape.pause))
+            tablespace = self.random.choice(self.tablespaces)
+            replica, expected = server.replicas[tablespace], self.newest_ack[tablespace]
+            try:
+                head = await replica.read_head()
+                await replica.wait_for(head.lsn)
+            except (CoordinationUnavailableError, LogGoneError):
+                continue
+            self.follower_reads += 1
+            if replica.applied_lsn < expected:
+                raise self.broken(f"{server.name} reads at {replica.applied_lsn}, {expected} was acknowledged before")
 
     def _write_one(self, server: Server) -> None:
         if self.quiet:
@@ -649,6 +667,7 @@ class Report:
     failed: int
     epochs: int
     strong_reads: int
+    follower_reads: int
     bootstraps: int
     faults: int
 
@@ -685,7 +704,10 @@ async def _scenario(world: World, act: Callable[[World], Awaitable[None]]) -> Re
     if world.loop.failures:
         raise world.broken(f"errors that nobody saw: {world.loop.failures[0]}")
     epochs = sum(decode_epoch(world.service.value(paths(ts).epoch) or b"").epoch for ts in world.tablespaces)
-    return Report(len(world.acks), len(world.failures), epochs, world.strong_reads, world.bootstraps, world.faults)
+    return Report(
+        len(world.acks), len(world.failures), epochs, world.strong_reads, world.follower_reads, world.bootstraps,
+        world.faults,
+    )  # fmt: skip
 
 
 async def _act(world: World, act: Callable[[World], Awaitable[None]]) -> None:
