@@ -103,6 +103,7 @@ class Checkpoint:
         os.makedirs(path, exist_ok=True)
         self._lock = lock
         self.path = path
+        shutil.rmtree(os.path.join(path, _MAKING), ignore_errors=True)  # of one that ended meanwhile
         if not os.path.exists(os.path.join(path, _FILE)):
             self._make(identity)
         self._open(path, identity)
@@ -110,7 +111,6 @@ class Checkpoint:
     def _make(self, identity: bytes | None) -> None:
         """The file of a new environment, which is there whole or not at all: LMDB cannot open half of one."""
         apart = os.path.join(self.path, _MAKING)
-        shutil.rmtree(apart, ignore_errors=True)  # of one that ended meanwhile
         os.mkdir(apart)
         self._open(apart, identity)
         self.environment.close()

@@ -273,9 +273,9 @@ class LocalTablespaces:
             os.fsync(file.fileno())
         os.makedirs(self._dropped, exist_ok=True)
         os.rename(path, place)
+        self._logs[identity].has_moved(os.path.join(place, "changelog"))
         for directory in (place, self._dropped, self._root, self._data):
             sync_directory(directory)
-        self._logs[identity].has_moved(os.path.join(place, "changelog"))
         return os.path.join(place, "rows")
 
     def _find_dropped(self) -> None:

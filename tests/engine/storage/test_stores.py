@@ -337,10 +337,11 @@ def test_closing_with_a_commit_under_way_keeps_all_of_it(tmp_path: Path) -> None
 class Directory:
     """A data directory as the composition root opens it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep: bool = False) -> None:
         self.loop = EngineLoop()
         self.fatal: list[BaseException] = []
-        self.spaces = LocalTablespaces(str(path), self._open_log, self.loop, self.fatal.append)
+        self.logs: dict[bytes, LocalChangelog] = {}
+        self.spaces = LocalTablespaces(str(path), self._open_log, self.loop, self.fatal.append, keep)
         self.first = self.spaces.open()
 
     def _open_log(
@@ -350,7 +351,9 @@ class Directory:
         committed: Callable[[int], None],
         failed: Callable[[BaseException], None],
     ) -> LocalChangelog:
-        return LocalChangelog(f"{directory}/changelog", self.loop, committed, failed, tablespace=tablespace)
+        path = f"{directory}/changelog"
+        self.logs[tablespace] = LocalChangelog(path, self.loop, committed, failed, tablespace=tablespace)
+        return self.logs[tablespace]
 
 
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -439,6 +442,26 @@ def test_a_removed_tablespace_is_gone_and_the_rest_goes_on(tmp_path: Path) -> No
     directory.first.sequence(Edits({key(1, 1): b"1"}), 0, 0)
     directory.spaces.close()
     assert Directory(tmp_path).first.current.get(key(1, 1)) == b"1"
+
+
+def test_the_past_of_a_removed_tablespace_is_read_where_it_was_moved_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the disk fails right behind the move."""
+
+    def fails(path: str) -> None:
+        raise OSError("the disk fails")
+
+    directory = Directory(tmp_path, keep=True)
+    space = directory.spaces.create(ONE)
+    directory.spaces.keep(ONE)
+    space.sequence(Edits({key(1, 1): b"1"}), 0, 0)
+    directory.loop.until(lambda: space.durable_lsn == 1)
+    monkeypatch.setattr("engine.storage.directories.sync_directory", fails)
+    directory.spaces.remove(space)
+    assert ONE in directory.spaces.dropped
+    assert [entry.header.lsn for entry in directory.logs[ONE].entries(0, 1)] == [1]
+    directory.spaces.close()
 
 
 def test_closing_does_not_flush_a_commit_whose_other_part_could_not_be_written(tmp_path: Path) -> None:
