@@ -31,6 +31,7 @@ from engine.foreground import Place, foreground
 from engine.node import Node, resolve
 from engine.past.far import FarPast
 from engine.past.manager import Past
+from engine.priority import stand_first
 from engine.storage.directories import LocalTablespaces
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
@@ -68,6 +69,7 @@ async def _run(config: Config, as_json: bool) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
     foreground().place = Place()
+    stand_first()
 
     def fatal(error: BaseException) -> None:
         log.critical("cannot make commits durable, stopping: %s", error)
