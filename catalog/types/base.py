@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from catalog.errors import SqlError
 
@@ -54,6 +54,19 @@ class Array(NamedTuple):
 
 
 EMPTY_ARRAY = Array((), (), ())
+
+
+class ColumnArray(Array):
+    """An array of many integers, of which there is a NumPy column too."""
+
+    column: Any
+
+    @classmethod
+    def of_column(cls, column: Any) -> ColumnArray:
+        """A one-dimensional array that starts at index 1. `column`: numpy.ndarray, int64, not empty."""
+        made = cls(tuple(column.tolist()), (len(column),), (1,))
+        made.column = column
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
-from catalog.types.base import Array, TypeRef
+from catalog.types.base import ColumnArray, TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
@@ -22,7 +20,6 @@ from engine.sql.analyze.typeinfo import BOOL, BOOL_REF, RECORD, TEXT_REF, UNKNOW
 from engine.sql.analyze.walk import expressions_in
 
 _INTEGERS = frozenset((typeinfo.INT2, typeinfo.INT4, typeinfo.INT8))
-_AT_ONCE = 1 << 16  # characters
 _ITEM = re.compile(r"-?[0-9]+")
 
 
@@ -106,19 +103,11 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
 
 
 def _integers(node: ast.IntegerList, left: int) -> tree.Const:
-    """All items as one constant, of the type that is common to them and to the left side's. A slice at a time: other
-    threads get the interpreter between them."""
-    text, start, numbers = node.text, 0, list[int]()
-    large = left == typeinfo.INT8
-    while start < len(text):
-        end = text.find(",", start + _AT_ONCE)
-        end = len(text) if end < 0 else end
-        some = np.fromstring(text[start:end], np.int64, sep=" , ")
-        large = large or not -(2**31) <= some.min() <= some.max() < 2**31
-        numbers += some.tolist()
-        start = end + 1
+    """All items as one constant, of the type that is common to them and to the left side's."""
+    numbers = node.numbers
+    large = left == typeinfo.INT8 or not -(2**31) <= numbers.min() <= numbers.max() < 2**31
     array = array_type(typeinfo.INT8 if large else typeinfo.INT4)
-    return tree.Const(Array.of(tuple(numbers)), TypeRef(array), node.location)
+    return tree.Const(ColumnArray.of_column(numbers), TypeRef(array), node.location)
 
 
 def _literals(node: ast.IntegerList) -> Iterator[ast.Literal]:

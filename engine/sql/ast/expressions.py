@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from catalog.records import dataclass
 from engine.sql.ast.base import Node
@@ -86,9 +89,10 @@ class ListExpr(Node):
 @dataclass(frozen=True, slots=True)
 class IntegerList(Node):
     """The items of a long IN list of nothing but integers that fit int8, as they are written: with the commas and the
-    space between them. `location` is the first one's."""
+    space between them, and as `numbers` (int64). `location` is the first one's."""
 
     text: str
+    numbers: np.ndarray[Any, np.dtype[np.int64]] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

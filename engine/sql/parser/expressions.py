@@ -16,7 +16,7 @@ from typing import Final
 from engine.sql import ast
 from engine.sql.parser.function_syntax import FunctionSyntax
 from engine.sql.parser.keywords import COLUMN_NAME, LABEL, TYPE_FUNCTION_NAME
-from engine.sql.parser.lexer import Token
+from engine.sql.parser.lexer import IntegersToken, Token
 from engine.sql.parser.type_names import BUILT_IN_TYPES
 
 _OR, _AND, _NOT, _IS, _COMPARE, _MATCH, _OP, _ADD, _MULTIPLY, _POWER, _AT, _COLLATE, _SIGN, _CAST = range(1, 15)
@@ -273,8 +273,8 @@ class Expressions(FunctionSyntax):
         self.expect("in", "(")
         start = self._curr.start
         kind, operator = ("not_in", "<>") if negated else ("in", "=")
-        if self._curr.key == "INTEGERS":
-            integers = ast.IntegerList(self._curr.text, location=start)
+        if isinstance(self._curr, IntegersToken):
+            integers = ast.IntegerList(self._curr.text, self._curr.numbers, location=start)
             self._constants = True
             self.advance()
             self.expect(")")

@@ -18,8 +18,9 @@ knows neither operators of any length nor keyword categories, so one regular exp
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 from sqlglot.tokens import Token as SqlglotToken
 from sqlglot.tokens import TokenType
 
@@ -47,9 +48,10 @@ _ESCAPING: Final = re.compile(_TOKEN.pattern.replace("('[^']*+(?:''", "(?!)('[^'
 _WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, _OTHER = range(1, 10)
 
 LONG_LIST = 2048  # characters
-# In steps, for the interpreter goes to other threads between them; of each integer so many digits that int8 has it.
-_SOME_INTEGERS: Final = re.compile(r"(?:[ \t\n\r\f]*+-?[0-9]{1,18}+[ \t\n\r\f]*+,){1,512}")
-_LAST_INTEGER: Final = re.compile(r"[ \t\n\r\f]*+-?[0-9]{1,18}+(?=[ \t\n\r\f]*+\))")
+_AT_ONCE = 16_384  # characters of such a list, after which the interpreter goes to other threads
+_LONE_SIGN: Final = re.compile(rb"[-+](?![0-9])")
+_BEGINS: Final = re.compile(rb"[ \t\n\r\f]*+[-+0-9]")
+_LARGEST: Final = (1 << 63) - 1  # what NumPy makes of larger ones, and of lesser ones than int8 has
 
 _STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+)*+'")
 _ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)
@@ -150,13 +152,38 @@ class ErrorToken(Token):
         self.error = SqlError(error.sqlstate, message, detail=error.detail, hint=error.hint, position=position)
 
 
-def _end_of_integers(sql: str, start: int) -> int:
-    """Where a long list of integers that begins here ends, before its closing parenthesis; 0 if it is none."""
-    end = start
-    while found := _SOME_INTEGERS.match(sql, end):
-        end = found.end()
-    last = _LAST_INTEGER.match(sql, end)
-    return last.end() if last is not None and last.end() - start >= LONG_LIST else 0
+class IntegersToken(Token):
+    """A long list of integers, as it is written, and its `numbers` (int64)."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, text: str, numbers: np.ndarray[Any, np.dtype[np.int64]], start: int, end: int) -> None:
+        super().__init__("INTEGERS", text, start, end)
+        self.numbers = numbers
+
+
+def _integers(sql: str, start: int) -> IntegersToken | None:
+    """A long list of nothing but integers that fit int8, which begins here and ends before the next parenthesis."""
+    end = sql.find(")", start)
+    if end - start < LONG_LIST:
+        return None
+    parts, position = [], start
+    while position <= end:
+        stop = sql.find(",", position + _AT_ONCE, end)
+        stop = end if stop < 0 else stop
+        piece = sql[position:stop].encode("utf-8", "replace")
+        try:
+            some = np.fromstring(piece, np.int64, sep=" , ")
+        except (ValueError, DeprecationWarning):  # there is something else in it, or a comma too few or too many
+            return None
+        if len(some) != piece.count(b",") + 1 or not -_LARGEST < some.min() <= some.max() < _LARGEST or b"\v" in piece:
+            return None
+        if not _BEGINS.match(piece) or ((b"-" in piece or b"+" in piece) and _LONE_SIGN.search(piece)):
+            return None  # NumPy takes nothing, and a sign alone, for 0
+        parts.append(some)
+        position = stop + 1
+    text = sql[start:end].rstrip()
+    return IntegersToken(text, np.concatenate(parts), start, start + len(text))
 
 
 class Scanner:
@@ -193,11 +220,10 @@ class Scanner:
             elif group == _PUNCTUATION:
                 text = found[5]
                 tokens.append(Token(text, text, position - len(text), position))
-                if lists and text == "(" and tokens[-2:-1] and tokens[-2].key == "in":
-                    end = _end_of_integers(sql, position)
-                    if end:
-                        tokens.append(Token("INTEGERS", sql[position:end], position, end))
-                        position = end
+                begins = lists and text == "(" and tokens[-2:-1] and tokens[-2].key == "in"
+                if begins and (integers := _integers(sql, position)) is not None:
+                    tokens.append(integers)
+                    position = integers.end
             elif group == _STRING:
                 string = found[3]
                 tokens.append(Token("SCONST", string[1:-1].replace("''", "'"), position - len(string), position))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from catalog.errors import SqlError
 from engine.sql import ast
 from engine.sql.normalize import normalized
 from engine.sql.parser import parse
@@ -35,10 +36,34 @@ def test_a_long_list_of_integers_is_one_node(separator: str) -> None:
     found = where(f"SELECT 1 FROM t WHERE a IN ( {listed(ITEMS, separator)} )")
     assert isinstance(found, ast.Expression)
     assert isinstance(found.right, ast.IntegerList)
-    assert [int(item) for item in found.right.text.split(",")] == ITEMS
+    assert [int(item) for item in found.right.text.split(",")] == found.right.numbers.tolist() == ITEMS
 
 
-@pytest.mark.parametrize("item", ["x", "NULL", "1.5", "'7'", "1 + 1", "/* ten */ 10", "9999999999999999999", "--5\n+5"])
+OTHERS = [
+    "x", "NULL", "1.5", "'7'", "1 + 1", "/* ten */ 10", "9999999999999999999", "-9999999999999999999", "--5\n+5",
+    "1e3", "- 5", "7 -- seven\n", "- -5", "5-4", "\N{SUPERSCRIPT TWO}", "1 /* ) */",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("item", ["+5", "007", "1000000000000000000"])
+def test_integers_may_be_written_in_many_ways(item: str) -> None:
+    found = where(f"SELECT 1 FROM t WHERE a IN ({listed(ITEMS)}, {item})")
+    assert isinstance(found, ast.Expression)
+    assert isinstance(found.right, ast.IntegerList)
+    assert found.right.numbers.tolist() == [*ITEMS, int(item)]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["1 2", "1,,2", ",1", "1,", "1, ", "1,\n", " ", "", "1;", "-", "1, -", "+", "1-", "\v8", "0x10", "1_000"]
+)
+@pytest.mark.parametrize("place", ["{0}, {1}", "{1}, {0}", "{1}, {0}, {1}"])
+def test_what_is_no_list_is_an_error(wrong: str, place: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        parse(f"SELECT 1 FROM t WHERE a IN ({place.format(wrong, listed([*ITEMS, *range(5000)]))})")
+    assert caught.value.sqlstate == "42601"
+
+
+@pytest.mark.parametrize("item", OTHERS)
 def test_a_list_with_anything_else_is_read_item_by_item(item: str) -> None:
     for text in (f"{listed(ITEMS)}, {item}", f"{item}, {listed(ITEMS)}", f"{listed(ITEMS)}, {item}, {listed(ITEMS)}"):
         found = where(f"SELECT 1 FROM t WHERE a IN ({text})")
