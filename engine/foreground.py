@@ -6,7 +6,8 @@ rests between small pieces, and takes data no faster than it writes them, which 
 does the planning of long statements. One such work goes on at a time: each of them wants the interpreter, and whoever
 lets go of it does not choose who gets it next.
 
-For that time this process keeps to one processor, and the analytic worker to what nobody else wants of the others.
+For that time this process keeps to one processor, and the analytic worker and processes that write tables to what
+nobody else wants of the others.
 Where Linux schedules sessions as groups, it gives a group's part of a processor by what the group has used there
 lately, which is next to nothing for a thread that answers and sleeps while the group's bulk work was on another
 processor: it waited for up to 30 ms. One interpreter has little use for a second processor anyhow.
@@ -25,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from engine.priority import NICEST, PROCESSORS, keep_to, stand_apart, stand_back
+from engine.priority import NICEST, PROCESSORS, keep_to, place_beside, stand_back
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -101,11 +102,10 @@ class Foreground:
 
 
 class Place:
-    """On which processors this process runs: on one while it is gathered, and those of `others`, which take what nobody
-    else wants, on the rest."""
+    """On which processors this process runs: on one while it is gathered, and those beside it (engine/priority.py),
+    which take what nobody else wants, on the rest."""
 
     def __init__(self) -> None:
-        self.others: set[int] = set()  # ids of processes
         self._end: asyncio.TimerHandle | None = None
 
     def gather(self, seconds: float) -> None:
@@ -126,9 +126,7 @@ class Place:
 
     def _move(self, own: Set[int], rest: Set[int], niceness: int | None) -> None:
         keep_to(os.getpid(), own)
-        for other in self.others:
-            keep_to(other, rest)
-            stand_apart(other, niceness)
+        place_beside(rest, niceness)
 
 
 def _processor() -> int:

@@ -20,7 +20,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from typing import ClassVar
 
 PROCESSORS = frozenset(os.sched_getaffinity(0) if sys.platform == "linux" else ())  # that this process may use
@@ -93,10 +93,35 @@ def keep_to(process: int, processors: Set[int]) -> None:
                 os.sched_setaffinity(int(thread), processors)
 
 
-def everywhere(process: int) -> None:
-    """For a process that was started a moment ago: that this one is gathered is not for it."""
-    if PROCESSORS:
-        keep_to(process, PROCESSORS)
+_beside: set[int] = set()  # ids of processes
+_given: tuple[Set[int], int | None] = PROCESSORS, None
+
+
+@contextlib.contextmanager
+def beside(process: int) -> Iterator[None]:
+    """A process that this one has started, until the block is left: it is where `place_beside` says, and not where this
+    process, or the thread that has started it, happens to be."""
+    _beside.add(process)
+    try:
+        _place(process)
+        yield
+    finally:
+        _beside.discard(process)
+
+
+def place_beside(processors: Set[int], niceness: int | None) -> None:
+    """From now on those processes are on these processors, and get what their niceness says, or another one."""
+    global _given
+    _given = processors, niceness
+    for process in tuple(_beside):
+        _place(process)
+
+
+def _place(process: int) -> None:
+    processors, niceness = _given
+    if processors:
+        keep_to(process, processors)
+    stand_apart(process, niceness)
 
 
 class Pace:

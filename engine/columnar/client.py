@@ -17,6 +17,7 @@ had arrived; else, or the second time, it ends with 57P02. Everything in the wor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import os
@@ -44,8 +45,7 @@ from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill, literal
 from engine.columnar.worker.keys import KeyPlan
-from engine.foreground import foreground
-from engine.priority import everywhere
+from engine.priority import beside
 from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores
 
@@ -350,7 +350,7 @@ class WorkerClient(ColumnarEngine):
         self._push_timer: asyncio.TimerHandle | None = None
         self._closed = False
         store.on_durable(self._durable)
-        self._place = foreground().place
+        self._beside = contextlib.ExitStack()
 
     @property
     def status(self) -> WorkerStatus:
@@ -703,9 +703,7 @@ class WorkerClient(ColumnarEngine):
             cwd=self.spill_directory,
             start_new_session=True,
         )
-        everywhere(process.pid)
-        if self._place is not None:
-            self._place.others.add(process.pid)
+        self._beside.enter_context(beside(process.pid))
         return process
 
     @property
@@ -767,8 +765,7 @@ class WorkerClient(ColumnarEngine):
             process.kill()
             assert process.stdin is not None
             process.stdin.close()
-            if self._place is not None:
-                self._place.others.discard(process.pid)
+            self._beside.close()
             # It may take the kernel a moment to give its memory back: not on the event loop.
             self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
         self._feed.clear()

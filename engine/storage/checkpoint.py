@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 
 from catalog.errors import SqlError
-from engine.priority import everywhere
+from engine.priority import beside
 from engine.storage.columns import Column, Numbers
 from engine.storage.keys import storage_prefix
 from engine.storage.leaning import BASE_RANGE
@@ -214,14 +214,13 @@ class Checkpoint:
                 stdout=subprocess.PIPE,
                 pass_fds=(lock,),
                 env={**os.environ, "PYTHONPATH": _PACKAGES},
-                process_group=0,  # a key on the terminal is for the server
+                start_new_session=True,  # a key on the terminal is for the server, and so are its parts of processors
             )
         except OSError as error:
             log.warning("the server itself writes its tables, a process for it cannot be started: %s", error)
             yield None
             return
-        everywhere(process.pid)
-        with process:
+        with process, beside(process.pid):
             assert process.stdin is not None and process.stdout is not None
             try:
                 yield process

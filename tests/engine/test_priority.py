@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from engine import priority
 from engine.bulk.thread import BulkThread
 from engine.foreground import (
     LONGEST_TURN,
@@ -26,7 +28,7 @@ from engine.foreground import (
     aside,
     foreground,
 )
-from engine.priority import IDLE, LONGEST_REST, NICENESS, PROCESSORS, REST, Pace
+from engine.priority import IDLE, LONGEST_REST, NICENESS, PROCESSORS, REST, Pace, beside, stand_first
 
 
 def _place() -> tuple[int, int]:
@@ -166,21 +168,58 @@ async def test_the_process_keeps_to_one_processor_and_others_to_the_rest() -> No
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait)
     thread.start()
-    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
     place = Place()
-    place.others.add(other.pid)
-    tasks = (os.getpid(), thread.native_id or 0, other.pid)
+
+    def started() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+
+    def where(*tasks: int | None) -> list[set[int]]:
+        return [os.sched_getaffinity(task or 0) for task in tasks]
+
+    first, second, third = (started() for _ in range(3))
     try:
-        assert {os.sched_getaffinity(task) == PROCESSORS for task in tasks} == {True}
-        place.gather(60.0)
-        own, too, rest = map(os.sched_getaffinity, tasks)
-        assert len(own) == 1 and own == too and rest == PROCESSORS - own
-        place.scatter()
-        assert {os.sched_getaffinity(task) == PROCESSORS for task in tasks} == {True}
+        with beside(first.pid):
+            assert where(os.getpid(), thread.native_id, first.pid) == [set(PROCESSORS)] * 3
+            place.gather(60.0)
+            own, too, rest = where(os.getpid(), thread.native_id, first.pid)
+            assert len(own) == 1 and own == too and rest == PROCESSORS - own
+            os.sched_setaffinity(second.pid, own)  # as it would have been started now
+            with beside(second.pid), beside(third.pid):
+                assert where(second.pid, third.pid) == [rest, rest]
+            place.scatter()
+            assert where(os.getpid(), thread.native_id, first.pid) == [set(PROCESSORS)] * 3
+            assert where(second.pid) == [rest]  # it was let go
     finally:
         place.scatter()
         ended.set()
-        other.communicate(b"\n")
+        for process in (first, second, third):
+            process.communicate(b"\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="a call of Linux, by its number")
+def test_the_engine_s_thread_has_short_turns_and_those_that_it_starts_usual_ones() -> None:
+    get = 315  # sched_getattr
+    turns: dict[str, int] = {}
+
+    def turn(name: str) -> None:
+        found = priority._Attributes()
+        assert ctypes.CDLL(None).syscall(get, 0, ctypes.byref(found), ctypes.sizeof(found), 0) == 0
+        turns[name] = found.runtime
+
+    def first() -> None:
+        turn("before")
+        stand_first()
+        turn("after")
+        later = threading.Thread(target=turn, args=("started",))
+        later.start()
+        later.join()
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    thread.join()
+    if not turns["before"]:
+        pytest.skip("this Linux has no turns of its own for each thread")
+    assert turns["after"] == priority.TURN_NANOSECONDS < turns["before"] == turns["started"]
 
 
 class _Clocks:
