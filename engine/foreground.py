@@ -30,7 +30,7 @@ from engine.priority import NICEST, PROCESSORS, keep_to, place_beside, stand_bac
 
 P = ParamSpec("P")
 T = TypeVar("T")
-REST_ASIDE = 4.0  # seconds for each second of work that gives way
+REST_ASIDE = 8.0  # seconds for each second of work that gives way
 SHORTEST_REST = 0.001  # seconds
 LONGEST_TURN = 0.1  # seconds of a rest in which no other work begins
 PRESSED_ANSWERS = 50  # a second, from which on there are short statements to give way to
@@ -88,7 +88,7 @@ class Foreground:
 
     async def aside(self, work: Callable[[], Awaitable[tuple[T, float]]]) -> T:
         """Awaits work in a thread, which gives its result and the seconds of processor that it took. While `pressed`
-        one such work runs at a time, and rests are long: together they have a fifth of the time. Who has worked for
+        one such work runs at a time, and rests are long: together they have a ninth of the time. Who has worked for
         long, as at the end of a large COPY, rests longer than it keeps others from working."""
         if not self.pressed:
             return (await work())[0]
