@@ -103,7 +103,8 @@ class Checkpoint:
         os.makedirs(path, exist_ok=True)
         self._lock = lock
         self.path = path
-        shutil.rmtree(os.path.join(path, _MAKING), ignore_errors=True)  # of one that ended meanwhile
+        if os.path.isdir(making := os.path.join(path, _MAKING)):
+            shutil.rmtree(making)  # of one that ended meanwhile
         if not os.path.exists(os.path.join(path, _FILE)):
             self._make(identity)
         self._open(path, identity)

@@ -33,7 +33,8 @@ from engine.priority import IDLE, LONGEST_REST, NICENESS, PROCESSORS, REST, Pace
 
 def _place() -> tuple[int, int]:
     """The calling thread's niceness and policy."""
-    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0)
+    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK  # an engine may have run in this thread
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), policy
 
 
 def _place_of_a_thread_of_its() -> tuple[int, int]:
