@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from replication.interface import StoreUnavailableError
 from replication.stores.files import FileStore
 
@@ -9,11 +12,14 @@ NAME = "unreachable"
 
 
 def install() -> None:
-    get = FileStore.get
+    for name in ("get", "get_file", "put", "put_file"):
+        setattr(FileStore, name, _unless_unreachable(getattr(FileStore, name)))
 
-    async def get_unless_unreachable(self: FileStore, name: str) -> bytes:
+
+def _unless_unreachable(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def called(self: FileStore, *arguments: Any, **options: Any) -> Any:
         if self.url.endswith(NAME):
             raise StoreUnavailableError(f"{self.url} does not answer")
-        return await get(self, name)
+        return await method(self, *arguments, **options)
 
-    FileStore.get = get_unless_unreachable  # type: ignore[method-assign]
+    return called

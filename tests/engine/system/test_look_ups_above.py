@@ -19,7 +19,7 @@ SELECT a, format_type(max(min(o)) OVER (ORDER BY a), NULL), count(*), a * 2 FROM
 SELECT a + 1, format_type(sum(min(o)) OVER ()::oid, NULL) FROM @ GROUP BY a + 1 ORDER BY a + 1
 SELECT grouping(a), format_type(max(max(o)) OVER (), NULL) FROM @ GROUP BY ROLLUP (a) ORDER BY a
 SELECT (SELECT count(*) FROM generate_series(1, t.a)), (max(o) OVER ())::oid::regtype::text FROM @ ORDER BY o
-SELECT CASE WHEN a = 2 THEN format_type(10 / (a - 1) + max(o) OVER () - 10, NULL) END FROM @ ORDER BY o
+SELECT CASE WHEN a = 2 THEN format_type(max(o) OVER () - a + 2, NULL) END FROM @ ORDER BY o
 SELECT x, (SELECT format_type(max(o) OVER () + x, NULL) FROM @ LIMIT 1) FROM generate_series(0, 1) AS x ORDER BY x
 SELECT (max(s) OVER ())::regtype = o FROM @ ORDER BY o
 SELECT to_regtype(max(s) OVER ())::oid, pg_table_is_visible((min(o) OVER ())::oid), a FROM @ ORDER BY o
