@@ -238,7 +238,9 @@ class ShoalCluster:
         """The command line that `start` runs. `changes` replace options: cluster, store, data, node."""
         node = self.node(name)
         configuration = self.directory / "shoal.toml"
-        configuration.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in self.settings.items()))
+        written = self.directory / "shoal.toml.new"
+        written.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in self.settings.items()))
+        written.replace(configuration)  # nodes that were started a moment ago may be reading it
         options = {
             "config": str(configuration),
             "data": str(node.data),
