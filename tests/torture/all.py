@@ -25,7 +25,8 @@ TRIALS = (
     Trial(
         "kills",
         "the same when the process is killed",
-        "kill -9 at random moments of commits, flushes and the rolling of the changelog",
+        "kill -9 at random moments of commits, flushes and the rolling of the changelog; the planted fault tells of "
+        "commits before they are written",
         1.0,
         durability.kills,
         exact=True,
@@ -56,7 +57,8 @@ TRIALS = (
         "isolation",
         "isolation per level",
         "Elle's list-append test on one node: through keys, secondary indexes, the row path and the columnar path, in "
-        "two tablespaces; PostgreSQL is the control",
+        "two tablespaces; PostgreSQL is the control; the planted faults are weaker levels than the ones asked for, and "
+        "a ROLLBACK that commits",
         3.0,
         isolation.histories,
         least=10.0,
@@ -64,7 +66,8 @@ TRIALS = (
     Trial(
         "isolation-cluster",
         "isolation per level, in a cluster",
-        "the same on three nodes, sessions on the leader and on followers",
+        "the same on three nodes, sessions on the leader and on followers; the planted fault is followers that answer "
+        "with what they have",
         2.0,
         isolation.cluster_histories,
         least=14.0,
@@ -72,7 +75,8 @@ TRIALS = (
     Trial(
         "isolation-named",
         "named anomalies",
-        "Hermitage's scenarios as scripts of two or three sessions, and every pair of row locks, beside PostgreSQL",
+        "Hermitage's scenarios as scripts of two or three sessions, and every pair of row locks, beside PostgreSQL; "
+        "the planted faults are weaker levels and a weaker lock",
         0.5,
         isolation.named,
         least=4.0,
@@ -81,11 +85,11 @@ TRIALS = (
         "cluster",
         "one leader, nothing lost, unknown is never called failed, replicas are equal: a cluster under faults",
         "load on three nodes; they are killed and frozen at every step of a commit and of a takeover, ZooKeeper and "
-        "stores go away, replies are lost; then every replica and the log are compared (planted faults: `--plant` of "
-        "tests.torture.cluster)",
-        3.0,
+        "stores go away, replies are lost; then every replica and the log are compared; the planted faults are commits "
+        "without a fence, answers before the commit, entries that are not applied, and unknown outcomes called failed",
+        4.0,
         others.cluster,
-        least=30.0,
+        least=60.0,
     ),
     Trial(
         "simulation",
@@ -129,7 +133,8 @@ TRIALS = (
     Trial(
         "wire",
         "the wire takes anything",
-        "good messages spoiled, cut, doubled and mixed with garbage, in every state of the protocol",
+        "good messages spoiled, cut, doubled and mixed with garbage, in every state of the protocol; the planted "
+        "faults are a defect, a hang and a crash at one kind of message",
         1.0,
         security.frames,
         exact=True,

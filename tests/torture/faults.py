@@ -1,9 +1,6 @@
 """Faults that are planted in a node's process to see that the checkers notice: called by tests/cluster.py, `hooks`.
 
-no_fence            commits do not check the epoch, nor the head's version
-early               clients are told before ZooKeeper has answered
-forgetful           every 50th entry that is followed is not applied
-unknown_is_failed   a commit of unknown outcome is called failed
+FAULTS has them by the name of their function.
 """
 
 from __future__ import annotations
@@ -12,11 +9,24 @@ import itertools
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-FAULTS = ("no_fence", "early", "forgetful", "unknown_is_failed")
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`shown_by`: the part of the names of the nemesis' actions that bring it to light."""
+
+    what: str
+    shown_by: str
 
 
+FAULTS = {
+    "no_fence": Fault("commits check neither the epoch nor the head's version", "freeze leader briefly"),
+    "early": Fault("clients are told before ZooKeeper has answered", "kill leader"),
+    "forgetful": Fault("every 50th entry that is followed is not applied", "freeze leader briefly"),
+    "unknown_is_failed": Fault("a commit of unknown outcome is called failed", "zookeeper goes with its reply"),
+}
 IMPATIENCE = 6.0  # seconds, about, until a node takes the leadership
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import random
@@ -17,6 +18,7 @@ from tests.torture.trial import Result
 
 _MEMORY = "/dev/shm"
 MOST = 5  # problems after which a trial ends
+PLANTED_KILLS = 5  # after which a planted fault goes unnoticed
 
 
 @contextmanager
@@ -61,23 +63,37 @@ def kills(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     result = Result()
     end = time.monotonic() + seconds
     chance = random.Random(seed)
-    done = last = 0
+    done = 0
+    with _folder() as folder:
+        result.caught["commits that are told before they are written"] = bool(
+            list(_kills(folder, chance, most=PLANTED_KILLS, plant="early"))[-1]
+        )
     while (time.monotonic() < end or not done) and not result.problems:
         with _folder() as folder:
-            last = 0
-            for _ in range(20):
-                acknowledged = run_and_kill(folder, chance.uniform(0.0, 0.3))
+            for problem in _kills(folder, chance, end):
                 done += 1
-                try:
-                    last = check(folder, max(acknowledged, last))
-                except Exception as error:
-                    result.problems.append(f"kill {done} after {acknowledged}: {error!r}"[:300])
-                    break
-                if time.monotonic() > end:
-                    break
+                result.problems += [f"kill {done} {problem}"[:300]] if problem else []
     result.figures.append(f"{done} kills, {len(result.problems)} with lost or torn commits")
     tell(result.figures[-1])
     return result
+
+
+def _kills(
+    folder: pathlib.Path, chance: random.Random, end: float = math.inf, most: int = 20, plant: str = ""
+) -> Iterator[str]:
+    """One process after the other on the same files, until the time `end`, of time.monotonic, or the first loss: for
+    each kill what is wrong, '' if nothing."""
+    last = 0
+    for _ in range(most):
+        acknowledged = run_and_kill(folder, chance.uniform(0.0, 0.3), *filter(None, [plant]))
+        try:
+            last = check(folder, max(acknowledged, last))
+        except Exception as error:
+            yield f"after {acknowledged}: {error!r}"
+            return
+        yield ""
+        if time.monotonic() > end:
+            return
 
 
 def failures(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:

@@ -136,10 +136,10 @@ def outcome(found: list[Any]) -> Outcome:
     return {entry[1]: entry[3] for entry in found if entry[0] == "step"}
 
 
-def compare(postgres: str, shoal: str, scenario: Scenario, level: Level) -> tuple[bool, str]:
+def compare(postgres: str, shoal: str, scenario: Scenario, level: Level, lie: Level | None = None) -> tuple[bool, str]:
     """Whether the anomaly has shown itself on Shoal; and how Shoal differs from PostgreSQL, or from what the level
-    promises, '' if it does not."""
-    wanted, got = transcript(postgres, scenario, level), transcript(shoal, scenario, level)
+    promises, '' if it does not. `lie`: the level that Shoal is asked for in its place, a planted fault."""
+    wanted, got = transcript(postgres, scenario, level), transcript(shoal, scenario, lie or level)
     problem = difference(wanted, got)
     seen = scenario.seen(outcome(got))
     levels = list(Level)

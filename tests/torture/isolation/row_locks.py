@@ -6,6 +6,7 @@ under a lock_timeout.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -35,15 +36,16 @@ INSERT INTO held VALUES (1, 0), (2, 0);
 """
 
 
-def conflicts(dsn: str) -> dict[tuple[str, str], str]:
-    """(holder, request) -> the rows that the request gives, or its SQLSTATE."""
+def conflicts(dsn: str, held_as: Callable[[str], str] = str) -> dict[tuple[str, str], str]:
+    """(holder, request) -> the rows that the request gives, or its SQLSTATE. `held_as`: what is run in place of what
+    takes a lock, for a planted fault."""
     found: dict[tuple[str, str], str] = {}
     with psycopg.connect(dsn, autocommit=True) as holder, psycopg.connect(dsn, autocommit=True) as asking:
         holder.execute(SCHEMA.encode())
         asking.execute(b"SET lock_timeout = '30ms'")
         for held, take in HOLDERS.items():
             holder.execute(b"BEGIN")
-            holder.execute(take.encode())
+            holder.execute(held_as(take).encode())
             for request, sql in REQUESTS.items():
                 found[held, request] = _ask(asking, sql)
             holder.execute(b"ROLLBACK")

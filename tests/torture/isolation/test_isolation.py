@@ -15,6 +15,7 @@ from tests.torture.isolation import workload
 from tests.torture.isolation.checker import Level, Outcome, check, forbidden
 from tests.torture.isolation.hermitage import SCENARIOS, Scenario, compare
 from tests.torture.isolation.row_locks import conflicts
+from tests.torture.isolation.trials import WEAKER, key_share_for_share
 from tests.torture.isolation.workload import Lie, Site
 
 TRANSACTIONS = 800
@@ -81,3 +82,14 @@ def test_row_locks_conflict_as_in_postgresql(postgres_server: PostgresServer, sh
     wanted, got = conflicts(postgres_server.dsn), conflicts(shoal.dsn)
     assert got == wanted
     assert {"55P03", "[]"} <= set(got.values())
+    assert conflicts(shoal.dsn, key_share_for_share) != wanted, "a weaker lock is not noticed"
+
+
+@pytest.mark.parametrize("level", WEAKER)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_named_anomalies_of_a_weaker_level_are_noticed(
+    postgres_server: PostgresServer, shoal: ShoalServer, scenario: Scenario, level: Level
+) -> None:
+    """Where the weaker level lets something through that the level prevents."""
+    problem = compare(postgres_server.dsn, shoal.dsn, scenario, level, WEAKER[level])[1]
+    assert problem or scenario.prevented_from is not level

@@ -27,6 +27,11 @@ LIES = (
     ("REPEATABLE READ as SERIALIZABLE", Lie(level=Level.REPEATABLE_READ), Level.SERIALIZABLE),
     ("ROLLBACK that commits", Lie(commits=True), Level.READ_COMMITTED),
 )
+LATE = Lie(consistency="eventual")  # of a cluster
+WEAKER = {  # a level, and the one that a planted fault asks for in its place
+    Level.REPEATABLE_READ: Level.READ_COMMITTED,
+    Level.SERIALIZABLE: Level.REPEATABLE_READ,
+}
 
 
 def _histories(site: Site, name: str, end: float, seed: int, tell: Callable[[str], None], result: Result) -> None:
@@ -93,9 +98,21 @@ def cluster_histories(seconds: float, seed: int, tell: Callable[[str], None]) ->
     result = Result()
     end = time.monotonic() + seconds
     with ShoalCluster(3) as cluster:
-        sites = tuple(cluster.dsn(name) for name in (cluster.leader(), *cluster.followers()))
-        _histories(workload.with_tablespace(Site(sites)), "cluster", end - CLOSING, seed, tell, result)
+        site = workload.with_tablespace(
+            Site(tuple(cluster.dsn(name) for name in (cluster.leader(), *cluster.followers())))
+        )
+        caught = _noticed(site, LATE, Level.READ_COMMITTED, seed, end - seconds * 0.7)
+        if caught is None:
+            result.figures.append("no time to try late reads of followers to the end")
+        else:
+            result.caught["late reads of followers"] = caught
+        _histories(site, "cluster", end - CLOSING, seed, tell, result)
     return result
+
+
+def key_share_for_share(take: str) -> str:
+    """A planted fault: a weaker lock than the one that was asked for."""
+    return take.replace(" FOR SHARE", " FOR KEY SHARE")
 
 
 def named(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
@@ -106,9 +123,16 @@ def named(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     prevented: dict[Level, list[str]] = {level: [] for level in Level}
     untried: dict[Level, list[str]] = {level: [] for level in Level}
     cases = [(level, scenario) for level in Level for scenario in SCENARIOS]
+    chance = random.Random(seed)
     with ShoalServer() as shoal, PostgresServer() as postgres:
         wanted, got = conflicts(postgres.dsn), conflicts(shoal.dsn)
-        for level, scenario in random.Random(seed).sample(cases, len(cases)):
+        for level, weaker in WEAKER.items():
+            told = chance.choice([scenario for scenario in SCENARIOS if scenario.prevented_from is level])
+            result.caught[f"{told.name} at {level.value} run at {weaker.value}"] = bool(
+                compare(postgres.dsn, shoal.dsn, told, level, weaker)[1]
+            )
+        result.caught["FOR SHARE that takes KEY SHARE"] = conflicts(shoal.dsn, key_share_for_share) != wanted
+        for level, scenario in chance.sample(cases, len(cases)):
             if time.monotonic() > end:
                 untried[level].append(scenario.name)
                 continue

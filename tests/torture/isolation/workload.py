@@ -52,10 +52,11 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Lie:
     """A planted fault of the clients, that the checker must find: the level that is asked for in place of the one that
-    is checked, and whether a ROLLBACK is a COMMIT."""
+    is checked, whether a ROLLBACK is a COMMIT, and the `read_consistency` that sessions have in place of strong."""
 
     level: Level | None = None
     commits: bool = False
+    consistency: str = "strong"
 
 
 def patiently(site: Site, dsn: str, action: Callable[[psycopg.Connection[Any]], T], options: str = "") -> T:
@@ -156,7 +157,10 @@ class _Session(threading.Thread):
 
     def run(self) -> None:
         try:
-            patiently(self.site, self.dsn, self._work, f"-c shoal.path={self.path}")
+            options = f"-c shoal.path={self.path}"
+            if self.lie.consistency != "strong":
+                options += f" -c read_consistency={self.lie.consistency}"
+            patiently(self.site, self.dsn, self._work, options)
         except Exception as error:
             self.found.problems.append(f"{self.dsn}: {error!r}")
 

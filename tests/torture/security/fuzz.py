@@ -14,7 +14,6 @@ from __future__ import annotations
 import random
 import socket
 import struct
-from dataclasses import dataclass
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -76,13 +75,6 @@ GOOD = (
 )
 
 
-@dataclass(slots=True)
-class Fuzzed:
-    cases: int = 0
-    frames: int = 0
-    problems: tuple[str, ...] = ()
-
-
 def made(number: int) -> tuple[str, list[bytes]]:
     """The state of a case, and the pieces that are sent in it."""
     chance = random.Random(number)
@@ -123,13 +115,13 @@ def _spoiled(chance: random.Random, frame: bytes) -> bytes:
     return bytes(data)
 
 
-def case(dsn: str, number: int) -> str:
-    """What went wrong, '' if nothing."""
+def case(dsn: str, number: int, limit: float = LIMIT) -> str:
+    """What went wrong, '' if nothing. `limit`: seconds within which the server is to hang up."""
     state, pieces = made(number)
     given = conninfo_to_dict(dsn)
     answer = b""
     try:
-        with socket.create_connection((str(given["host"]), int(str(given["port"]))), LIMIT) as connection:
+        with socket.create_connection((str(given["host"]), int(str(given["port"]))), limit) as connection:
             try:
                 connection.sendall(STATES[state])
                 for piece in pieces:
@@ -138,7 +130,7 @@ def case(dsn: str, number: int) -> str:
                 while data := connection.recv(1 << 16):
                     answer += data
             except TimeoutError:
-                return f"case {number} ({state}): no end after {LIMIT:g} s"
+                return f"case {number} ({state}): no end after {limit:g} s"
             except OSError:
                 pass  # it hung up while something was still on its way
     except OSError as error:
@@ -166,11 +158,13 @@ def _judge(answer: bytes) -> str:
 
 
 def alive(dsn: str) -> str:
-    """Whether a plain statement is answered, on both paths."""
+    """Whether a plain statement is answered, on both paths: what is wrong, '' if nothing."""
     try:
         with psycopg.connect(dsn, autocommit=True, connect_timeout=10) as connection:
             connection.execute(b"SET statement_timeout = '20s'")
-            assert connection.execute(b"SELECT 1").fetchall() == [(1,)]
+            for path in (b"auto", b"columnar"):
+                connection.execute(b"SET shoal.path = " + path)
+                assert connection.execute(b"SELECT 1").fetchall() == [(1,)]
         return ""
     except Exception as error:
         return f"a plain statement fails: {error!r}"

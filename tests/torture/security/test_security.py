@@ -13,8 +13,10 @@ import pytest
 
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
+from tests.torture.planted import FAULTS
 from tests.torture.security import fuzz
 from tests.torture.security.escapes import attempt
+from tests.torture.security.trials import planted
 
 CASES = 300
 
@@ -60,10 +62,14 @@ def answering(answer: bytes | None) -> Iterator[str]:
         (None, "no end after"),
     ],
 )
-def test_faults_of_a_server_are_noticed(answer: bytes | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz, "LIMIT", 0.5)
+def test_faults_of_a_server_are_noticed(answer: bytes | None, expected: str) -> None:
     with answering(answer) as dsn:
-        assert expected in fuzz.case(dsn, 3)
+        assert expected in fuzz.case(dsn, 3, 0.5)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_server_is_noticed(fault: str) -> None:
+    assert planted(fault, 7)
 
 
 def test_no_statement_gets_at_the_machine(shoal: ShoalServer) -> None:

@@ -9,25 +9,30 @@ import psycopg
 
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
+from tests.torture.planted import FAULTS, PlantedServer
 from tests.torture.security import fuzz
 from tests.torture.security.escapes import attempt
 from tests.torture.trial import Result
 
 MOST = 20  # problems after which a trial ends
+ALL_FAULTS = 20.0  # seconds from which on all of them are planted, and not one
+PATIENCE = 3.0  # seconds, of a planted hang
+TRIES = 5000  # connections that may meet a planted fault
+TOLD = {"defect": "a defect", "hang": "no end after", "crash": "refused"}
 
 
 def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     """Fuzzed frames until the time is over."""
     result = Result()
     end = time.monotonic() + seconds
-    cases = sent = 0
+    for fault in FAULTS if seconds > ALL_FAULTS else FAULTS[seed % len(FAULTS) :][:1]:
+        result.caught[fault] = planted(fault, seed)
+    cases = 0
     with ShoalServer() as shoal:
         while (time.monotonic() < end or not cases) and len(result.problems) < MOST:
-            number = seed + cases
-            sent += len(fuzz.made(number)[1])
-            cases += 1
-            if problem := fuzz.case(shoal.dsn, number):
+            if problem := fuzz.case(shoal.dsn, seed + cases):
                 result.problems.append(problem)
+            cases += 1
             if cases % 100 == 0 and (problem := fuzz.alive(shoal.dsn)):
                 result.problems.append(problem)
         if problem := fuzz.alive(shoal.dsn):
@@ -41,6 +46,15 @@ def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         "and defects"
     )
     return result
+
+
+def planted(fault: str, seed: int) -> bool:
+    """Whether a server with a fault is found out by the frames that it meets."""
+    with PlantedServer("message", fault) as server:
+        noticed = any(TOLD[fault] in fuzz.case(server.dsn, number, PATIENCE) for number in range(seed, seed + TRIES))
+        if server.process is not None and server.process.poll() is None:
+            server.kill()
+    return noticed
 
 
 def escapes(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:

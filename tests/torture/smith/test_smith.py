@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.server import ShoalServer
-from tests.torture.smith.planted import FAULTS
+from tests.torture.planted import FAULTS
 from tests.torture.smith.smith import Smith, possible, prepare, statements
 from tests.torture.smith.trials import planted
 
