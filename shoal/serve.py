@@ -25,6 +25,7 @@ import orjson
 import uvloop
 
 from catalog import patience
+from catalog.errors import SqlError
 from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
 from engine.foreground import Place, foreground
@@ -72,8 +73,9 @@ async def _run(config: Config, as_json: bool) -> int:
     stand_first()
 
     def fatal(error: BaseException) -> None:
-        log.critical("cannot make commits durable, stopping: %s", error)
-        os._exit(70)  # nothing may be acknowledged any more, and what was is on disk
+        known = isinstance(error, OSError | SqlError)  # the disk, or what it holds: where it was met says nothing more
+        log.critical("cannot go on, stopping: %s", error, exc_info=None if known else error)
+        os._exit(70)  # nothing may be acknowledged or answered any more; what was acknowledged is on disk
 
     async with _admin_port(config) as admin:
         return await _run_node(config, stop, fatal, admin, as_json)
@@ -104,8 +106,8 @@ async def _run_node(
 @contextlib.asynccontextmanager
 async def alone(config: Config, fatal: Callable[[BaseException], None]) -> AsyncIterator[Node]:
     """The node of a directory that belongs to no cluster, from its recovery to its last flush. `fatal` is told, on any
-    thread, when commits cannot be made durable. Raises ConfigError, and SqlError for a directory that is in use or
-    damaged."""
+    thread, when commits cannot be made durable or memory cannot be trusted. Raises ConfigError, and SqlError for a
+    directory that is in use or damaged."""
     data = config.data_path
     if (data / CLUSTER_MARKER).exists():
         raise ConfigError(f"{data} belongs to a node of a cluster: start it with --cluster")

@@ -33,7 +33,7 @@ and the command line: [settings](settings.md). This page is written by `tools/wr
 | 0 | done, and all is well |
 | 1 | it could not be done, or what was looked at is not well (`status`, `check`, `verify`, `doctor`): see the message |
 | 2 | the command line is wrong: an unknown command or option, a missing argument |
-| 70 | `shoal serve` stopped because commits could not be made durable any more |
+| 70 | `shoal serve` stopped because commits could not be made durable, or its memory not be trusted |
 
 ## Completion
 `shoal completion bash > ~/.local/share/bash-completion/completions/shoal`, and for zsh, with `fpath+=(~/.zfunc)` before

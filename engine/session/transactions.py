@@ -11,9 +11,10 @@ before the last one is kept, with its locks, for ROLLBACK TO.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial, wraps
 from time import perf_counter
+from typing import Concatenate, ParamSpec, TypeVar
 
 from catalog.errors import SqlError
 from engine.columnar.ahead import announce
@@ -31,6 +32,24 @@ from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.joint import wait_for
 from engine.txn.locks import ACCESS_EXCLUSIVE, ROW_EXCLUSIVE, Ticket
 from engine.txn.transaction import Savepoint, Transaction
+
+P = ParamSpec("P")
+S = TypeVar("S", bound=SessionState)
+
+
+def complete(undo: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """A method that undoes: it does so to the end, or the node stops. Half of it would leave locks that nobody holds,
+    or rows that nobody has written."""
+
+    @wraps(undo)
+    def run(session: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            undo(session, *args, **kwargs)
+        except BaseException as error:
+            session.node.store.of(0).fail(error)
+            raise
+
+    return run
 
 
 class TransactionalSession(SessionState):
@@ -134,37 +153,41 @@ class TransactionalSession(SessionState):
             self._check_deferred(transaction)
         if self.temporary_schema is not None:
             self._end_temporary_tables(transaction)
-        changed = transaction.changed_objects
-        exclusive = transaction.exclusive
-        filled = self.catalog if transaction.runs else None
-        # From here on the transaction is sequenced: it will be durable, or the node stops.
-        self.transaction = None
-        self.in_block = False
-        self.status = "I"
         notifying = self.notifying
         try:
             if transaction.serial is not None:
                 transaction.serial.prepare()
             row = None if notifying is None else notifying.before_commit(transaction)
-            if filled is not None:
-                announce(self.node.columnar, self.node.store, filled, transaction.runs)
+            if transaction.runs:
+                announce(self.node.columnar, self.node.store, self.catalog, transaction.runs)
             lsn = self.node.commits.commit(transaction)
         except BaseException:
-            self.rollbacks += 1
-            self.node.held.abandoned(changed)
-            transaction.abort()
-            if notifying is not None:
-                notifying.rolled_back()
+            self._abort()
             raise
+        # From here on the transaction is sequenced: it will be durable, or the node stops.
+        try:
+            return self._committed(transaction, lsn, row)
+        except BaseException as error:
+            self.node.store.of(0).fail(error)  # nothing may say that it has failed
+            raise
+
+    def _committed(self, transaction: Transaction, lsn: int, row: bytes | None) -> int:
+        """What follows from a transaction that is sequenced. Returns the LSN to wait for."""
+        self.transaction = None
+        self.in_block = False
+        self.status = "I"
+        notifying = self.notifying
         self.commits += 1
         if lsn:
             self.last_commit = lsn
         if transaction.serial is not None:
             transaction.serial.commit(lsn)
-        if changed:
+        if transaction.changed_objects:
             self.node.publish_when_durable(lsn, transaction)
-        elif exclusive:
-            self.node.exclusive_tables -= 1
+        else:
+            if transaction.exclusive:
+                self.node.exclusive_tables -= 1
+            transaction.release()
         if not lsn:
             lsn = self.late(transaction)  # its client has been told of what others committed
             if (logged := self.node.sequences.last_logged_lsn) > self.node.store.durable_lsn:
@@ -191,6 +214,7 @@ class TransactionalSession(SessionState):
             self._abort()
             raise
 
+    @complete
     def fail(self, error: SqlError) -> None:
         """An error ended the statement: the transaction is over, or failed back to its last savepoint."""
         self.waited = 0.0
@@ -240,6 +264,7 @@ class TransactionalSession(SessionState):
         transaction.changed_objects = {}
         transaction.catalog = None
 
+    @complete
     def _abort(self) -> None:
         transaction = self.transaction
         self.transaction = None
@@ -313,14 +338,15 @@ class TransactionalSession(SessionState):
             self._check_deferred(transaction)
         try:
             two_phase.check(self, identifier)
-        except SqlError:
+            owner = self.catalog.roles[self.user_name]
+            lsn = self.node.prepared.prepare(identifier, owner, self.database_oid, transaction)
+        except BaseException:
             self._abort()
             raise
+        self.last_commit = lsn
         self.transaction = None
         self.in_block = False
         self.status = "I"
-        owner = self.catalog.roles[self.user_name]
-        lsn = self.last_commit = self.node.prepared.prepare(identifier, owner, self.database_oid, transaction)
         self.settings.end_transaction(True)
         self._close_portals(committed=True)
         return "PREPARE TRANSACTION", lsn

@@ -13,6 +13,7 @@ The reference in the entry holds the file's CRC32C, which is verified when the c
 
 from __future__ import annotations
 
+import logging
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,8 @@ from engine.storage.edits import RunReference
 from engine.storage.keys import PREFIX_BYTES, prefix_range
 from engine.storage.memtable import KEYS_SAMPLED, SIZE_SAMPLE, Memtable, Version
 from engine.storage.views import overlay
+
+log = logging.getLogger("shoal.storage")
 
 BATCH_ROWS = 65_536
 SLICE = 512
@@ -310,8 +313,12 @@ class BulkRun:
             yield batch.batch
 
     def discard(self) -> None:
-        """Removes the file of a run that was never committed. Readers that hold it go on."""
-        os.unlink(self.path)
+        """Removes the file of a run that was never committed. Readers that hold it go on. One that cannot be removed
+        is left to the next start, which removes what no commit refers to."""
+        try:
+            os.unlink(self.path)
+        except OSError as error:
+            log.warning("cannot remove %s: %s", self.path, error.strerror)
 
 
 def _pairs(batch: Any) -> list[tuple[bytes, bytes | None]]:

@@ -203,7 +203,8 @@ class Tablespace:
         """Gives the commit its LSN: from now on `newest` shows it, and it becomes durable or the node stops.
 
         `commit_time` in microseconds since 2000-01-01 UTC; `joint` if the commit has parts in other tablespaces too.
-        Raises 58030 after a failure; then nothing has happened.
+        Raises 58030 after a failure, and what making the entry or its place in the changelog has met: then nothing has
+        happened. What fails behind that stops the node.
         """
         if self._failure is not None:
             raise SqlError("58030", f"storage has failed: {self._failure}")
@@ -216,9 +217,13 @@ class Tablespace:
             bulk = self._bulk_layer(lsn, edits)
             files = tuple(run.name for run in edits.runs)
         self._changelog.submit(lsn, edits.encode(), commit_time, schema_version, files, joint)
-        self.sequenced_lsn = lsn
-        self._note_time(commit_time)
-        self._apply(lsn, edits, bulk)
+        try:
+            self.sequenced_lsn = lsn
+            self._note_time(commit_time)
+            self._apply(lsn, edits, bulk)
+        except BaseException as error:
+            self.fail(error)  # the changelog has it and memory has half of it: nothing may be answered from that
+            raise
         return lsn
 
     def _with_kept(self, edits: Edits) -> Edits:

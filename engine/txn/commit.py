@@ -45,8 +45,9 @@ class CommitQueue:
         """Adds what change streams are to know to the writes of a transaction, which is sequenced next at a time."""
 
     def commit(self, transaction: Transaction, touched: Iterable[bytes] = ()) -> int:
-        """Sequences the write set and lets the locks go. Returns the LSN to wait for (0: it wrote nothing). `touched`:
-        further keys; where there are several tablespaces, the commit has a part in each of theirs."""
+        """Sequences the write set. Returns the LSN to wait for (0: it wrote nothing); the transaction's owner then lets
+        its locks go, as the module's text says. `touched`: further keys; where there are several tablespaces, the
+        commit has a part in each of theirs."""
         lsn = 0
         if transaction.has_writes:
             now = self._clock()
@@ -54,8 +55,6 @@ class CommitQueue:
                 self.capture(transaction, now)
             edits = Edits(transaction.writes, [run.reference for run in transaction.runs], transaction.drops)
             lsn = self._store.sequence(edits, now, self.schema_version)
-        if not transaction.changed_objects:
-            transaction.release()
         return lsn
 
     def sequence(self, writes: dict[bytes, bytes | None], drops: Sequence[int] = ()) -> int:

@@ -88,8 +88,6 @@ class JointCommits:
             kept = store.concerned if isinstance(store, ObservedStores) else ()
             concerned = self._concerned(changed) if changed else {*kept, *self._stores.slots_of(touched)}
             at = self._stores.sequence(edits, now, self.schema_version, transaction.runs, observed, concerned=concerned)
-        if not transaction.changed_objects:
-            transaction.release()
         return at
 
     def sequence(self, writes: dict[bytes, bytes | None], drops: Sequence[int] = ()) -> int:

@@ -79,14 +79,15 @@ class EngineThread:
             return await found if asyncio.iscoroutine(found) else found
 
         try:
-            return asyncio.run_coroutine_threadsafe(run(), self.loop).result()
+            return asyncio.run_coroutine_threadsafe(running := run(), self.loop).result()
         except RuntimeError:
+            running.close()
             raise self.closed() from None
 
     def closed(self) -> OperationalError:
         """What a call to an engine that has ended raises."""
         if self.failure is not None:
-            return OperationalError(f"the database has stopped, commits cannot be made durable: {self.failure}")
+            return OperationalError(f"the database has stopped: {self.failure}")
         return OperationalError("the database is closed")
 
     def _run(self) -> None:
@@ -118,7 +119,8 @@ class EngineThread:
             self._stop.set_result(None)
 
     def _fatal(self, error: BaseException) -> None:
-        """Commits cannot be made durable. A server's process would end here; this one is not ours."""
+        """Commits cannot be made durable, or memory cannot be trusted. A server's process would end here; this one
+        is not ours."""
         self.failure = error
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._end)

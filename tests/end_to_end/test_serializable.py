@@ -209,3 +209,29 @@ def test_what_is_not_there_to_be_changed_or_locked_was_read(dsn: str, look: str)
         (2, "COMMIT"),
     )
     assert sorted(play(dsn, *steps)[-2:]) == [FAILED, OK]
+
+
+def test_a_commit_that_fails_leaves_nothing_of_its_transaction_behind(dsn: str) -> None:
+    """As ROLLBACK does: what SET LOCAL has set, advisory locks, cursors, LISTEN."""
+    with psycopg.connect(dsn, autocommit=True) as one, psycopg.connect(dsn, autocommit=True) as other:
+        for connection in (one, other):
+            connection.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+            connection.execute("SELECT sum(balance) FROM accounts").fetchall()
+        one.execute("SET LOCAL statement_timeout = '77s'")
+        one.execute("SELECT pg_advisory_xact_lock(5)")
+        one.execute("DECLARE c CURSOR FOR SELECT 1")
+        one.execute("LISTEN never")
+        one.execute("LOCK TABLE on_call")
+        one.execute("UPDATE accounts SET balance = 0 WHERE id = 1")
+        other.execute("UPDATE accounts SET balance = 0 WHERE id = 2")
+        other.execute("COMMIT")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            one.execute("COMMIT")
+        assert one.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        assert one.execute("SHOW statement_timeout").fetchone() == ("0",)
+        assert one.execute("SELECT count(*) FROM pg_cursors").fetchone() == (0,)
+        assert one.execute("SELECT count(*) FROM pg_listening_channels()").fetchone() == (0,)
+        other.execute("SET lock_timeout = '5s'")
+        assert other.execute("SELECT pg_try_advisory_lock(5)").fetchone() == (True,)
+        other.execute("UPDATE on_call SET duty = true")
+        assert other.execute("SELECT balance FROM accounts WHERE id = 1").fetchone() == (100,)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import shoal
+from engine.node import Node
 from engine.session.session import Session
 from engine.storage import directories
 from engine.tablespaces import NodeTablespaces
+from engine.txn.transaction import Transaction
 
 
 def _full(*_: Any) -> None:
@@ -58,9 +59,8 @@ def test_a_tablespace_whose_directory_stays_is_dropped_all_the_same(
     assert not list((tmp_path / "data" / "tablespaces").iterdir())
 
 
-@pytest.mark.parametrize("failing", [NodeTablespaces.abandoned, Session.fail])
-def test_a_rollback_that_fails_is_told(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failing: Callable[..., None]
+def test_an_error_that_cannot_be_told_ends_the_connection(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a word the statement would count as done: it is followed by ReadyForQuery all the same."""
     with shoal.open(tmp_path / "data") as db:
@@ -68,10 +68,56 @@ def test_a_rollback_that_fails_is_told(
         connection = db.connect(autocommit=True)
         with monkeypatch.context() as patched:
             patched.setattr(directories, "sync_directory", _full)
-            patched.setattr(Session if failing is Session.fail else NodeTablespaces, failing.__name__, _full)
+            patched.setattr(Session, "fail", _full)
             with pytest.raises(shoal.Error):
                 connection.execute("DROP TABLESPACE other")
-        if failing is Session.fail:
-            with pytest.raises(shoal.Error):
-                connection.execute("SELECT 1")
+        with pytest.raises(shoal.Error):
+            connection.execute("SELECT 1")
         assert db.execute("SELECT count(*) FROM pg_tablespace").fetchone() == (3,)
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [(NodeTablespaces, "abandoned"), (Transaction, "abort"), (Transaction, "rollback_to_savepoint")]
+)
+def test_a_rollback_that_fails_stops_the_node(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, part: type, name: str
+) -> None:
+    """What is half undone may hold locks for nobody. The next start knows only what was committed."""
+    db = shoal.open(tmp_path / "data")
+    db.execute("CREATE TABLE t (a int PRIMARY KEY)")
+    connection = db.connect(autocommit=True)
+    connection.execute("BEGIN")
+    connection.execute("CREATE TABLE u (a int)")
+    connection.execute("INSERT INTO t VALUES (1)")
+    if name == "rollback_to_savepoint":
+        connection.execute("SAVEPOINT s")
+    with monkeypatch.context() as patched:
+        patched.setattr(part, name, _full)
+        with pytest.raises(shoal.Error):
+            connection.execute("SELECT 1 / 0")
+        with pytest.raises(shoal.Error):
+            db.execute("SELECT 1")
+    db.close()
+    with shoal.open(tmp_path / "data") as db:
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(("part", "name"), [(Transaction, "release"), (Node, "publish_when_durable")])
+def test_nothing_that_is_sequenced_is_called_failed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, part: type, name: str
+) -> None:
+    """What fails behind the sequencing of a commit stops the node: its end tells nobody anything, or an error that
+    leaves the outcome open."""
+    db = shoal.open(tmp_path / "data")
+    db.execute("CREATE TABLE t (a int PRIMARY KEY)")
+    change = "INSERT INTO t VALUES (1)" if name == "release" else "CREATE TABLE u (a int)"
+    with monkeypatch.context() as patched:
+        patched.setattr(part, name, _full)
+        with pytest.raises(shoal.Error):
+            db.execute(change)
+        with pytest.raises(shoal.Error):
+            db.execute("SELECT 1")
+    db.close()
+    with shoal.open(tmp_path / "data") as db:
+        found = db.execute("SELECT count(*) FROM pg_class WHERE relname = 'u'").fetchone()
+        assert (db.execute("SELECT count(*) FROM t").fetchone(), found) in (((1,), (0,)), ((0,), (1,)))

@@ -21,6 +21,7 @@ from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.keys import encode_row_numbers, prefix_range, row_number_key, storage_prefix
 from engine.storage.leaning import LEANS
+from engine.storage.memtable import Memtable
 from engine.storage.tablespace import DirectoryInUse
 from engine.storage.writing import delete_slice
 from replication.files import Files
@@ -424,3 +425,23 @@ def test_pressure_when_flushes_fall_behind(tmp_path: Path) -> None:
     assert store.space.pressure
     store.loop.until(lambda: not store.space.pressure)
     store.close()
+
+
+def test_what_fails_behind_the_changelog_stops_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry will be there after a start, so nobody may be told that the commit has failed, or see half of it."""
+    store = Store(tmp_path)
+    with monkeypatch.context() as patched:
+
+        def fail(*_: object) -> None:
+            raise MemoryError
+
+        patched.setattr(Memtable, "apply", fail)
+        with pytest.raises(MemoryError):
+            store.space.sequence(Edits({key(1): b"a"}), 0, 0)
+    assert [type(error) for error in store.fatal] == [MemoryError]
+    with pytest.raises(SqlError, match="storage has failed"):
+        store.space.sequence(Edits({key(2): b"b"}), 0, 0)
+    store.close()
+    again = Store(tmp_path)
+    assert again.contents() == {key(1): b"a"}
+    again.close()

@@ -46,6 +46,7 @@ class Node:
         transaction = self.begin()
         self.write(transaction, *keys)
         at = self.commits.commit(transaction)
+        transaction.release()
         self.wait(name, at)
         return at
 
