@@ -100,14 +100,26 @@ class Run:
 
     def run(self, seconds: float) -> list[str]:
         """What is wrong."""
+        self.strain(seconds)
+        return self.judge()
+
+    def strain(self, seconds: float) -> None:
+        """Load and nemesis, until the first problem."""
         self.load.prepare()
         self.load.start()
         self.began = time.monotonic()
         self.nemesis.run(seconds)
+
+    def judge(self) -> list[str]:
+        """What is wrong when everything runs again, and then is stopped."""
         self._tell("comparing")
-        self.nemesis.heal()
+        found = []
+        try:
+            self.nemesis.heal()
+        except Exception as error:
+            found.append(f"when everything is to run again: {error!r}")
         self.load.stop()
-        found = list(self.load.history.problems)
+        found += self.load.history.problems
         try:
             self.cluster.leader()
             self.nemesis.everywhere()

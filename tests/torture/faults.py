@@ -15,19 +15,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`shown_by`: the part of the names of the nemesis' actions that bring it to light."""
+    """`shown_by`: the part of the names of the nemesis' actions that bring it to light; `seconds`: how long they do at
+    the most, until everything is compared."""
 
     what: str
     shown_by: str
+    seconds: float
 
 
 FAULTS = {
-    "no_fence": Fault("commits check neither the epoch nor the head's version", "freeze leader briefly"),
-    "early": Fault("clients are told before ZooKeeper has answered", "kill leader"),
-    "forgetful": Fault("every 50th entry that is followed is not applied", "freeze leader briefly"),
-    "unknown_is_failed": Fault("a commit of unknown outcome is called failed", "zookeeper goes with its reply"),
+    "no_fence": Fault("commits check neither the epoch nor the head's version", "freeze at before multi", 40.0),
+    "early": Fault("clients are told before ZooKeeper has answered", "kill leader", 20.0),
+    "forgetful": Fault("every 50th entry that is followed is not applied", "freeze leader briefly", 20.0),
+    "unknown_is_failed": Fault("a commit of unknown outcome is called failed", "zookeeper goes with its reply", 10.0),
 }
-IMPATIENCE = 6.0  # seconds, about, until a node takes the leadership
+IMPATIENCE = 3.0  # seconds, about, until a node takes the leadership
 
 
 def impatient() -> None:
@@ -86,10 +88,10 @@ def forgetful() -> None:
 
     apply, counted = Tablespace.apply, itertools.count(1)
 
-    def forget(self: Tablespace, lsn: int, body: bytes) -> Edits:
+    def forget(self: Tablespace, lsn: int, body: bytes, *rest: int) -> Edits:
         if next(counted) % 50 == 0:
             body = Edits({}, [], []).encode()
-        return apply(self, lsn, body)
+        return apply(self, lsn, body, *rest)
 
     Tablespace.apply = forget  # type: ignore[method-assign]
 
