@@ -21,13 +21,14 @@ def test_nodes_of_a_region_share_what_they_read(zookeeper_server: ZooKeeper) -> 
         near = cluster.directory / "near"
         region = {"read-from": f"file://{near}"}
         insert_until_taken(cluster, "CREATE TABLE t (id int PRIMARY KEY, v text)")
+        cluster.wait_for_line("n1", "checkpoint at LSN")  # the first one: who comes later takes all below from the log
         for name in ("n2", "n3"):
             cluster.launch(name, **region)
         for name in ("n2", "n3"):
             cluster.ready(name)
         insert_until_taken(
             cluster, "INSERT INTO t SELECT g, repeat('x', 20) FROM generate_series(1, 20000) g"
-        )  # a bulk file, which nodes that follow fetch: those that come later may take a checkpoint in its place
+        )  # a bulk file
         with cluster.connect("n1") as connection:
             for number in range(30):
                 connection.execute("INSERT INTO t VALUES (%s, 'single')", (-number,))

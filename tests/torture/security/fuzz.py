@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 import socket
 import struct
+from dataclasses import dataclass
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -75,8 +76,18 @@ GOOD = (
 )
 
 
-def made(number: int) -> tuple[str, list[bytes]]:
-    """The state of a case, and the pieces that are sent in it."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The state of a case, and the pieces that its `frames` are sent in."""
+
+    number: int
+    state: str
+    frames: int
+    pieces: list[bytes]
+
+
+def made(number: int) -> Made:
+    """A case of a number."""
     chance = random.Random(number)
     state = chance.choice(list(STATES))
     frames = [_spoiled(chance, chance.choice(GOOD)) for _ in range(chance.randrange(1, 12))]
@@ -88,7 +99,7 @@ def made(number: int) -> tuple[str, list[bytes]]:
         size = chance.choice((1, 7, 100, 5000, 1 << 20))
         pieces.append(data[:size])
         data = data[size:]
-    return state, pieces
+    return Made(number, state, len(frames), pieces)
 
 
 def _spoiled(chance: random.Random, frame: bytes) -> bytes:
@@ -115,28 +126,28 @@ def _spoiled(chance: random.Random, frame: bytes) -> bytes:
     return bytes(data)
 
 
-def case(dsn: str, number: int, limit: float = LIMIT) -> str:
+def attempt(dsn: str, case: Made, limit: float = LIMIT) -> str:
     """What went wrong, '' if nothing. `limit`: seconds within which the server is to hang up."""
-    state, pieces = made(number)
+    which = f"case {case.number} ({case.state})"
     given = conninfo_to_dict(dsn)
     answer = b""
     try:
         with socket.create_connection((str(given["host"]), int(str(given["port"]))), limit) as connection:
             try:
-                connection.sendall(STATES[state])
-                for piece in pieces:
+                connection.sendall(STATES[case.state])
+                for piece in case.pieces:
                     connection.sendall(piece)
                 connection.shutdown(socket.SHUT_WR)
                 while data := connection.recv(1 << 16):
                     answer += data
             except TimeoutError:
-                return f"case {number} ({state}): no end after {limit:g} s"
+                return f"{which}: no end after {limit:g} s"
             except OSError:
                 pass  # it hung up while something was still on its way
     except OSError as error:
-        return f"case {number} ({state}): {error}"
+        return f"{which}: {error}"
     problem = _judge(answer)
-    return f"case {number} ({state}): {problem}" if problem else ""
+    return f"{which}: {problem}" if problem else ""
 
 
 def _judge(answer: bytes) -> str:

@@ -22,7 +22,7 @@ CASES = 300
 
 
 def test_fuzzed_frames_end_in_good_order(shoal: ShoalServer) -> None:
-    problems = [problem for number in range(CASES) if (problem := fuzz.case(shoal.dsn, number))]
+    problems = [problem for number in range(CASES) if (problem := fuzz.attempt(shoal.dsn, fuzz.made(number)))]
     assert not problems
     assert not fuzz.alive(shoal.dsn)
 
@@ -64,7 +64,7 @@ def answering(answer: bytes | None) -> Iterator[str]:
 )
 def test_faults_of_a_server_are_noticed(answer: bytes | None, expected: str) -> None:
     with answering(answer) as dsn:
-        assert expected in fuzz.case(dsn, 3, 0.5)
+        assert expected in fuzz.attempt(dsn, fuzz.made(3), 0.5)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

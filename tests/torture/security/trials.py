@@ -27,12 +27,14 @@ def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     end = time.monotonic() + seconds
     for fault in FAULTS if seconds > ALL_FAULTS else FAULTS[seed % len(FAULTS) :][:1]:
         result.caught[fault] = planted(fault, seed)
-    cases = 0
+    cases = sent = 0
     with ShoalServer() as shoal:
         while (time.monotonic() < end or not cases) and len(result.problems) < MOST:
-            if problem := fuzz.case(shoal.dsn, seed + cases):
+            case = fuzz.made(seed + cases)
+            if problem := fuzz.attempt(shoal.dsn, case):
                 result.problems.append(problem)
             cases += 1
+            sent += case.frames
             if cases % 100 == 0 and (problem := fuzz.alive(shoal.dsn)):
                 result.problems.append(problem)
         if problem := fuzz.alive(shoal.dsn):
@@ -42,8 +44,8 @@ def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
             result.problems.append("the server has ended")
     tell(f"{cases} connections")
     result.figures.append(
-        f"{cases:,} connections in {len(fuzz.STATES)} states with fuzzed frames, {len(result.problems)} crashes, hangs "
-        "and defects"
+        f"{sent:,} fuzzed frames on {cases:,} connections in {len(fuzz.STATES)} states, {len(result.problems)} "
+        "crashes, hangs and defects"
     )
     return result
 
@@ -51,7 +53,8 @@ def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
 def planted(fault: str, seed: int) -> bool:
     """Whether a server with a fault is found out by the frames that it meets."""
     with PlantedServer("message", fault) as server:
-        noticed = any(TOLD[fault] in fuzz.case(server.dsn, number, PATIENCE) for number in range(seed, seed + TRIES))
+        cases = map(fuzz.made, range(seed, seed + TRIES))
+        noticed = any(TOLD[fault] in fuzz.attempt(server.dsn, case, PATIENCE) for case in cases)
         if server.process is not None and server.process.poll() is None:
             server.kill()
     return noticed
