@@ -25,9 +25,9 @@ through the engine in one *internal form*, chosen so that rows and keys encode b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from catalog.errors import SqlError
 
@@ -56,17 +56,41 @@ class Array(NamedTuple):
 EMPTY_ARRAY = Array((), (), ())
 
 
-class ColumnArray(Array):
-    """An array of many integers, of which there is a NumPy column too."""
+class Integers(Sequence[object]):
+    """The elements of an array of many integers, in a NumPy column. They become objects where somebody looks at them:
+    100,000 take some milliseconds, and as long again when they go."""
 
-    column: Any
+    __slots__ = ("_made", "column")
 
-    @classmethod
-    def of_column(cls, column: Any) -> ColumnArray:
-        """A one-dimensional array that starts at index 1. `column`: numpy.ndarray, int64, not empty."""
-        made = cls(tuple(column.tolist()), (len(column),), (1,))
-        made.column = column
-        return made
+    def __init__(self, column: Any) -> None:
+        """`column`: numpy.ndarray, int64."""
+        self.column = column
+        self._made: tuple[object, ...] | None = None
+
+    @property
+    def _items(self) -> tuple[object, ...]:
+        if self._made is None:
+            self._made = tuple(self.column.tolist())
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return self._items == (other._items if isinstance(other, Integers) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def as_array(self) -> Array:
+        """A one-dimensional array that starts at index 1."""
+        return Array.of(cast("tuple[object, ...]", self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog import types
 from catalog.errors import not_supported
 from catalog.functions.array_shapes import NEST, SLICE, SUBSCRIPT
@@ -438,13 +440,13 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     return Piece(sql, "BOOLEAN")
 
 
-def _many(node: tree.ScalarArrayOp) -> tuple[Array, str] | None:
+def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], str] | None:
     """The integers of IN or NOT IN over many, and their form."""
     array = node.right.value if isinstance(node.right, tree.Const) else None
     element = types.element_of(node.right.type.oid)
     same = COMPARISONS.get(node.function.source) == ("=" if node.use_or else "<>")
     if same and isinstance(array, Array) and element in INTEGERS and len(array.elements) >= MANY:
-        return array, form_of(element)
+        return array.elements, form_of(element)
     return None
 
 

@@ -21,7 +21,7 @@ from catalog import types
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
 from catalog.types import oids
-from catalog.types.base import Array, ColumnArray, FormatSettings, TypeRef
+from catalog.types.base import FormatSettings, Integers, TypeRef
 from catalog.usertypes import describe
 from engine.columnar.frames import ipc_stream
 from engine.columnar.generate.forms import GENERAL, Piece, convert, form_of, is_whole, settle, text_literal, whole
@@ -117,12 +117,12 @@ class Generation:
         self.settings_free = False
         return text_literal(settings_text(self.settings))
 
-    def relation_of(self, numbers: Array, form: str) -> str:
+    def relation_of(self, numbers: Sequence[object], form: str) -> str:
         """The placeholder of a relation that has these integers and NULLs in its only column, `n`."""
-        if isinstance(numbers, ColumnArray):
+        if isinstance(numbers, Integers):
             column = pa.array(numbers.column).cast(_INTEGERS[form])
         else:  # a slice at a time: other threads get the interpreter between them, and a call costs 0.2 ms anyhow
-            slices = (numbers.elements[start : start + _SLICE] for start in range(0, len(numbers.elements), _SLICE))
+            slices = (numbers[start : start + _SLICE] for start in range(0, len(numbers), _SLICE))
             column = pa.concat_arrays([pa.array(part, _INTEGERS[form]) for part in slices])
         self.lists.append(ipc_stream(pa.RecordBatch.from_arrays([column], ["n"])))
         return f"{_OPEN}l{len(self.lists) - 1}{_CLOSE}"

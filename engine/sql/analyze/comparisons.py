@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
-from catalog.types.base import ColumnArray, TypeRef
+from catalog.types.base import Integers, TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
@@ -107,7 +107,7 @@ def _integers(node: ast.IntegerList, left: int) -> tree.Const:
     numbers = node.numbers
     large = left == typeinfo.INT8 or not -(2**31) <= numbers.min() <= numbers.max() < 2**31
     array = array_type(typeinfo.INT8 if large else typeinfo.INT4)
-    return tree.Const(ColumnArray.of_column(numbers), TypeRef(array), node.location)
+    return tree.Const(Integers(numbers).as_array(), TypeRef(array), node.location)
 
 
 def _literals(node: ast.IntegerList) -> Iterator[ast.Literal]:

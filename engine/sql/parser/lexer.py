@@ -51,6 +51,7 @@ LONG_LIST = 2048  # characters
 _AT_ONCE = 16_384  # characters of such a list, after which the interpreter goes to other threads
 _LONE_SIGN: Final = re.compile(rb"[-+](?![0-9])")
 _BEGINS: Final = re.compile(rb"[ \t\n\r\f]*+[-+0-9]")
+_SPACES: Final = b" \t\n\r\f"
 _LARGEST: Final = (1 << 63) - 1  # what NumPy makes of larger ones, and of lesser ones than int8 has
 
 _STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+)*+'")
@@ -174,12 +175,14 @@ def _integers(sql: str, start: int) -> IntegersToken | None:
         piece = sql[position:stop].encode("utf-8", "replace")
         try:
             some = np.fromstring(piece, np.int64, sep=" , ")
-        except (ValueError, DeprecationWarning):  # there is something else in it, or a comma too few or too many
+        except ValueError:  # there is something else in it
             return None
-        if len(some) != piece.count(b",") + 1 or not -_LARGEST < some.min() <= some.max() < _LARGEST or b"\v" in piece:
+        if not _BEGINS.match(piece) or not piece.rstrip(_SPACES)[-1:].isdigit() or b"\v" in piece:
+            return None  # a comma too few or too many, or a space that is none
+        if not -_LARGEST < some.min() <= some.max() < _LARGEST:
             return None
-        if not _BEGINS.match(piece) or ((b"-" in piece or b"+" in piece) and _LONE_SIGN.search(piece)):
-            return None  # NumPy takes nothing, and a sign alone, for 0
+        if (b"-" in piece or b"+" in piece) and _LONE_SIGN.search(piece):
+            return None  # NumPy takes a sign alone for 0
         parts.append(some)
         position = stop + 1
     text = sql[start:end].rstrip()
