@@ -41,6 +41,7 @@ class Running:
 
     def __init__(self, data: pathlib.Path, port: int) -> None:
         self.process = subprocess.Popen(command(data, port), cwd=ROOT, stdout=subprocess.PIPE)
+        self.logs = data / "logs"
         self.text = ""
         self.read_until("keeps the data.")
 
@@ -61,7 +62,11 @@ class Running:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:  # what its parts said last tells which of them does not end
+            last = [f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in sorted(self.logs.iterdir())]
+            raise AssertionError("\n".join(["it does not end", *last])) from None
 
 
 @pytest.mark.usefixtures("zookeeper_server")  # there is one to be had
