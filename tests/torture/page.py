@@ -20,7 +20,8 @@ _ROW = re.compile(r"^\| <a id=\"(?P<name>[\w-]+)\"></a>.*\| (?P<figures>[^|]*) \
 def _figures(result: Result) -> str:
     parts = [*result.figures]
     if result.caught:
-        parts.append(f"planted faults: {sum(result.caught.values())} of {len(result.caught)} caught")
+        names = ", ".join(name if caught else f"**NOT NOTICED: {name}**" for name, caught in result.caught.items())
+        parts.append(f"planted faults: {sum(result.caught.values())} of {len(result.caught)} caught ({names})")
     parts += [f"**WRONG**: {problem.replace('|', '/')[:200]}" for problem in result.problems[:3]]
     return "; ".join(parts).replace("\n", " ")
 
