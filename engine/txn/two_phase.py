@@ -93,6 +93,7 @@ class PreparedTransactions:
         self._concern(carrier, transaction)
         carrier.writes = {_key(identifier): _encode(made, transaction)}
         lsn = node.commits.commit(carrier, _touched(transaction))
+        carrier.release()
         self._known[identifier] = made, transaction
         return lsn
 
@@ -104,6 +105,7 @@ class PreparedTransactions:
         carrier.writes[_key(identifier)] = None
         self._concern(carrier, transaction)
         lsn = self._node.commits.commit(carrier, _touched(transaction))
+        carrier.release()
         self._forget(identifier)
         return lsn
 
