@@ -59,6 +59,8 @@ log = logging.getLogger("shoal.columnar")
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
 AHEAD_PART = 16  # of the worker's memory: what tables that nobody has asked for yet may take
 ALONE_PATIENCE = (5.0, 20.0)  # seconds that the second and third try of a query without memory waits to run alone
+OPENING_PATIENCE = 20.0  # seconds for which a query is sent again that neighbours left no memory to be opened
+OPENING_PAUSE = 0.1  # seconds between two such tries
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
 CANCEL_SECONDS = 10.0  # after which a worker that has not read that a query is cancelled is replaced
@@ -196,6 +198,9 @@ class _Stream:
         self._retried = False
         self.alone = 0  # how many times it was sent to run alone
         self._crowded = False  # it did not run alone when it failed
+        self._opened = True  # it had got as far as to wait for its turn
+        self._closed = False
+        self._opening_until: float | None = None  # of the loop's clock
         self._taken = 0
 
     def add(self, chunk: memoryview, rows: int) -> None:
@@ -203,10 +208,10 @@ class _Stream:
         self._chunks.append((chunk, rows))
         self._wake()
 
-    def finish(self, error: BaseException | None, crowded: bool = False) -> None:
+    def finish(self, error: BaseException | None, crowded: bool = False, opened: bool = True) -> None:
         self._ended = True
         self._error = error
-        self._crowded = crowded
+        self._crowded, self._opened = crowded, opened
         self._wake()
 
     def _wake(self) -> None:
@@ -240,7 +245,12 @@ class _Stream:
         """Runs the query again if the worker was lost, had no memory left beside other queries, or met an array that is
         no LIST, before anything came; raises what has happened otherwise."""
         if isinstance(error, SqlError) and error.sqlstate == "53200" and not self._begun and self._may_run_alone():
-            self.alone += 1
+            if self._opened or not self.alone:
+                self.alone += 1
+            if not self._opened:
+                await asyncio.sleep(OPENING_PAUSE)
+            if self._closed:
+                raise error
             self._ended = False
             self._error = None
             await self._client.send(self)
@@ -261,13 +271,18 @@ class _Stream:
         await self._client.send(self)
 
     def _may_run_alone(self) -> bool:
-        return not self.alone or (self._crowded and self.alone < len(ALONE_PATIENCE))
+        if self._opened or not self._crowded:
+            return not self.alone or (self._crowded and self.alone < len(ALONE_PATIENCE))
+        now = asyncio.get_running_loop().time()
+        if self._opening_until is None:
+            self._opening_until = now + OPENING_PATIENCE
+        return now < self._opening_until
 
     async def close(self) -> None:
         """Stops the query if it still runs. What has not been read is dropped."""
         if not self._ended:
             self._client.cancel(self)
-        self._ended = True
+        self._ended = self._closed = True
         self._error = None
         self._chunks.clear()
 
@@ -725,7 +740,8 @@ class WorkerClient(ColumnarEngine):
         elif operation in ("end", "error"):
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
-                stream.finish(_error_of(header) if operation == "error" else None, bool(header.get("crowded")))
+                error = _error_of(header) if operation == "error" else None
+                stream.finish(error, bool(header.get("crowded")), bool(header.get("opened", True)))
         elif operation == "alive":
             if (timer := self._cancelled.pop(header["id"], None)) is not None:
                 timer.cancel()

@@ -6,7 +6,8 @@ it waits for credit: portals that are left open keep nobody from running.
 Memory is shared by the queries that run at one time. One that found none left is sent again by the engine, to run
 alone: then nobody else gets a slot, and it begins when those who have one are done, or, when its patience is at an end,
 beside them. Those that are to run alone do so one after the other. So a query ends with 53200 because of its own size,
-not of its neighbours'; if it did have neighbours, the error says so (`crowded`), and the engine may try again.
+not of its neighbours'; if it did have neighbours, the error says so (`crowded`), and the engine may try again. Memory
+may be short before a query gets that far, when its cursor is opened: that the error says too (`opened`).
 
 Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its
 reader has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.

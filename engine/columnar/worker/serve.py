@@ -199,9 +199,10 @@ class Server:
                 self._newest = identifier
                 self._cancelled.discard(identifier)
                 self._queries.pop(identifier, None)
+                crowded = bool(self._queries)
             if cursor is not None:
                 close_cursor(cursor)
-            self._send(error_header(identifier, error), ())
+            self._send({**error_header(identifier, error), "crowded": crowded, "opened": False}, ())
             return
 
     def _run(self, query: Query) -> None:

@@ -660,3 +660,30 @@ async def test_a_query_that_had_no_memory_beside_others_is_sent_again(
         await database.fetch(query("SELECT 1 AS a", [(23, "INTEGER")]))
     assert caught.value.sqlstate == "53200"
     assert asked == ([None, *ALONE_PATIENCE] if crowded else [None, ALONE_PATIENCE[0]])
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_query_that_neighbours_leave_no_memory_to_be_opened_is_sent_until_there_is_some(
+    database: Database, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """It has not had its turn: that it is to run alone keeps nobody from being in its way yet."""
+    asked: list[object] = []
+    write = database.client._write
+    if not ends:
+        monkeypatch.setattr(client, "OPENING_PATIENCE", 0.2)
+
+    def full(header: Header, buffers: Sequence[Buffer] = ()) -> None:
+        if header["op"] != "query" or (ends and len(asked) == 4):
+            return write(header, buffers)
+        asked.append(header.get("patience"))
+        answer = {**error_header(int(str(header["id"])), MemoryError()), "crowded": True, "opened": False}
+        return database.client._received(answer, [])
+
+    monkeypatch.setattr(database.client, "_write", full)
+    if ends:
+        assert await database.fetch(query("SELECT 1 AS a", [(23, "INTEGER")])) == [(1,)]
+        assert asked == [None, *[ALONE_PATIENCE[0]] * 3]
+    else:
+        with pytest.raises(SqlError) as caught:
+            await database.fetch(query("SELECT 1 AS a", [(23, "INTEGER")]))
+        assert caught.value.sqlstate == "53200" and len(asked) > 1
