@@ -23,7 +23,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
@@ -234,11 +234,12 @@ class Query:
         try:
             if encoding and encoding["kind"] == "copy_arrow":
                 return self._send_arrow(reader, encoding)
-            return self._send_rows(reader, encoding) if encoding else self._send_batches(reader)
+            batches = until_its_end(reader, _rows_per_batch(encoding))
+            return self._send_rows(batches, encoding) if encoding else self._send_batches(batches)
         finally:
             reader.close()
 
-    def _send_rows(self, reader: Any, encoding: Any) -> int:
+    def _send_rows(self, batches: Iterator[Any], encoding: Any) -> int:
         encoder = RowEncoder(
             encoding["kind"],
             encoding["types"],
@@ -249,7 +250,7 @@ class Query:
             records=encoding["fields"],
         )
         total = 0
-        for batch in reader:
+        for batch in batches:
             for chunk, rows in encoder.encode(batch):
                 self._send_chunk(chunk, rows)
                 total += rows
@@ -270,9 +271,9 @@ class Query:
         self._slots.wait_for(self, chunk.nbytes)
         self._send({"op": "rows", "id": self.identifier, "rows": rows}, (chunk,))
 
-    def _send_batches(self, reader: Any) -> int:
+    def _send_batches(self, batches: Iterator[Any]) -> int:
         total = 0
-        for batch in reader:
+        for batch in batches:
             if batch.num_rows == 0:
                 continue
             buffer = ipc_stream(batch)
@@ -280,6 +281,18 @@ class Query:
             self._send({"op": "batch", "id": self.identifier, "rows": batch.num_rows}, (buffer,))
             total += batch.num_rows
         return total
+
+
+def until_its_end(reader: Iterator[Any], rows: int) -> Iterator[Any]:
+    """The batches of a reader that gives so many rows in each; one with fewer is the last, and comes when the end has
+    been seen. Memory may be short there too, and whoever has got nothing yet can be sent all of it again."""
+    batches = iter(reader)
+    batch = next(batches, None)
+    while batch is not None:
+        last = batch.num_rows < rows
+        following = next(batches, None) if last else None
+        yield batch
+        batch = following if last else next(batches, None)
 
 
 def _rows_per_batch(encoding: Any) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.columnar.frames import Header
-from engine.columnar.worker.query import Query, Slots
+from engine.columnar.worker.query import Query, Slots, until_its_end
 
 LONG = 30.0  # seconds
 SHORT = 0.05
@@ -146,3 +147,20 @@ def test_one_that_is_stopped_gives_its_turn_to_the_next(slots: Slots) -> None:
     assert late.runs()
     for one in (plain, late):
         one.end()
+
+
+@pytest.mark.parametrize("sizes", [[], [3], [8], [8, 8], [8, 8, 3], [3, 3]])
+def test_the_last_batch_of_a_result_comes_when_the_end_has_been_seen(sizes: list[int]) -> None:
+    read: list[int] = []
+
+    def reader() -> Iterator[pa.RecordBatch]:
+        for size in sizes:
+            read.append(size)
+            yield pa.RecordBatch.from_pydict({"a": range(size)})
+        read.append(0)
+
+    given = []
+    for batch in until_its_end(reader(), 8):
+        given.append(batch.num_rows)
+        assert batch.num_rows == 8 or len(read) > len(given)
+    assert given == sizes and read == [*sizes, 0]
