@@ -37,7 +37,7 @@ from tests.torture.trial import Result
 MOST = 5  # problems after which a trial ends
 SHORT_BATCH, LONG_BATCH = 40, 4
 LONG_SHARE = 0.25  # of the batches' time
-SHORT_TRIES, LONG_TRIES = 400, 60  # seeds that a planted fault has to be noticed in
+SHORT_TRIES, LONG_TRIES = 3000, 60  # seeds that a planted fault has to be noticed in: one of them takes 12 to 550
 _MEMORY = pathlib.Path("/dev/shm")
 
 
