@@ -404,6 +404,10 @@ def resolve_polymorphic(
     if check_only:
         found.agree(lenient=True)
         return 0
+    if found.array == ANYARRAY and not allow_polymorphic:  # as columns of pg_stats are: nothing can agree with it
+        alone = sum(oid in typeinfo.FAMILY_ONE for oid in declared) == 1
+        if not alone or (result != ANYARRAY and result in typeinfo.FAMILY_ONE):
+            raise _no_match('cannot determine element type of "anyarray" argument')
     found.agree(lenient=False)
     for position, oid in enumerate(declared):
         if oid in POLYMORPHIC:
