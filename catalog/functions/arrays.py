@@ -335,11 +335,11 @@ _PLAIN = frozenset({oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.
 
 
 def _plain(template: str) -> Side:
-    """The template where the elements are plain. A NULL of anyarray has none, and is no list."""
+    """The template where the elements are plain."""
 
     def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
         elements = {element_of(reference.oid) for reference in types} - {0}
-        return evaluate_once(arguments, template) if elements and elements <= _PLAIN else None
+        return evaluate_once(arguments, template) if elements <= _PLAIN else None
 
     return side
 

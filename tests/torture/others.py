@@ -11,13 +11,13 @@ from tests.cluster import ShoalCluster
 from tests.differential.compare import Side, prepare, run_scenario, runner
 from tests.differential.partition import run_partitions
 from tests.differential.sides import partition_sides, run_seeds
-from tests.differential.test_differential import planted as spoiled
+from tests.differential.test_differential import planted
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.torture.cluster import HOOKS, LIMITS, Run
 from tests.torture.faults import FAULTS
 from tests.torture.history import Outcome
-from tests.torture.trial import Result
+from tests.torture.trial import Result, to_plant
 
 COMPARING = 15.0  # seconds that the last action and the comparison take; longer after more load
 TRIES = 200  # scenarios after which a planted fault goes unnoticed
@@ -58,7 +58,7 @@ def differential(seconds: float, seed: int, tell: Callable[[str], None]) -> Resu
 def _differs(dsn: str, old: str, new: str, end: float) -> bool | None:
     """Whether a planted fault is noticed; None if the time `end` came before all tries were made."""
     with psycopg.connect(dsn, autocommit=True) as first, psycopg.connect(dsn, autocommit=True) as second:
-        oracle, faulty = Side("PostgreSQL", runner(first)), Side("faulty", spoiled(runner(second), old, new))
+        oracle, faulty = Side("PostgreSQL", runner(first)), Side("faulty", planted(runner(second), old, new))
         for seed in range(1, TRIES + 1):
             prepare(oracle.run, "planted_oracle")
             prepare(faulty.run, "planted_faulty")
@@ -72,11 +72,8 @@ def _differs(dsn: str, old: str, new: str, end: float) -> bool | None:
 def cluster(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     """Three nodes under load and a nemesis; then everything is compared."""
     end = time.monotonic() + seconds
-    faults = list(FAULTS)
-    caught = {
-        FAULTS[fault].what: planted(fault, seed)
-        for fault in (faults if seconds > ALL_FAULTS else faults[seed % len(faults) :][:1])
-    }
+    chosen = to_plant(FAULTS, seed, seconds > ALL_FAULTS)
+    caught = {FAULTS[fault].what: cluster_notices(fault, seed) for fault in chosen}
     with ShoalCluster(3, zookeepers=3, store="quorum", limits=LIMITS, hooks=HOOKS) as nodes:
         run = Run(nodes, seed)
         found = run.run(end - time.monotonic() - max(COMPARING, seconds * 0.2))
@@ -93,7 +90,7 @@ def cluster(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         return Result(figures, found[:MOST], caught)
 
 
-def planted(fault: str, seed: int) -> bool:
+def cluster_notices(fault: str, seed: int) -> bool:
     """Whether a fault of all nodes is noticed, under what brings it to light soonest."""
     hooks = [*HOOKS, f"tests.torture.faults.{fault}"]
     with ShoalCluster(3, limits=LIMITS, hooks=hooks) as nodes:

@@ -11,7 +11,7 @@ from tests.torture.isolation import workload
 from tests.torture.isolation.checker import Level, check, forbidden
 from tests.torture.isolation.trials import LATE
 from tests.torture.isolation.workload import Site
-from tests.torture.others import planted
+from tests.torture.others import cluster_notices
 
 TRANSACTIONS = 300
 
@@ -26,7 +26,7 @@ def test_a_leader_that_is_killed_under_load_loses_nothing() -> None:
 @pytest.mark.parametrize("fault", ["early", "forgetful"])
 def test_a_faulty_cluster_is_noticed(fault: str) -> None:
     """The other faults take longer to show themselves: `make torture`."""
-    assert planted(fault, 7)
+    assert cluster_notices(fault, 7)
 
 
 def test_histories_on_leader_and_followers_show_nothing_forbidden_and_late_reads_do() -> None:

@@ -6,7 +6,7 @@ planted faults are tried beside it: each must be caught.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -37,6 +37,12 @@ class Trial:
     run: Callable[[float, int, Callable[[str], None]], Result]
     exact: bool = False
     least: float = 2.0
+
+
+def to_plant(faults: Iterable[str], seed: int, everything: bool) -> list[str]:
+    """All of the faults, or the one that a seed chooses where the time is too short for `everything`."""
+    known = list(faults)
+    return known if everything else [known[seed % len(known)]]
 
 
 def share(trial: Trial, remaining: Sequence[Trial], left: float) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.torture.durability import flips, operations, power
+from tests.torture.durability.trials import PLANTED_KILLS, killed
 from tests.torture.durability.works import WORKS
 
 needs_mounts = pytest.mark.skipif(not power.possible(), reason="images cannot be mounted here: that needs root")
@@ -28,6 +30,11 @@ def test_a_power_cut_before_an_operation_loses_nothing_that_was_acknowledged() -
 @needs_mounts
 def test_left_out_syncs_are_noticed() -> None:
     assert any(power.cuts(60, 7, most=6, plant="unsynced"))
+
+
+def test_commits_that_are_told_before_they_are_written_are_noticed(tmp_path: Path) -> None:
+    """A kill may come when all that was told happens to be written: not so often."""
+    assert list(killed(tmp_path, random.Random(7), most=PLANTED_KILLS, plant="early"))[-1]
 
 
 @needs_mounts

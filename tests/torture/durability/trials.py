@@ -66,11 +66,11 @@ def kills(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     done = 0
     with _folder() as folder:
         result.caught["commits that are told before they are written"] = bool(
-            list(_kills(folder, chance, most=PLANTED_KILLS, plant="early"))[-1]
+            list(killed(folder, chance, most=PLANTED_KILLS, plant="early"))[-1]
         )
     while (time.monotonic() < end or not done) and not result.problems:
         with _folder() as folder:
-            for problem in _kills(folder, chance, end):
+            for problem in killed(folder, chance, end):
                 done += 1
                 result.problems += [f"kill {done} {problem}"[:300]] if problem else []
     result.figures.append(f"{done} kills, {len(result.problems)} with lost or torn commits")
@@ -78,7 +78,7 @@ def kills(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     return result
 
 
-def _kills(
+def killed(
     folder: pathlib.Path, chance: random.Random, end: float = math.inf, most: int = 20, plant: str = ""
 ) -> Iterator[str]:
     """One process after the other on the same files, until the time `end`, of time.monotonic, or the first loss: for

@@ -12,7 +12,7 @@ from tests.server import ShoalServer
 from tests.torture.planted import FAULTS, PlantedServer
 from tests.torture.security import fuzz
 from tests.torture.security.escapes import attempt
-from tests.torture.trial import Result
+from tests.torture.trial import Result, to_plant
 
 MOST = 20  # problems after which a trial ends
 ALL_FAULTS = 20.0  # seconds from which on all of them are planted, and not one
@@ -25,7 +25,7 @@ def frames(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     """Fuzzed frames until the time is over."""
     result = Result()
     end = time.monotonic() + seconds
-    for fault in FAULTS if seconds > ALL_FAULTS else FAULTS[seed % len(FAULTS) :][:1]:
+    for fault in to_plant(FAULTS, seed, seconds > ALL_FAULTS):
         result.caught[fault] = planted(fault, seed)
     cases = sent = 0
     with ShoalServer() as shoal:
